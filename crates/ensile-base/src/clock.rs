@@ -1,6 +1,6 @@
-//! Time: the one place that reads a clock.
+//! Time: the only reader of clocks.
 //!
-//! Lower floors take nanoseconds as numbers; code that must ask is given a [`Clock`], so that a simulator can own time.
+//! Lower crates take nanoseconds as numbers. Code that must ask is given a [`Clock`]; a simulator can then own time.
 //!
 //! Neighbours: the engine's heartbeat and loggers, back-off, the bench.
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicU64, Ordering};
 
-/// A source of monotonic time: the machine's, or one that a test advances by hand. Clones share the same time.
+/// A source of monotonic time: the machine's, or a time that a test advances by hand. Clones share the same time.
 ///
 /// ```
 /// use ensile_base::clock::Clock;
@@ -39,7 +39,7 @@ impl Clock {
         Self(TimeSource::Manual(Arc::new(AtomicU64::new(0))))
     }
 
-    /// Whether time stands still until it is moved: then a test owns every step, and waiting lets nobody else run.
+    /// True if time stands still until moved: a test then owns every step, and waiting lets no other thread run.
     #[must_use]
     pub fn is_manual(&self) -> bool {
         matches!(self.0, TimeSource::Manual(_))
@@ -50,16 +50,16 @@ impl Clock {
     pub fn nanos(&self) -> u64 {
         match &self.0 {
             TimeSource::Machine(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
-            // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
+            // Relaxed: a simulated clock orders nothing; its readers need only a recent time.
             TimeSource::Manual(nanos) => nanos.load(Ordering::Relaxed),
         }
     }
 
-    /// Moves a manual clock forward; a machine clock moves by itself and ignores this.
+    /// Moves a manual clock forward. A machine clock moves by itself and ignores the call.
     pub fn advance(&self, by: Duration) {
         if let TimeSource::Manual(nanos) = &self.0 {
             let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-            // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
+            // Relaxed: a simulated clock orders nothing; its readers need only a recent time.
             nanos.fetch_add(by, Ordering::Relaxed);
         }
     }

@@ -1,22 +1,25 @@
 //! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`), shuttle (`--cfg shuttle`), or std
 //! counted (feature `counted`).
 //!
-//! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types. Loom
-//! explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on whole
-//! structures, up to the whole engine: so what a thread keeps for itself, and what it waits by, come through here too.
-//! The counted door behaves as std's and notes which cache lines a thread touches, and how: it is how reads are held to
-//! write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can stand in one build
-//! plan: with the feature off, none of it is compiled.
+//! Code that a model checker explores takes its atomics only from here, and model checkers see the shipped types. Loom
+//! explores weak memory on small kernels. Shuttle explores schedules (sequentially consistent ones only) on whole
+//! structures, up to the whole engine. Thread-locals and waits of threads therefore come through the door, too. The
+//! counted door behaves as std's and notes the cache lines that a thread touches. The notes prove that reads write no
+//! shared line. The counted door is a feature and not a `cfg`, as counted and uncounted types can stand in one build
+//! plan: with the feature off, the counted door is not compiled.
 //!
-//! Two things differ under loom and what it explores must not depend on them: an atomic is larger than its value, and
-//! it must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's there: loom's threads
-//! share one thread of the machine, so what loom explores keeps none. The counted door differs in neither.
+//! Two things differ under loom, and the explored code must not depend on the differences: an atomic is larger than its
+//! value, and an atomic must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's under
+//! loom: loom's threads share one thread of the machine, and explored code has no thread-locals. The counted door
+//! differs in neither.
 //!
-//! Locks are the door's own types, which do not speak of std's poison.
+//! Locks are the door's own types, without std's poison.
 //!
-//! [`Arc`] is for what a transaction's path reaches: tables, the database's core, the slots of epochs and logs. There
-//! the counting door notes its counts of owners, and loom its last drop. Neither kind can be a method's `self`, hold a
-//! `dyn` or be made weak, so all else names `std::sync::Arc`; a file that needs both calls std's `StdArc`.
+//! [`Arc`] is for the objects on a transaction's path: tables, the database's core, the slots of epochs and logs. The
+//! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a
+//! `dyn` or be made weak. Other code therefore names `std::sync::Arc`. A file with both kinds calls std's `StdArc`.
+//!
+//! Neighbours: every crate uses the door; `locks`, `counted`, `note` and `shuttled` are its parts.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod counted;
@@ -58,10 +61,10 @@ mod door {
         static ref FENCES: AtomicU64 = AtomicU64::new(0);
     }
 
-    /// Loom's fence, made a step of its own: loom does not switch threads at a fence, so that it would explore only
-    /// those orders of two threads' fences that the steps beside them happen to make differ.
+    /// Loom's fence, made a step of its own. Loom does not switch threads at a fence, and would explore only the orders
+    /// of two threads' fences that the neighbouring steps happen to separate.
     pub fn fence(order: Ordering) {
-        // SeqCst: only such fences stand in one order with each other, which is what a Dekker pair rests on.
+        // SeqCst: only such fences stand in one order with each other, the basis of a Dekker pair.
         if order == Ordering::SeqCst {
             // Relaxed: a step that depends on every other fence's, and orders nothing.
             FENCES.fetch_add(1, Ordering::Relaxed);
@@ -79,19 +82,19 @@ mod door {
     pub use shuttle::thread::{Thread, current, park, yield_now};
     pub use shuttle::thread_local;
 
-    /// The schedule's next number: a run that is replayed draws the same.
+    /// The schedule's next random number: a replayed run draws the same numbers.
     #[must_use]
     pub fn next_u64() -> u64 {
         shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng())
     }
 
-    /// Shuttle models no time: a thread that sleeps yields to others.
+    /// Shuttle models no time: a sleeping thread yields to other threads.
     pub fn sleep(_: std::time::Duration) {
         yield_now();
     }
 }
 
-/// The locks inside the door's own.
+/// The locks inside the door's own locks.
 mod machine {
     #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
     pub use super::counted::MutexGuard;
@@ -114,12 +117,12 @@ mod machine {
 pub use door::*;
 pub use locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
-/// The fence that x86-64 needs not execute: its locked exchanges wait until all stores before them are visible, and its
-/// loads stay in order. What is left for it to do there is to hold the compiler.
+/// The fence that x86-64 need not execute: its locked exchanges wait until the stores before are visible, and its loads
+/// stay in order. There only the compiler must be held.
 #[inline]
 fn fence_for_other_machines() {
     if cfg!(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))) {
-        // SeqCst: nothing moves across this in the code that the compiler makes.
+        // SeqCst: nothing moves across this fence in the code that the compiler makes.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     } else {
         // SeqCst: the order that the two callers promise, on any machine.
@@ -127,9 +130,8 @@ fn fence_for_other_machines() {
     }
 }
 
-/// `fence(SeqCst)` between an exchange and what follows it: all that this thread stored up to its last swap, or its
-/// last successful compare-exchange, comes before all that it loads from here on. Stores since that exchange are not
-/// covered.
+/// `fence(SeqCst)` between an exchange and later loads. The thread's stores up to its last swap, or its last successful
+/// compare-exchange, come before the thread's later loads. Stores since the exchange are not covered.
 ///
 /// ```
 /// use ensile_base::sync::{AtomicU64, Ordering, fence_after_exchange};
@@ -144,7 +146,8 @@ pub fn fence_after_exchange() {
     fence_for_other_machines();
 }
 
-/// `fence(SeqCst)` between loads and later loads (and stores), where no earlier store has to be seen by others first.
+/// `fence(SeqCst)` between loads and later loads (and stores), if no earlier store has to be seen by other threads
+/// first.
 #[inline]
 pub fn fence_after_loads() {
     fence_for_other_machines();
@@ -152,8 +155,8 @@ pub fn fence_after_loads() {
 
 /// Waits politely inside a spin loop: a few processor hints, then the scheduler.
 ///
-/// On a machine with as many busy threads as cores the holder of a latch may be descheduled; spinning on without
-/// yielding would burn the slice that it needs.
+/// On a machine with as many busy threads as cores the holder of a latch may be descheduled. Spinning on without
+/// yielding would burn the time slice that the holder needs.
 #[derive(Debug, Default)]
 pub struct Backoff {
     rounds: u32,
@@ -170,7 +173,7 @@ impl Backoff {
         Self { rounds: 0 }
     }
 
-    /// One wait, longer than the one before, up to yielding the processor.
+    /// Waits once, longer than before, up to yielding the processor.
     #[inline]
     pub fn wait(&mut self) {
         if cfg!(any(loom, shuttle)) {
@@ -188,8 +191,8 @@ impl Backoff {
     }
 }
 
-/// A flag that a signal's handler sets: std's own, which crates that register handlers take. No model checker explores
-/// it, so it carries one bit and orders nothing.
+/// A flag that a signal's handler sets: std's own type, for crates that register handlers. No model checker explores
+/// the flag, so the flag carries one bit and orders nothing.
 pub type SignalFlag = std::sync::atomic::AtomicBool;
 
 #[cfg(all(test, not(any(loom, shuttle))))]

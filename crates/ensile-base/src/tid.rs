@@ -1,7 +1,7 @@
 //! Epoch numbers and transaction ids (Silo §4.1, §4.2).
 //!
-//! A [`Tid`] is 61 bits of identity above three status bits that belong to the record module: the upper
-//! [`EPOCH_BITS`] are the epoch of the commit, the [`SEQUENCE_BITS`] below tell transactions of one epoch apart.
+//! A [`Tid`] is 61 bits of identity above three status bits that belong to the record module. The upper [`EPOCH_BITS`]
+//! are the epoch of the commit, and the [`SEQUENCE_BITS`] below tell transactions of one epoch apart.
 //!
 //! Invariants:
 //! - E5: the sequence never carries into the epoch; a full sequence is an answer (`None`), not a wrap.
@@ -25,7 +25,7 @@ use crate::limits::{EPOCH_BITS, SEQUENCE_BITS, STATUS_BITS};
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// Before every commit: the epoch of a placeholder's TID, never that of a transaction.
+    /// Before every commit: the epoch of a placeholder's TID, never an epoch of a transaction.
     pub const ZERO: Self = Self(0);
     /// The first epoch in which a fresh database commits.
     pub const FIRST: Self = Self(1);
@@ -40,28 +40,28 @@ impl Epoch {
         Self(number)
     }
 
-    /// Its number.
+    /// Number of the epoch.
     #[inline]
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// The epoch after this one.
+    /// The next epoch.
     #[inline]
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// The epoch `count` after this one.
+    /// The epoch `count` after this epoch.
     #[inline]
     #[must_use]
     pub const fn plus(self, count: u64) -> Self {
         Self(self.0 + count)
     }
 
-    /// The epoch before this one; epoch zero stays zero.
+    /// The epoch before; epoch zero stays zero.
     #[inline]
     #[must_use]
     pub const fn previous(self) -> Self {
@@ -95,7 +95,7 @@ pub struct Tid(u64);
 impl Tid {
     /// The TID of a placeholder that no transaction has committed into.
     pub const ZERO: Self = Self(0);
-    /// The bits of a TID word that belong to the TID; the rest are status.
+    /// The bits of a TID word that belong to the TID; the other bits are status.
     pub const MASK: u64 = !((1 << STATUS_BITS) - 1);
 
     /// The smallest TID of an epoch.
@@ -112,14 +112,14 @@ impl Tid {
         Self(word & Self::MASK)
     }
 
-    /// Its bits, status bits zero: what log entries and TID words carry.
+    /// Bits of the TID, status bits zero, as in log entries and TID words.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// The epoch of the commit that this TID names.
+    /// The epoch of the commit.
     #[inline]
     #[must_use]
     pub const fn epoch(self) -> Epoch {

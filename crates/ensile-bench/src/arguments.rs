@@ -1,8 +1,8 @@
-//! The options that all comparisons have in common, and those that the experiments of both papers have.
+//! Common options of all comparisons, and of the experiments of both papers.
 //!
-//! Invariant: what parses can be run; numbers that make no sense are refused here, with their reason.
+//! Invariant: parsed options can be run; numbers out of range are refused here, with the reason.
 //!
-//! Neighbours: [`crate::command`] is the command line; each benchmark has its own options beside it.
+//! Neighbours: [`crate::command`] is the command line; benchmarks have further options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
 use crate::system::{Options, PicturesPassed, SNAPSHOT_MS, SystemKind};
 
-/// What all comparisons have in common.
+/// Common options of all comparisons.
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
     /// Systems to run side by side, in turns [default: memsilo and silo; for YCSB key-value and btreemap too]
@@ -37,7 +37,7 @@ pub struct RunArguments {
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Folder for logs; each benchmark makes folders of its own in it
+    /// Folder for logs; each benchmark makes its own subfolders
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
     /// Seed of all random numbers
@@ -58,13 +58,13 @@ pub struct RunArguments {
     /// Memory to map and touch beforehand, in MiB
     #[arg(long, default_value_t = 0)]
     pub(crate) prefault_mib: usize,
-    /// Pictures of memsilo: none, none yet, or one behind the load (to count what they cost a commit)
+    /// Pictures of memsilo: none, none yet, or one behind the load (to count the cost for a commit)
     #[arg(long, value_enum, default_value_t = PicturesPassed::Closed)]
     pub(crate) pictures: PicturesPassed,
-    /// Bytes of a page of that picture
+    /// Bytes of a page of the passed picture
     #[arg(long, default_value_t = 64 << 10, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1 << 30))]
     pub(crate) page_bytes: usize,
-    /// Where the first worker is kept, counted among the cores that this process may use
+    /// Core of the first worker, counted among the cores that this process may use
     #[arg(long, hide = true, default_value_t = 0)]
     pub(crate) first_core: usize,
     /// Slices begin and end when standard input says so
@@ -73,7 +73,7 @@ pub struct RunArguments {
 }
 
 impl RunArguments {
-    /// The systems asked for, or the `usual` ones.
+    /// The requested systems, or the `usual` systems.
     pub(crate) fn systems_or(&self, usual: &[SystemKind]) -> Result<Vec<SystemKind>> {
         if self.systems.is_empty() {
             return Ok(usual.to_vec());
@@ -86,7 +86,7 @@ impl RunArguments {
         Ok(self.systems.clone())
     }
 
-    /// The options that a process of its own needs to do the `index`-th share of the same work on one thread.
+    /// Options of a separate process for the `index`-th share of the same work on one thread.
     pub(crate) fn for_process(&self, index: usize) -> Vec<String> {
         let mut words =
             vec!["--systems".to_owned(), SystemKind::Memsilo.name().to_owned(), "--conducted".to_owned()];
@@ -136,7 +136,7 @@ impl RunArguments {
     }
 }
 
-/// What the experiments of both papers have in common.
+/// Common options of the experiments of both papers.
 #[derive(Clone, Debug, Args)]
 pub struct ExperimentArguments {
     /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
@@ -145,7 +145,7 @@ pub struct ExperimentArguments {
     /// Customers of a district (fewer than 3000 to try things out)
     #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
     pub(crate) customers: u32,
-    /// Folder for logs and checkpoints on disk; removed when they are measured
+    /// Folder for logs and checkpoints on disk; removed after the measurement
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
     /// Logger threads
@@ -159,7 +159,7 @@ pub struct ExperimentArguments {
     pub(crate) seed: u64,
 }
 
-/// A length of time on the command line, in seconds.
+/// Parses a length of time on the command line, in seconds.
 pub(crate) fn positive_seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds is due, such as 5 or 0.5".to_owned())?;
     if seconds.is_finite() && (0.01..=1e6).contains(&seconds) {

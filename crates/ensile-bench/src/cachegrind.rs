@@ -1,10 +1,9 @@
-//! This program again as a process of its own: under cachegrind or callgrind, to count what it does, or alone, for what
-//! it says.
+//! This program again as a separate process: under cachegrind or callgrind for counts, or alone for output.
 //!
-//! Cachegrind has sums of all threads. Callgrind has besides what one function took with all that it called: so what a
-//! thread does can be told from what the others do meanwhile.
+//! Cachegrind has sums of all threads. Callgrind also has the inclusive cost of one function. So callgrind separates
+//! the work of one thread from the concurrent work of other threads.
 //!
-//! Neighbours: [`crate::siren`] and [`crate::slach`] count with it what a call costs.
+//! Neighbours: [`crate::siren`] and [`crate::slach`] count the cost of a call here.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -12,40 +11,40 @@ use std::process::{Command, Output, Stdio};
 use crate::failure::{Failure, Result};
 
 const VALGRIND: &str = "valgrind";
-/// The last level that is simulated: one for all machines, of lines of 64 bytes.
+/// The simulated last level: the same for all machines, with lines of 64 bytes.
 pub(crate) const LAST_LEVEL: &str = "--LL=16777216,16,64";
 
-/// What cachegrind has counted, or callgrind.
+/// Counts of cachegrind or callgrind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) instructions: f64,
-    /// Of the last level, instructions and data.
+    /// Misses of the last level, for instructions and data.
     pub(crate) misses: f64,
 }
 
-/// Whether there is a valgrind.
+/// True if valgrind is installed.
 pub(crate) fn is_there() -> bool {
     let mut version = Command::new(VALGRIND);
     let version = version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     version.is_ok_and(|status| status.success())
 }
 
-/// Runs this program with these words under cachegrind, which writes into `folder`, and reads what that has counted.
+/// Runs this program with these words under cachegrind, and reads the counts. The file of counts goes into `folder`.
 pub(crate) fn count(words: &[String], folder: &Path) -> Result<Counted> {
     let (text, _) = run("cachegrind", words, folder)?;
     counted(&text).ok_or_else(|| failed("cachegrind's file has no summary"))
 }
 
-/// What callgrind has counted: of the whole process, and of a function with all that it called.
+/// Counts of callgrind: of the whole process, and inclusive of one function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CountedWithin {
     pub(crate) all: Counted,
     pub(crate) within: Counted,
-    /// What the process printed.
+    /// The number that the process printed.
     pub(crate) said: f64,
 }
 
-/// As [`count`] under callgrind. The function is called once, and is known by a part of its name.
+/// As [`count`] under callgrind. The function is called once, and `function` is a part of its name.
 pub(crate) fn count_within(words: &[String], folder: &Path, function: &str) -> Result<CountedWithin> {
     let (text, output) = run("callgrind", words, folder)?;
     let said = number(&output)?;
@@ -55,7 +54,7 @@ pub(crate) fn count_within(words: &[String], folder: &Path, function: &str) -> R
     Ok(CountedWithin { all, within, said })
 }
 
-/// Runs this program under a tool of valgrind that simulates caches: the tool's file, and what the program printed.
+/// Runs this program under a tool of valgrind that simulates caches. Returns the tool's file, and the program's output.
 fn run(tool: &str, words: &[String], folder: &Path) -> Result<(String, Output)> {
     let file = folder.join(format!("{tool}.out"));
     let program = this_program()?;
@@ -73,7 +72,7 @@ fn run(tool: &str, words: &[String], folder: &Path) -> Result<(String, Output)> 
     Ok((text, output))
 }
 
-/// Runs this program with these words, and reads the number that it prints.
+/// Runs this program with these words, and reads the printed number.
 pub(crate) fn said_alone(words: &[String]) -> Result<f64> {
     let mut child = this_program()?;
     let output = child.args(words).output().map_err(Failure::io("starting this program again"))?;
@@ -87,16 +86,17 @@ fn number(output: &Output) -> Result<f64> {
     number.ok_or_else(|| failed(&String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The sums of a file of cachegrind's or callgrind's: a line names the events, another has their sums.
+/// The sums of a file of cachegrind or callgrind: a line names the events, another line has their sums.
 fn counted(text: &str) -> Option<Counted> {
     counted_of(text, line(text, "summary:")?.split_whitespace())
 }
 
-/// What one call of a function took, by a file of callgrind's. `None` if it was called at no place, or at several.
+/// The inclusive cost of the only call of a function, from a file of callgrind. `None` if the function was called at no
+/// place, or at several.
 ///
-/// A function has a number, and its name where that stands first: `cfn=(630) name`, then `cfn=(630)`. Behind a line
-/// that names what is called come one with the number of calls, `calls=1 0`, and one with a place and the costs of all
-/// of them. Zeros at the end of that line are left out.
+/// A function has a number. The name stands only at the first mention: `cfn=(630) name`, then `cfn=(630)`. A line that
+/// names a called function is followed by a line with the number of calls, `calls=1 0`, and a line with a place and the
+/// costs of all the calls. Zeros at the end of the line of costs are left out.
 fn inclusive(text: &str, function: &str) -> Option<Counted> {
     let is_it = |line: &str| line.starts_with("fn=") || line.starts_with("cfn=");
     let named = text.lines().find(|line| is_it(line) && line.contains(function))?;
@@ -159,7 +159,7 @@ mod tests {
             None,
             "more than one call"
         );
-        // Its own costs may stand before the call.
+        // The function's own costs may stand before the call.
         let early = format!(
             "fn=(630) bench::counted_work\n0 4\n{}",
             text.replace("(630) bench::counted_work", "(630)")

@@ -1,6 +1,6 @@
-//! The command line of `ensile-bench`: which benchmarks there are, and what runs them.
+//! The command line of `ensile-bench`: the benchmarks and the entry points.
 //!
-//! Neighbours: the binary parses [`Bench`]; every benchmark has its own options and takes them.
+//! Neighbours: the binary parses [`Bench`]; every benchmark takes its own options.
 
 use std::process::ExitCode;
 
@@ -38,31 +38,31 @@ pub enum Bench {
     /// Single-key transactions (YCSB), compared between systems.
     #[command(after_help = YCSB_EXAMPLES)]
     Ycsb(YcsbArguments),
-    /// An order-entry business (TPC-C); with --crash-after it is killed, recovered and checked.
+    /// An order-entry business (TPC-C); with --crash-after the business is killed, recovered and checked.
     #[command(after_help = TPCC_EXAMPLES)]
     Tpcc(TpccArguments),
-    /// How long one client waits for a strict commit, beside what the disk itself needs.
+    /// Waiting time of one client for a strict commit, beside the time of the disk alone.
     Latency(LatencyArguments),
     /// Extra memory of old versions under load that only writes.
     Snapshots(SnapshotsArguments),
-    /// Whether one transaction left open disturbs the others.
+    /// Disturbance of transactions by one transaction left open.
     OpenTransaction(OpenTransactionArguments),
-    /// What bounds memory, waiting and starvation: each experiment is a table of figures.
+    /// Bounds of memory, waiting and starvation: each experiment is a table of figures.
     #[command(after_help = LIMITS_EXAMPLES)]
     Limits(LimitsArguments),
     /// The experiments of Silo's paper, each by the name of its figure: CSV, JSON and SVG files.
     #[command(after_help = SILO_EXAMPLES)]
     Silo(SiloArguments),
-    /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
+    /// The experiments of SiloR's paper over time: log, checkpoints, and their cost; CSV, JSON and SVG files.
     #[command(after_help = SILOR_EXAMPLES)]
     Silor(SilorArguments),
-    /// The experiments of SIREN's paper: what consistent checkpoints cost; CSV, JSON and SVG files.
+    /// The experiments of SIREN's paper: the cost of consistent checkpoints; CSV, JSON and SVG files.
     #[command(after_help = SIREN_EXAMPLES)]
     Siren(SirenArguments),
-    /// The experiments of SLACH's paper: what it costs to log an object's operations; CSV, JSON and SVG files.
+    /// The experiments of SLACH's paper: the cost of a log of an object's operations; CSV, JSON and SVG files.
     #[command(after_help = SLACH_EXAMPLES)]
     Slach(Box<SlachArguments>),
-    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
+    /// Recovery time of a killed database: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
     /// files.
     #[command(after_help = RECOVERY_EXAMPLES)]
     Recovery(RecoveryArguments),
@@ -85,7 +85,7 @@ pub enum Bench {
     /// The service that `slach load` loads and `slach kills` kills.
     #[command(hide = true)]
     SlachService(ServeArguments),
-    /// The process of `slach berkeley` that has the hash table.
+    /// The process of `slach berkeley` with the hash table.
     #[command(hide = true)]
     SlachBerkeleyTable(BerkeleyTableArguments),
     /// A process of `slach replay`.
@@ -179,8 +179,8 @@ const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
   ensile-bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
-/// Makes this process what the benchmark needs, before it does anything else: `BTreeMap` is compared on huge pages, as
-/// the database is. May start the program again in this process.
+/// Prepares this process for the benchmark, before further actions. `BTreeMap` is compared on huge pages, as the
+/// database is. May start the program again in this process.
 ///
 /// # Errors
 /// [`Failure`](crate::Failure): the program cannot be started again.
@@ -191,10 +191,10 @@ pub fn prepare(bench: &Bench) -> Result<()> {
     }
 }
 
-/// Runs one benchmark and prints its figures. The exit code is 0 if what it checks holds, else 1.
+/// Runs one benchmark and prints its figures. The exit code is 0 if the benchmark's checks hold, else 1.
 ///
 /// # Errors
-/// `Failure`: the arguments ask for something that cannot be, or the database or the system failed.
+/// `Failure`: the arguments are invalid, or the database or the system failed.
 pub fn run(bench: &Bench) -> Result<ExitCode> {
     let held = match bench {
         Bench::Ycsb(arguments) => {
@@ -244,7 +244,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
 }
 
 fn print(report: &report::Report, run: &RunArguments, title: &str) {
-    // The process that conducts this one has read its counts and prints the report.
+    // The conductor of this process has read the counts and prints the report.
     if run.conducted {
         return;
     }

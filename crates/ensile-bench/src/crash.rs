@@ -1,18 +1,20 @@
-//! `ensile-bench tpcc --crash-after`: kill a process in the middle of TPC-C, recover its database, and prove that
-//! nothing that it acknowledged is lost.
+//! `ensile-bench tpcc --crash-after`: kills a process in the middle of TPC-C, recovers its database, and proves that no
+//! acknowledged order is lost.
 //!
-//! A *victim* (this program again, as a child process) runs TPC-C with its log and writes every new-order to a pipe
-//! once it is durable. After a while of load it gets SIGKILL. Then the folder is opened here: recovery runs, the
-//! consistency conditions must hold, and every acknowledged order must be there with all of its lines.
+//! A *victim* (this program again, as a child process) runs TPC-C with its log. The victim writes every durable
+//! new-order to a pipe. After a while of load the victim gets SIGKILL. Then this process opens the folder: recovery
+//! runs, the consistency conditions must hold, and every acknowledged order must be present with all of its lines.
 //!
 //! Invariants:
-//! - An order counts as acknowledged when its whole record has left the victim: what a client would have seen.
-//! - With several lives the orders of all lives before must still be there after each kill.
-//! - With `--no-log` an order is acknowledged once an installed picture has it, and with that it has to be there.
-//! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery
-//!   that is judged: what is left then is of a recovery of a recovery.
+//! - An order counts as acknowledged once its whole record has left the victim, since a client would have seen the
+//!   record.
+//! - With several lives the orders of all earlier lives must still be present after each kill.
+//! - With `--no-log` an order is acknowledged once an installed picture has the order; recovery must then restore the
+//!   order.
+//! - With `--kill-in-recovery` victims that only recover are killed at random moments, as many as the option says. The
+//!   judged recovery follows, so the judged recovery recovers from interrupted recoveries.
 //!
-//! Neighbours: [`victim`] is the child's side; [`crate::tpcc`] is what it runs and checks.
+//! Neighbours: [`victim`] is the child's side; [`crate::tpcc`] is the workload and its checks.
 
 pub(crate) mod arguments;
 pub(crate) mod victim;
@@ -43,12 +45,12 @@ use crate::tpcc::keys::{self, LineNumber};
 use crate::tpcc::tables::Tables;
 use victim::Acknowledged;
 
-/// Missing orders that are told one by one.
+/// Limit of missing orders that are reported individually.
 const TOLD_MAX: usize = 5;
-/// A process starts, opens a small database and is ready in about this time.
+/// Approximate seconds of a process to start, open a small database and be ready.
 const RECOVERY_SECONDS: f64 = 0.02;
 
-/// What a victim's orders are kept by.
+/// The files that keep a victim's orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptBy {
     /// A log, and fuzzy checkpoints.
@@ -68,7 +70,7 @@ impl KeptBy {
         }
     }
 
-    /// Opens the database in this folder. Without a log nothing is strict.
+    /// Opens the database in this folder. A database without a log ignores `durability`.
     fn open(self, mut options: Options, folder: &Path, durability: Durability) -> Result<Database> {
         if self != Self::Log {
             options.tuning.checkpoint_strategy = Some(Strategy::Pictures);
@@ -82,7 +84,7 @@ impl KeptBy {
     }
 }
 
-/// What one kill showed.
+/// The result of one kill.
 #[derive(Clone, Debug, Serialize)]
 struct Verdict {
     kill: u32,
@@ -93,10 +95,10 @@ struct Verdict {
     entries_ignored: u64,
     torn_tails: usize,
     recovery_seconds: f64,
-    /// Recoveries that were killed before this one, and how many of them had not ended.
+    /// Number of recoveries killed before this recovery, and the number of them that had not ended.
     recoveries_killed: u32,
     recoveries_killed_midway: u32,
-    /// What is wrong; empty if nothing is.
+    /// Descriptions of the errors; empty if nothing is wrong.
     lost: Vec<String>,
 }
 
@@ -108,7 +110,7 @@ struct Document {
     verdict: &'static str,
 }
 
-/// Kills and recovers as often as asked. True if every verdict is clean.
+/// Kills and recovers as often as the arguments say. True if every verdict is clean.
 pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
     let machine = Machine::look();
     let folder = arguments.run.data.join("tpcc-crash");
@@ -130,8 +132,8 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
                 midway += u32::from(recover_and_die(arguments, &folder, seconds, &mut progress)?);
             }
             progress.say(&format!("kill {number} of {kills}: recovering"));
-            // On a thread of its own: what threads keep of a database is gone before the next victim opens it, and a
-            // recovery that panics is a result like any other.
+            // The recovery has a thread of its own. The end of the thread frees the thread's state of the database
+            // before the next victim opens the folder. A panic of the recovery is a result like any other.
             let verdict = std::thread::scope(|scope| {
                 scope.spawn(|| recover(arguments, &folder, &acknowledged, number)).join()
             });
@@ -180,8 +182,8 @@ fn print_verdict(verdict: &Verdict, kills: u32) {
     }
 }
 
-/// Lets a victim run for `seconds` after its first acknowledgement, kills it, and answers all that it acknowledged. The
-/// time runs from there because a slow machine takes long to acknowledge anything.
+/// Lets a victim run for `seconds` after its first acknowledgement, kills it, and returns all acknowledged orders. The
+/// time starts at the acknowledgement because a slow machine takes long to acknowledge anything.
 pub(crate) fn live_and_die(
     arguments: &TpccArguments,
     folder: &Path,
@@ -195,10 +197,10 @@ pub(crate) fn live_and_die(
     let (acknowledges, has_acknowledged) = mpsc::channel();
     let heard = std::thread::scope(|scope| {
         let listener = scope.spawn(move || {
-            // The first record says that the load begins.
+            // The first record marks the begin of the load.
             let mut bytes = vec![0; 2 * size_of::<Acknowledged>()];
             pipe.read_exact(&mut bytes)?;
-            // The receiver only goes when the process does.
+            // A send fails only if the process ends: the receiver lives as long as the process.
             let _ = acknowledges.send(());
             pipe.read_to_end(&mut bytes).map(|_| bytes.split_off(size_of::<Acknowledged>()))
         });
@@ -217,14 +219,14 @@ pub(crate) fn live_and_die(
             }
         }
     })?;
-    // A record that was cut off in the middle has not reached anybody.
+    // A client cannot have seen a record that was cut off in the middle.
     let whole = heard.len() / size_of::<Acknowledged>() * size_of::<Acknowledged>();
     let records =
         <[Acknowledged]>::ref_from_bytes(&heard[..whole]).expect("a whole number of unaligned records");
     Ok(records.to_vec())
 }
 
-/// Kills a victim so soon after it has started to recover. True if it had not ended that.
+/// Kills a victim `seconds` after its start. True if the victim's recovery had not ended.
 fn recover_and_die(
     arguments: &TpccArguments,
     folder: &Path,
@@ -272,7 +274,7 @@ fn victim(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Command
     Ok(command)
 }
 
-/// Opens what the victim left, and looks for everything that it had promised.
+/// Opens the victim's folder, and looks for every acknowledged order.
 fn recover(
     arguments: &TpccArguments,
     folder: &Path,
@@ -309,7 +311,7 @@ fn recover(
     })
 }
 
-/// A kill does not lose what was written: an empty recovery means that the wrong folder was looked at.
+/// A kill does not lose written files: an empty recovery indicates a wrong folder.
 fn empty_log(report: &RecoveryReport) -> Vec<String> {
     if report.entries + report.checkpoint_entries == 0 {
         vec!["recovery found an empty folder".to_owned()]
@@ -318,7 +320,7 @@ fn empty_log(report: &RecoveryReport) -> Vec<String> {
     }
 }
 
-/// Acknowledged orders that are not there as they were acknowledged.
+/// Acknowledged orders that are absent or differ from their acknowledgement.
 fn missing_orders(db: &Database, tables: &Tables, acknowledged: &[Acknowledged]) -> Result<Vec<String>> {
     let mut snapshot = db.snapshot_latest()?;
     let (mut missing, mut told) = (0usize, Vec::new());

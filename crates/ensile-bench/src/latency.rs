@@ -1,10 +1,11 @@
-//! `ensile-bench latency`: how long a client waits for a strict commit, one client or several at once, beside what the
-//! disk needs for a synced write of the same size: appended, and over zeros. All of it in turns in the same run.
+//! `ensile-bench latency`: the wait of a client for a strict commit, with one client or several at once. Beside stands
+//! the disk's time for a synced write of the same size: appended, and over zeros. All measurements take turns in the
+//! same run.
 //!
-//! The goal is stated as a ratio to the device, because devices differ by orders of magnitude: at most twice its
-//! median and one millisecond.
+//! The goal is a ratio to the device, because devices differ by orders of magnitude: at most twice the device's median
+//! and one millisecond.
 //!
-//! Neighbours: the database with its default durability; a plain file beside it.
+//! Neighbours: the database with its default durability; a plain file beside.
 
 pub(crate) mod arguments;
 
@@ -31,10 +32,10 @@ use crate::ycsb::payload::Payload;
 /// The value that a commit writes.
 pub(crate) type Row = Payload<100>;
 
-/// Zeros that are there before synced writes over them are measured: more than a slice of time fills.
+/// Zeros in the file before synced writes over zeros are measured: more bytes than a slice of time fills.
 const ZEROED_BYTES: usize = 32 << 20;
 
-/// What was measured, in microseconds.
+/// Measurements, in microseconds.
 #[derive(Debug, Serialize)]
 struct Document {
     machine: Machine,
@@ -46,7 +47,7 @@ struct Document {
     strict_p99_us: f64,
     device_p50_us: f64,
     device_p99_us: f64,
-    /// Over zeros that were written and synced before: no file grows, nothing is allocated.
+    /// Latency over zeros that were written and synced before: no file grows, no block is allocated.
     zeroed_p50_us: f64,
     zeroed_p99_us: f64,
     /// Twice the device's median and one millisecond.
@@ -54,7 +55,7 @@ struct Document {
     within_limit: bool,
 }
 
-/// Measures, prints, and answers whether the median is within its limit.
+/// Measures and prints. True if the median is within the limit.
 pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
     let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
@@ -135,7 +136,7 @@ fn log_bytes(db: &Database) -> u64 {
     db.stats().log.map_or(0, |log| log.bytes)
 }
 
-/// Commits one row at a time, each waited for.
+/// Commits one row at a time, and waits for each commit.
 pub(crate) fn strict_commits(
     db: &Database,
     table: &Table<u64, Row>,
@@ -156,7 +157,7 @@ pub(crate) fn strict_commits(
     }
 }
 
-/// Lets `clients` clients work at once, and answers what all of them measured.
+/// Lets `clients` clients work at once. Returns the merged measurements.
 fn at_once(clients: usize, work: impl Fn(usize) -> Result<Histogram<u64>> + Sync) -> Result<Histogram<u64>> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..clients)
@@ -173,7 +174,8 @@ fn at_once(clients: usize, work: impl Fn(usize) -> Result<Histogram<u64>> + Sync
     })
 }
 
-/// Writes blocks of `bytes` one behind the other to a file, each synced; `zeroed` bytes of it are there before.
+/// Writes blocks of `bytes` bytes in order to a file, and syncs each block. The file starts with `zeroed` bytes of
+/// zeros.
 fn synced_writes(path: &Path, bytes: usize, nanos: u64, zeroed: usize) -> Result<Histogram<u64>> {
     let what = || format!("writing {}", path.display());
     let mut file = File::create(path).map_err(Failure::io(what()))?;

@@ -1,9 +1,8 @@
-//! The machine under the figures: what it is, how much memory and processor time this process takes, and
-//! pinning threads to its cores.
+//! The measured machine: its description, memory and processor time of this process, and pinning of threads to cores.
 //!
-//! Everything is read from `/proc` and `/sys`; what cannot be read is reported as unknown, never guessed.
+//! Every figure comes from `/proc` and `/sys`. An unreadable figure is reported as unknown, never guessed.
 //!
-//! Neighbours: [`crate::report`] prints it; systems ask for the growth of resident memory over their load.
+//! Neighbours: [`crate::report`] prints the machine; systems ask for the growth of resident memory over their load.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +13,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Result};
 use crate::number::grouped;
 
-/// What the figures were measured on.
+/// Description of the machine under the figures.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) cpu: String,
@@ -24,12 +23,12 @@ pub(crate) struct Machine {
     pub(crate) huge_pages: String,
     pub(crate) load_average: String,
     pub(crate) ensile_version: &'static str,
-    /// The commit that this program was built of, with `+changes` if not all of it was committed.
+    /// The commit of this program's build, with `+changes` if the tree had uncommitted changes.
     pub(crate) ensile_commit: &'static str,
 }
 
 impl Machine {
-    /// Looks at the machine that this process runs on.
+    /// Describes the machine of this process.
     pub(crate) fn look() -> Self {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_kib: u64 = field_after(&meminfo, "MemTotal")
@@ -51,7 +50,7 @@ impl Machine {
 }
 
 impl Machine {
-    /// One line that says it all.
+    /// The description in one line.
     pub(crate) fn line(&self) -> String {
         format!(
             "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {} ({})",
@@ -96,7 +95,8 @@ fn selected(line: &str) -> String {
 
 /// Bytes of memory resident in this process.
 ///
-/// The kernel says it in KiB here, so nobody asks for the size of a page: under valgrind `rustix` cannot tell it.
+/// The kernel reports the figure in KiB here, so the size of a page is not needed: under valgrind `rustix` cannot tell
+/// the page size.
 pub(crate) fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     field_after(&status, "VmRSS")
@@ -104,13 +104,13 @@ pub(crate) fn resident_bytes() -> u64 {
         .map_or(0, |kib| kib * 1024)
 }
 
-/// Of the memory resident in this process, the bytes on huge pages; 0 where the kernel does not say.
+/// Bytes of resident memory of this process on huge pages; 0 if the kernel does not say.
 pub(crate) fn huge_page_bytes() -> u64 {
     memory_of(std::process::id()).1
 }
 
-/// Bytes of memory resident in a process of this user, and those of them that are on huge pages; 0 where the kernel
-/// does not say.
+/// Bytes of resident memory of a process of this user, and bytes of its memory on huge pages; 0 if the kernel does not
+/// say.
 pub(crate) fn memory_of(process: u32) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let bytes = |name: &str| {
@@ -121,20 +121,20 @@ pub(crate) fn memory_of(process: u32) -> (u64, u64) {
     (bytes("Rss"), bytes("AnonHugePages"))
 }
 
-/// Nanoseconds of processor time that this process has taken, by threads that have ended too: in steps of some
-/// milliseconds. 0 where the kernel does not say.
+/// Nanoseconds of processor time of this process, including ended threads, in steps of some milliseconds. 0 if the
+/// kernel does not say.
 pub(crate) fn processor_nanos() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name, in parentheses, may have spaces. Behind it the 12th and 13th fields are the time in and out of the
-    // program.
+    // The name, in parentheses, may have spaces. Behind the name the 12th and 13th fields are the time in and out of
+    // the program.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let ticks: u64 =
         fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     ticks * 1_000_000_000 / rustix::param::clock_ticks_per_second()
 }
 
-/// Nanoseconds of processor time of this process's living threads whose names begin like this. 0 where the kernel does
-/// not say.
+/// Nanoseconds of processor time of this process's living threads whose names begin with `threads`. 0 if the kernel
+/// does not say.
 pub(crate) fn processor_nanos_of(threads: &str) -> u64 {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
     let paths = tasks.filter_map(|task| Some(task.ok()?.path()));
@@ -148,13 +148,13 @@ pub(crate) fn processor_nanos_of(threads: &str) -> u64 {
         .sum()
 }
 
-/// The C library's settings, in its environment; they are read only when a process starts.
+/// The environment variable of the C library's settings; a process reads the variable only at its start.
 const C_LIBRARY: &str = "GLIBC_TUNABLES";
-/// The one that puts its allocator on huge pages.
+/// The setting that puts the C library's allocator on huge pages.
 const HUGE_ALLOCATOR: &str = "glibc.malloc.hugetlb=";
 
-/// What a process is to have in its environment for the C library's allocator to be on huge pages: this process's
-/// settings, and that one.
+/// The environment variable and its value for the C library's allocator on huge pages: this process's settings, plus
+/// the setting for huge pages.
 pub(crate) fn huge_pages_setting() -> (&'static str, String) {
     let settings = std::env::var(C_LIBRARY).unwrap_or_default();
     if settings.split(':').any(|setting| setting.starts_with(HUGE_ALLOCATOR)) {
@@ -164,7 +164,7 @@ pub(crate) fn huge_pages_setting() -> (&'static str, String) {
     (C_LIBRARY, format!("{others}{HUGE_ALLOCATOR}1"))
 }
 
-/// Starts this program again, with the C library's allocator on huge pages, unless it is so already.
+/// Starts this program again with the C library's allocator on huge pages, unless the setting is present.
 pub(crate) fn restart_on_huge_pages() -> Result<()> {
     use std::os::unix::process::CommandExt as _;
     let (name, value) = huge_pages_setting();
@@ -177,7 +177,7 @@ pub(crate) fn restart_on_huge_pages() -> Result<()> {
     Err(doing()(failed))
 }
 
-/// Bytes of memory that can be had without swapping; all of it where the kernel does not say.
+/// Bytes of memory available without swapping; `u64::MAX` if the kernel does not say.
 pub(crate) fn available_bytes() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field_after(&meminfo, "MemAvailable")
@@ -185,8 +185,8 @@ pub(crate) fn available_bytes() -> u64 {
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 
-/// Refuses `records` of `bytes_per_record` bytes each if they do not fit into the memory that is free, and says how
-/// many do.
+/// Refuses `records` of `bytes_per_record` bytes each if the records do not fit into the free memory. The error has the
+/// number of records that fit.
 pub(crate) fn must_fit(records: u64, bytes_per_record: u64) -> Result<()> {
     fit(records, bytes_per_record, available_bytes())
 }
@@ -202,9 +202,9 @@ fn fit(records: u64, bytes_per_record: u64, available: u64) -> Result<()> {
     Err(Failure::Usage(words))
 }
 
-/// Whether what is put into a folder, which need not be there yet, stays in memory.
+/// True if the files of a folder stay in memory. The folder need not exist yet.
 pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
-    /// What `statfs` says of a tmpfs.
+    /// Type of a tmpfs in the result of `statfs`.
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let asked = || Failure::io(format!("asking for the file system of {}", folder.display()));
     let whole = std::path::absolute(folder).map_err(asked())?;
@@ -212,8 +212,7 @@ pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
     Ok(rustix::fs::statfs(existing).map_err(|error| asked()(error.into()))?.f_type == TMPFS)
 }
 
-/// The command that this process was started by, so that it can be run again. The folder that it kept its files in is
-/// left out.
+/// The command that started this process, for a repetition, without the folders of its files.
 pub(crate) fn command() -> String {
     without_folders(std::env::args().skip(1))
 }
@@ -232,7 +231,7 @@ fn without_folders(mut words: impl Iterator<Item = String>) -> String {
     command
 }
 
-/// Keeps the calling thread on one of the cores that this process may use; `index` counts around them.
+/// Keeps the calling thread on one of the cores that this process may use; `index` counts around the cores.
 pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let asked = |source: rustix::io::Errno| Failure::Io {
@@ -246,8 +245,8 @@ pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     sched_setaffinity(None, &one).map_err(asked)
 }
 
-/// Runs `open` while the calling thread may use the cores from the `first`th on only: threads that it starts keep to
-/// them.
+/// Runs `open` while the calling thread may use only the cores from the `first`th on. Threads started by `open` keep to
+/// these cores.
 pub(crate) fn on_cores_from<R>(first: usize, open: impl FnOnce() -> Result<R>) -> Result<R> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let asked = |source: rustix::io::Errno| Failure::Io {

@@ -1,8 +1,8 @@
-//! `ensile-bench open-transaction`: does one transaction that stays open disturb the others?
+//! `ensile-bench open-transaction`: disturbance of transactions by one transaction that stays open.
 //!
-//! All-RMW load runs in turns without and with a transaction that has read a row and then sits there, as an
-//! interactive client would. Compared are throughput, memory and how regularly epochs advance; at the end the
-//! transaction is asked for one more read and its commit, which either work or say that it must be run again.
+//! All-RMW load runs in turns without and with an open transaction. The transaction has read a row and then idles, as
+//! with an interactive client. The benchmark compares throughput, memory and the regularity of epochs. At the end the
+//! transaction makes one more read and its commit. Read and commit either work or return a retryable error.
 //!
 //! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory and epochs.
 
@@ -23,9 +23,9 @@ use crate::ycsb::engine::Engine;
 use crate::ycsb::load::LoadPlan;
 use crate::ycsb::mix::{Requests, Workload};
 
-/// Throughput with an open transaction against without that is asked for.
+/// Threshold: ratio of throughput with an open transaction to throughput without.
 const RATIO_MIN: f64 = 0.98;
-/// An epoch is on time if it is not later than this many of its intervals.
+/// Limit of an epoch on time, in multiples of the epoch's interval.
 const LATE_INTERVALS: u64 = 5;
 
 #[derive(Debug, Serialize)]
@@ -41,11 +41,11 @@ struct Document {
     epochs_per_s: f64,
     epoch_gap_ms_max: f64,
     epochs_on_time: bool,
-    /// How the open transactions ended.
+    /// Outcomes of the open transactions.
     ended: Vec<String>,
 }
 
-/// Measures, prints, and answers whether the others went on undisturbed.
+/// Measures and prints. True if the open transaction did not disturb the load.
 pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
     let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
@@ -59,7 +59,8 @@ pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
     )?;
     let mut sides = Sides::default();
     let mut ended = Vec::new();
-    // Each round: half of the time without, all of it with, half without: slow drift of the machine cancels.
+    // Each round: half of the time without, then the whole time with, then half without: slow drift of the machine
+    // cancels.
     let half = Plan { pace: Pace::Timed(arguments.run.seconds / 2.0), rounds: 1, ..arguments.run.plan() };
     let whole = Plan { pace: Pace::Timed(arguments.run.seconds), ..half.clone() };
     for round in 0..arguments.run.rounds {
@@ -93,7 +94,7 @@ fn slice(engine: &Engine<100>, plan: &Plan) -> Result<(Round, Seen)> {
     Ok((rounds?.swap_remove(0).swap_remove(0), seen))
 }
 
-/// What was measured, round by round.
+/// Measurements, round by round.
 #[derive(Debug, Default)]
 struct Sides {
     without: Vec<f64>,

@@ -1,4 +1,4 @@
-//! `ensile-bench recovery`: how fast a killed database is back.
+//! `ensile-bench recovery`: recovery time of a killed database.
 //!
 //! ```text
 //! log          rows of 8 + 100 bytes, each written several times in random orders; killed once all are durable
@@ -8,12 +8,14 @@
 //! interrupted  a checkpoint, writes, and a second checkpoint that is nearly written when the process dies
 //! tpcc         the standard mix for a while with checkpoints as usual; killed in the middle
 //! ```
-//! Before each recovery the files leave the system's page cache, and the same files, evicted as well, are read one
-//! after the other just before: that is the device's rate in this run. What is recovered is checked: every row, or the
-//! consistency conditions of TPC-C. A recovery changes nothing that the next one reads, so one kill serves all rounds.
+//! Each recovery starts with evicted files: the files leave the system's page cache. Just before, the same files,
+//! evicted as well, are read one after the other. The time of the read gives the device's rate in this run.
 //!
-//! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills
-//! TPC-C; [`crate::figure`] writes what was measured.
+//! The recovered content is checked: every row, or the consistency conditions of TPC-C. A recovery changes nothing that
+//! the next recovery reads, so one kill serves all rounds.
+//!
+//! Neighbours: `victim` is killed, `content` knows the written rows, `files` evicts and reads; [`crate::crash`] kills
+//! TPC-C; [`crate::figure`] writes the figures.
 
 pub(crate) mod arguments;
 mod content;
@@ -46,14 +48,14 @@ use crate::tpcc::{consistency, tables::Tables};
 pub(crate) use content::Writes;
 use content::{LARGE_VALUE_BYTES, VALUE_BYTES};
 
-/// What is recovered.
+/// The scene to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
-    /// All of them, one after the other.
+    /// Every scene, one after the other.
     All,
     /// A log of rows of 8 + 100 bytes, written in random order.
     Log,
-    /// A checkpoint of such rows.
+    /// A checkpoint of rows of 8 + 100 bytes.
     Checkpoint,
     /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
     Interrupted,
@@ -68,11 +70,11 @@ pub(crate) enum Load {
 /// The order in which the log is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// As it ships: the newest first, but the oldest once many tombstones wait
+    /// The shipped order: the newest first, but the oldest once many tombstones wait
     BothEnds,
-    /// As SiloR does (§5.2); for builds with the feature `experiments`
+    /// SiloR's order (§5.2): the newest first; for builds with the feature `experiments`
     Newest,
-    /// So that no tombstone waits longer than for the pieces under way; for builds with the feature `experiments`
+    /// The oldest first: a tombstone waits only for the pieces under way; for builds with the feature `experiments`
     Oldest,
 }
 
@@ -91,39 +93,39 @@ impl Load {
 /// One recovery.
 #[derive(Debug)]
 struct Measured {
-    /// From the call of open to its return.
+    /// Seconds from the call of open to its return.
     open_seconds: f64,
-    /// Of the processor, over all threads.
+    /// Seconds of processor time, over all threads.
     processor_seconds: f64,
-    /// Opening the tables, which rebuilds their indexes.
+    /// Seconds to open the tables; the open rebuilds their indexes.
     tables_seconds: f64,
     report: RecoveryReport,
-    /// Bytes of all files, and the seconds that reading them one after the other took.
+    /// Bytes of all files, and seconds to read the files one after the other.
     device: (u64, f64),
-    /// How much of the files was still in memory before.
+    /// Share of the files' bytes in the page cache before the recovery.
     cached_share: f64,
-    /// The most memory that the process had until open returned, above what it had before.
+    /// Peak memory of the process until the return of open, above its memory before, in bytes.
     peak_bytes: u64,
 }
 
-/// A folder that somebody was killed in, and how to recover it.
+/// The folder of a killed process, and its recovery.
 struct Scene<'a> {
     name: &'static str,
     folder: PathBuf,
-    /// Key, value and TID of an entry, if all have the same size.
+    /// Bytes of key, value and TID of an entry, if all entries have the same size.
     entry_bytes: Option<u64>,
-    /// Memory of the process when it was killed, if this run killed it.
+    /// Memory of the process at the kill, in bytes; `None` if an earlier run killed the process.
     running_bytes: Option<u64>,
-    /// Opens the tables; then what is wrong with them.
+    /// Opens the tables; returns the check of their content.
     open: Opener<'a>,
 }
 
 type Opener<'a> = Box<dyn Fn(&Database) -> Result<Check<'a>> + 'a>;
 
-/// Finds what is wrong with a recovered database.
+/// Returns the errors of a recovered database.
 type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 
-/// Runs it. False if a recovered database was not what it must be.
+/// Runs the experiment. False if a recovered database has errors.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = machine::command();
     if arguments.order != Order::BothEnds && !cfg!(feature = "experiments") {
@@ -131,7 +133,7 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
         return Err(Failure::Usage(why.to_owned()));
     }
     figure::prepare(&arguments.out)?;
-    // Before anything runs: the load is to be the others'.
+    // The machine is examined before any load of this process, so the load average is the load of other processes.
     let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let (mut rows, mut is_right) = (Vec::new(), true);
@@ -148,7 +150,7 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
             rows.extend(rows_of(&scene, threads, &measured));
         }
         if !arguments.keep {
-            // Room for the next one; what is left over if this fails is emptied by the next run.
+            // The removal makes room for the next scene. A failure is ignored: the next run empties the folder.
             let _ = std::fs::remove_dir_all(&scene.folder);
         }
     }
@@ -161,7 +163,7 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
         rows,
         ..Figure::default()
     };
-    // Printed first: what was measured is not lost if a file cannot be written.
+    // The table is printed first, so a failed write of a file does not lose the measurements.
     print!("{}", figure.table());
     figure.write(&arguments.out, &machine, &command)?;
     println!("  in {}", arguments.out.join("recovery.{csv,json,svg}").display());
@@ -236,13 +238,14 @@ fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writ
         .map_err(Failure::io("starting the victim"))
 }
 
-/// Waits for what a victim says once everything is durable, and kills it. What it said, and the memory that it had.
+/// Reads the victim's message that everything is durable, then kills the victim. Returns the message, and the victim's
+/// memory in bytes.
 fn hear_and_kill(child: &mut Child) -> Result<(Vec<u8>, Option<u64>)> {
     let mut heard = vec![0; victim::READY.len()];
     let pipe = child.stdout.as_mut().expect("its standard output is a pipe");
     let said = pipe.read_exact(&mut heard);
     let bytes = memory::resident(&child.id().to_string());
-    // SIGKILL: nothing is closed. One that has ended by itself is only waited for.
+    // SIGKILL: nothing is closed. A victim that has already ended is only waited for.
     child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing the victim"))?;
     said.map_err(Failure::io("reading what the victim said"))?;
     Ok((heard, bytes))
@@ -303,7 +306,7 @@ fn measure(
     Ok(all)
 }
 
-/// Opens the database, looks at it, and closes it again.
+/// Opens the database, checks it, and closes it again.
 fn recover(
     arguments: &RecoveryArguments,
     scene: &Scene<'_>,
@@ -362,11 +365,11 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize) -> ensi
             recovery_threads: threads,
             ..Tuning::default()
         })
-        // What is recovered is to stay as it is.
+        // No checkpoint may change the recovered files.
         .checkpoints(Schedule::on_demand())
 }
 
-/// How far a recovery is, in a line.
+/// The progress of a recovery, in a line.
 fn progress_line(progress: &ensile::recovery::Progress) -> String {
     let left = progress.left().map_or_else(String::new, |left| format!(", {:.0} s left", left.as_secs_f64()));
     format!(
@@ -425,7 +428,7 @@ fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
     rows
 }
 
-/// Seconds of open that are of no phase.
+/// Seconds of open outside of all phases.
 fn after_last_phase(one: &Measured) -> f64 {
     let phases = one.report.phases.iter().map(|phase| phase.elapsed.as_secs_f64());
     (one.open_seconds - phases.sum::<f64>()).max(0.0)

@@ -1,4 +1,4 @@
-//! `ensile-bench silor`: the experiments of SiloR's evaluation (OSDI'14, §6), each by the name of its figure.
+//! `ensile-bench silor`: the experiments of SiloR's evaluation (OSDI'14, §6), named after figures.
 //!
 //! ```text
 //! fig1         §6.2  YCSB 70/30 over time: memsilo, logsilo, silor                    `figures`
@@ -11,11 +11,12 @@
 //! before-images -    the log with what each write replaced                            `savings`
 //! table        -     the rows that are to be reached, with their limits               `table`, `idle`
 //! ```
-//! memsilo has no log, logsilo a log and no checkpoints, silor both. With a log a transaction counts, and its latency
-//! ends, when it is durable. Each run has a fresh database of its own; nothing else is in memory meanwhile.
+//! memsilo has no log. logsilo has a log and no checkpoints. silor has a log and checkpoints. With a log a transaction
+//! counts, and its latency ends, when the transaction is durable. Every run has a fresh database; memory has no second
+//! database meanwhile.
 //!
-//! Neighbours: [`crate::driver::over_time`] runs the load, [`crate::timeline`] is what it notes, [`crate::figure`]
-//! writes what was measured.
+//! Neighbours: [`crate::driver::over_time`] runs the load, [`crate::timeline`] records the run, [`crate::figure`]
+//! writes the figures.
 
 pub(crate) mod arguments;
 mod bench;
@@ -34,41 +35,41 @@ use crate::silor::arguments::SilorArguments;
 use crate::system::MadeFolders;
 use bench::Bench;
 
-/// What can be asked for.
+/// The requested experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
-    /// Every experiment, one after the other.
+    /// Every experiment in turn.
     All,
     /// YCSB over time: memsilo, logsilo, silor (§6.2).
     Fig1,
-    /// Memsilo with a worker for each core, and with one core to spare.
+    /// Memsilo with a worker for each core, and with a core to spare.
     Fig2,
-    /// Silor with a worker for each core: loggers and checkpointers have none of their own.
+    /// Silor with a worker for each core: loggers and checkpointers have no core of their own.
     Fig3,
-    /// Three ways to sync checkpoints: once at the end, the same with sleeps, every 32 MB.
+    /// Three ways to sync checkpoints: once at the end, once at the end with sleeps, every 32 MB.
     Fig4,
     /// TPC-C over time: memsilo, logsilo, silor (§6.3).
     Fig5,
-    /// Figure 1 again, as often as there are rounds.
+    /// Figure 1 again, once per round.
     Fig6,
-    /// Figure 5 again, as often as there are rounds, and with a worker for each core.
+    /// Figure 5 again, once per round, and with a worker for each core.
     Fig7,
-    /// What leaving out records that the log has saves in a checkpoint (§4.2).
+    /// Savings of a checkpoint that leaves out logged records (§4.2).
     Skip,
-    /// The log as it is and with before-images.
+    /// The log without and with before-images.
     BeforeImages,
-    /// The rows that are to be reached, each with its limit; exit code 1 if one is missed.
+    /// The rows to be reached, with limits; exit code 1 if a limit is missed.
     Table,
 }
 
-/// What an experiment has made.
+/// The result of an experiment.
 enum Made {
     OverTime(OverTime),
-    /// Rows, whether all their limits are kept, and what to say of each.
+    /// Rows, true if every limit holds, and the verdicts as text.
     Rows(Figure, bool, String),
 }
 
-/// An experiment: its name, and how it is run.
+/// An experiment: name and function.
 struct Experiment {
     name: Name,
     run: fn(&mut Bench<'_>) -> Result<Made>,
@@ -87,20 +88,20 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Table, run: table::run },
 ];
 
-/// Runs what was asked for; writes its files and prints its averages. False if a limit is missed.
+/// Runs the requested experiments, writes the files and prints the averages. False if a limit is missed.
 pub(crate) fn run(arguments: &SilorArguments) -> Result<bool> {
     let command = machine::command();
     let (asked, out) = (arguments.figure, &arguments.out);
     figure::prepare(out)?;
     let _made = MadeFolders::new([&arguments.common.data]);
-    // Before anything runs: the load is to be the others'.
+    // The machine is examined before the load of this process, so the load average is the load of other processes.
     let machine = Machine::look();
     let mut held = true;
     for experiment in EXPERIMENTS.iter().filter(|experiment| asked == Name::All || experiment.name == asked) {
         let mut bench = Bench::new(arguments);
         let made = (experiment.run)(&mut bench)?;
         bench.finish();
-        // Printed first: what was measured is not lost if a file cannot be written.
+        // The table is printed before the files are written: a failed write does not lose the measurements.
         let name = match made {
             Made::OverTime(figure) => {
                 print!("{}", figure.table());

@@ -1,8 +1,8 @@
-//! The systems that are compared, and how a database is opened for one of them.
+//! The compared systems, and the open of a database for a system.
 //!
-//! `memsilo` is the database without a log, `memsilo-processes` one such database in each of several processes, `silo`
-//! the same with its log in a folder, `key-value` its index and records without transactions, `btreemap` std's
-//! `BTreeMap` on one thread: a yardstick that everybody has.
+//! `memsilo` is the database without a log. `memsilo-processes` is a memsilo in each of several processes. `silo` is
+//! the database with its log in a folder. `key-value` is the database's index and records without transactions.
+//! `btreemap` is std's `BTreeMap` on one thread, a yardstick that is available everywhere.
 //!
 //! Neighbours: workloads open systems here.
 
@@ -20,7 +20,7 @@ use ensile_base::sync::sleep;
 use crate::failure::{Failure, Result};
 use crate::machine;
 
-/// Time between snapshot boundaries, in milliseconds: as a database has it.
+/// Time between snapshot boundaries, in milliseconds; the default of a database.
 pub(crate) const SNAPSHOT_MS: u64 = 250;
 
 /// A system by name.
@@ -28,19 +28,19 @@ pub(crate) const SNAPSHOT_MS: u64 = 250;
 pub(crate) enum SystemKind {
     /// The database in memory, without a log.
     Memsilo,
-    /// As many processes as threads were asked for, each with a memsilo of its share of the data and one thread: what
-    /// threads of one database could reach if they did not disturb each other.
+    /// A process for each requested thread, and in each process a memsilo with a share of the data and one thread: the
+    /// rate that threads of one database could reach without mutual disturbance.
     MemsiloProcesses,
     /// The database with its log; a transaction counts when it is durable.
     Silo,
-    /// Its index and records: atomic gets and puts of single keys, no transactions (YCSB only).
+    /// The database's index and records: atomic gets and puts of single keys, no transactions (YCSB only).
     KeyValue,
     /// std's BTreeMap on one thread, values changed in place (YCSB only).
     Btreemap,
 }
 
 impl SystemKind {
-    /// As it is written on the command line, in tables and in JSON.
+    /// The system's name on the command line, in tables and in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memsilo => "memsilo",
@@ -51,50 +51,51 @@ impl SystemKind {
         }
     }
 
-    /// Whether it runs transactions.
+    /// True if the system runs transactions.
     pub(crate) fn is_transactional(self) -> bool {
         matches!(self, Self::Memsilo | Self::MemsiloProcesses | Self::Silo)
     }
 }
 
-/// What pictures there are of a database in memory, so that what they cost its commits can be counted.
+/// The pictures of a database in memory. The variants show the cost of pictures for commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PicturesPassed {
-    /// None: it was not opened for them.
+    /// No pictures: the database was opened without pictures.
     #[default]
     Closed,
-    /// None yet: it was opened for them.
+    /// No picture yet: the database was opened for pictures.
     Opened,
-    /// One has passed behind the load, so each key's next change marks its page.
+    /// One picture has passed after the load, so the next change of each key marks the key's page.
     Passed,
 }
 
-/// How databases are opened.
+/// Options of an open of a database.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// Folder that benchmarks make their own folders in.
+    /// The parent folder of the folders of benchmarks.
     pub(crate) data: PathBuf,
     pub(crate) epoch_interval: Duration,
     pub(crate) snapshot_interval: Duration,
-    /// 0 for a database without a log.
+    /// Number of loggers; 0 for a database without a log.
     pub(crate) loggers: usize,
     pub(crate) prefault_bytes: usize,
-    /// Whether a transaction of the system with a log waits until it is durable.
+    /// Durability of transactions of the system with a log.
     pub(crate) durability: Durability,
-    /// Whether old versions are kept for snapshots.
+    /// True if old versions are kept for snapshots.
     pub(crate) snapshots: bool,
-    /// Cores that are the workers': the database's own threads keep off them. 0: they run anywhere.
+    /// Number of cores reserved for workers: the database's own threads keep off these cores. 0: the threads run
+    /// anywhere.
     pub(crate) workers_own: usize,
-    /// When checkpoints are made, where there is a log; none by default, as in Silo.
+    /// Schedule of checkpoints, if the database has a log. The default is no checkpoints, as in Silo.
     pub(crate) checkpoints: Schedule,
-    /// What else is tuned. The fields above overrule it.
+    /// Further tuning. The fields above take precedence.
     pub(crate) tuning: Tuning,
-    /// Whether the log tells what each write replaced.
+    /// True if the log has the value that each write replaced.
     pub(crate) before_images: bool,
     pub(crate) pictures: PicturesPassed,
     /// Bytes of a page of the picture that passes.
     pub(crate) page_bytes: usize,
-    /// What the engine does otherwise than it ships.
+    /// The engine's experimental variants.
     #[cfg(feature = "experiments")]
     pub(crate) variants: ensile::Variants,
 }
@@ -122,7 +123,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Opens the database of a system: a fresh one, in a folder called `folder` where it has a log.
+    /// Opens a fresh database of a system. A system with a log has its files in the folder `folder`.
     pub(crate) fn open_fresh(&self, kind: SystemKind, folder: &str) -> Result<Database> {
         if kind == SystemKind::Silo {
             let path = self.fresh_folder(folder)?;
@@ -132,19 +133,19 @@ impl Options {
         self.open(if self.pictures == PicturesPassed::Closed { builder } else { builder.pictures() })
     }
 
-    /// Behind the load of a database in memory: passes a picture, if that was asked for.
+    /// Passes a picture, if the options say so. The call follows the load of a database in memory.
     pub(crate) fn pass_pictures(&self, db: &Database) {
         if self.pictures == PicturesPassed::Passed {
             db.pass_a_picture(self.page_bytes, || sleep(self.epoch_interval / 8));
         }
     }
 
-    /// Opens the database in a folder, whatever is in it.
+    /// Opens the database in a folder, with any present content.
     pub(crate) fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
         self.open(Database::builder(path).durability(durability))
     }
 
-    /// Opens a database with these options besides.
+    /// Opens a database with these options in addition to the builder's own.
     pub(crate) fn open(&self, builder: Builder) -> Result<Database> {
         let builder = builder
             .epoch_interval(self.epoch_interval)
@@ -163,19 +164,19 @@ impl Options {
         if self.workers_own == 0 { open() } else { machine::on_cores_from(self.workers_own, open) }
     }
 
-    /// A folder of that name in the data folder, emptied of what an earlier benchmark left there.
+    /// Makes an empty folder of this name in the data folder; removes the content of an earlier benchmark.
     pub(crate) fn fresh_folder(&self, name: &str) -> Result<PathBuf> {
         fresh_folder(&self.data, name)
     }
 }
 
-/// Folders that are made for a benchmark: those that were not there before go at its end, unless something is left in
-/// them.
+/// Folders made for a benchmark. The folders that were absent before are removed at the end of the benchmark, unless a
+/// folder has content.
 #[derive(Debug)]
 pub(crate) struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
-    /// Of these folders those that are not there yet.
+    /// Keeps the folders that do not exist yet.
     pub(crate) fn new<const N: usize>(folders: [&Path; N]) -> Self {
         Self(folders.into_iter().filter(|folder| !folder.exists()).map(Path::to_owned).collect())
     }
@@ -184,13 +185,14 @@ impl MadeFolders {
 impl Drop for MadeFolders {
     fn drop(&mut self) {
         for folder in &self.0 {
-            // One that was not made, or in which a failure left something, stays as it is.
+            // The removal fails for a folder that was never made, or that has content after a failure. The folder then
+            // stays.
             let _ = fs::remove_dir(folder);
         }
     }
 }
 
-/// A folder of that name in the folder `data`, emptied of what an earlier benchmark left there.
+/// Makes an empty folder of this name in the folder `data`; removes the content of an earlier benchmark.
 pub(crate) fn fresh_folder(data: &Path, name: &str) -> Result<PathBuf> {
     let path = data.join(name);
     match fs::remove_dir_all(&path) {

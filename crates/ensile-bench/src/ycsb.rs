@@ -1,7 +1,6 @@
 //! YCSB: transactions on single keys of one table, with 8-byte keys and values of a fixed size.
 //!
-//! Neighbours: the command line gives [`YcsbArguments`]; [`crate::system`] has the
-//! systems that run it.
+//! Neighbours: the command line gives [`YcsbArguments`]; [`crate::system`] has the systems that run YCSB.
 
 pub(crate) mod arguments;
 pub(crate) mod btreemap;
@@ -33,21 +32,22 @@ use mix::Requests;
 /// The sizes of value that are compiled in.
 pub(crate) const VALUE_BYTES: [usize; 5] = [8, 30, 100, 1_000, 10_000];
 
-/// A system that has its records.
+/// A system with loaded records.
 struct Loaded {
     subject: Box<dyn Subject>,
     rss_bytes: u64,
     records: u64,
 }
 
-/// A map of this many bytes should be on huge pages; it says so if most of it is not.
+/// Least bytes of a map that should be on huge pages. The benchmark reports a larger map with less than half of its
+/// memory on huge pages.
 const HUGE_EXPECTED_FROM: u64 = 64 << 20;
 
-/// What is compared unless asked otherwise.
+/// Default systems of the comparison.
 const USUAL: [SystemKind; 4] =
     [SystemKind::Memsilo, SystemKind::Silo, SystemKind::KeyValue, SystemKind::Btreemap];
 
-/// Runs YCSB and reports it.
+/// Runs YCSB and returns the report.
 pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
     match arguments.value_bytes {
         8 => run_sized::<8>(arguments),
@@ -59,12 +59,12 @@ pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
     }
 }
 
-/// Whether std's `BTreeMap` is among the systems.
+/// True if std's `BTreeMap` is among the systems.
 pub(crate) fn compares_btreemap(arguments: &YcsbArguments) -> Result<bool> {
     Ok(arguments.run.systems_or(&USUAL)?.contains(&SystemKind::Btreemap))
 }
 
-/// What heads the table.
+/// The heading of the table.
 pub(crate) fn title(arguments: &YcsbArguments) -> String {
     format!(
         "YCSB {:?}{}: {} records of {} bytes loaded {:?}, keys {}, {} rounds of {} s, epochs of {} ms, snapshots every {} ms",
@@ -147,7 +147,7 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
     Ok(Report { machine, results })
 }
 
-/// The command line of one of several processes: it gets its share of the records.
+/// The command line of one of several processes, with a share of the records.
 fn for_process(arguments: &YcsbArguments, index: usize) -> Vec<String> {
     fn name(value: &impl ValueEnum) -> String {
         value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -1,10 +1,12 @@
 //! An application whose call-backs are C functions.
 //!
 //! Invariants:
-//! - While a call-back runs, its thread is marked. A writer that it gets works until it returns, and no longer.
-//! - Bytes that a call-back gets are there until it returns.
+//! - While a call-back runs, its thread is marked. A call-back's writer works until the call-back returns, and no
+//!   longer.
+//! - A call-back's bytes are there until the call-back returns.
 //!
-//! Neighbours: `objects` opens with it; recovery and checkpoints of `ensile-objects` call in, from several threads.
+//! Neighbours: `objects` opens with the application; recovery and checkpoints of `ensile-objects` call in, from several
+//! threads.
 
 use std::ffi::c_void;
 
@@ -26,7 +28,7 @@ type ReplayOlder =
 type NextObject = unsafe extern "C" fn(*mut c_void, u64, *mut u64, *mut ErrorText) -> i32;
 type SaveOne = unsafe extern "C" fn(*mut c_void, u64, *mut ForeignWriter, *mut ErrorText) -> i32;
 
-/// `ensile_application`: the header says what the call-backs are to do.
+/// `ensile_application`: the header describes the call-backs.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[expect(missing_docs, reason = "the header has them")]
@@ -43,16 +45,16 @@ pub struct ForeignApplication {
     pub save_one: Option<SaveOne>,
 }
 
-/// How an application's objects are enumerated.
+/// Enumeration of an application's objects.
 #[derive(Clone, Copy, Debug)]
 enum Enumeration {
-    /// By itself.
+    /// The application enumerates by itself.
     ByCallBack(WriteCheckpoint),
-    /// By an iterator.
+    /// An iterator enumerates.
     ByIterator(NextObject, SaveOne),
 }
 
-/// An application's call-backs, all that it needs.
+/// An application's checked call-backs.
 #[derive(Debug)]
 pub(crate) struct CallBacks {
     user: *mut c_void,
@@ -89,7 +91,7 @@ impl CallBacks {
             );
             return Err(Failure::new(Code::AbiMismatch, why));
         }
-        // SAFETY: it is a table of this version.
+        // SAFETY: the pointer is to a table of this version.
         let table = unsafe { table.read() };
         let missing = |what| Failure::invalid(format!("the application's {what} is NULL"));
         let enumeration = match (table.checkpoint, table.next_object, table.save_one) {
@@ -115,7 +117,7 @@ impl CallBacks {
         })
     }
 
-    /// Why an older version is refused that the application has no call-back for.
+    /// The error for an older version without a call-back of the application.
     fn no_up_cast(&self, call_back: &str, version: u16) -> Box<str> {
         let newest = self.version;
         format!(
@@ -133,7 +135,7 @@ impl CallBacks {
     ) -> Result<Option<u64>, Box<str>> {
         loop {
             let mut object = NO_OBJECT;
-            // SAFETY: it is a call-back of the application, called as the header says.
+            // SAFETY: the function is a call-back of the application, called as the header says.
             call_back(|why| unsafe { next_object(self.user, from, &raw mut object, why) })?;
             if object == NO_OBJECT {
                 return Ok(None);
@@ -142,7 +144,7 @@ impl CallBacks {
                 return Err(format!("the iterator went back from {from} to {object}").into());
             }
             let lent = LentWriter::new(out);
-            // SAFETY: it is a call-back of the application, called as the header says.
+            // SAFETY: the function is a call-back of the application, called as the header says.
             call_back(|why| unsafe { save_one(self.user, object, lent.address(), why) })?;
             from = object + 1;
             if lent.is_full() {
@@ -162,7 +164,7 @@ impl Application for CallBacks {
             Enumeration::ByCallBack(checkpoint) => {
                 let mut next = NO_OBJECT;
                 let lent = LentWriter::new(out);
-                // SAFETY: it is a call-back of the application, called as the header says.
+                // SAFETY: the function is a call-back of the application, called as the header says.
                 call_back(|why| unsafe { checkpoint(self.user, from, lent.address(), &raw mut next, why) })
                     .map(|()| (next != NO_OBJECT).then_some(next))
             }
@@ -175,20 +177,20 @@ impl Application for CallBacks {
     }
 
     fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult {
-        // SAFETY: it is a call-back of the application, called as the header says.
+        // SAFETY: the function is a call-back of the application, called as the header says.
         call_back(|why| unsafe { (self.load_one)(self.user, object, bytes.into(), why) })
     }
 
     fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
         let list: Vec<ForeignBytes> = parameters.iter().map(|bytes| (*bytes).into()).collect();
         let (first, count) = (list.as_ptr(), list.len());
-        // SAFETY: it is a call-back of the application, called as the header says.
+        // SAFETY: the function is a call-back of the application, called as the header says.
         call_back(|why| unsafe { (self.replay_one)(self.user, object, operation, first, count, why) })
     }
 
     fn load_older(&self, version: u16, object: u64, bytes: &[u8]) -> CallBackResult {
         let load_older = self.load_older.ok_or_else(|| self.no_up_cast("load_older", version))?;
-        // SAFETY: it is a call-back of the application, called as the header says.
+        // SAFETY: the function is a call-back of the application, called as the header says.
         call_back(|why| unsafe { load_older(self.user, version.into(), object, bytes.into(), why) })
     }
 
@@ -202,7 +204,7 @@ impl Application for CallBacks {
         let replay_older = self.replay_older.ok_or_else(|| self.no_up_cast("replay_older", version))?;
         let list: Vec<ForeignBytes> = parameters.iter().map(|bytes| (*bytes).into()).collect();
         let (first, count, version) = (list.as_ptr(), list.len(), version.into());
-        // SAFETY: it is a call-back of the application, called as the header says.
+        // SAFETY: the function is a call-back of the application, called as the header says.
         call_back(|why| unsafe { replay_older(self.user, version, object, operation, first, count, why) })
     }
 }

@@ -1,9 +1,9 @@
-//! The boundary: what stands between a call from C and Rust, in either direction.
+//! The boundary between C and Rust, for calls in either direction.
 //!
 //! Invariants:
 //! - A panic does not leave [`boundary`]; it becomes [`Code::Panicked`].
-//! - While a call-back runs, its thread is marked: calls that it may not make return [`Code::InCallBack`].
-//! - A pointer is looked at for null and alignment before it is followed, a handle for its kind as well.
+//! - While a call-back runs, its thread is marked: forbidden calls return [`Code::InCallBack`].
+//! - A pointer is checked for null and alignment before use, and a handle for its kind as well.
 //!
 //! Neighbours: every exported function runs in here; `application` marks threads.
 
@@ -17,16 +17,16 @@ use ensile_base::sync::thread_local;
 
 use crate::code::{Code, ErrorText, Failure};
 
-/// `ENSILE_NO_OBJECT`: the number of no object.
+/// `ENSILE_NO_OBJECT`: the number that stands for no object.
 pub const NO_OBJECT: u64 = u64::MAX;
 
 /// `ensile_bytes`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ForeignBytes {
-    /// Where they are; may be null if there are none.
+    /// Address of the bytes; may be null if `size` is 0.
     pub data: *const c_void,
-    /// How many.
+    /// Number of bytes.
     pub size: usize,
 }
 
@@ -37,10 +37,10 @@ impl From<&[u8]> for ForeignBytes {
 }
 
 impl ForeignBytes {
-    /// The bytes.
+    /// The bytes as a slice.
     ///
     /// # Safety
-    /// There are `size` readable bytes at `data` as long as `'b`, which nobody changes meanwhile.
+    /// There are `size` readable bytes at `data` as long as `'b`, unchanged meanwhile.
     pub(crate) unsafe fn as_slice<'b>(self) -> Result<&'b [u8], Failure> {
         if self.size == 0 {
             return Ok(&[]);
@@ -51,17 +51,17 @@ impl ForeignBytes {
         if self.size > isize::MAX as usize {
             return Err(Failure::invalid("a size is larger than memory can be: is it negative?"));
         }
-        // SAFETY: it is not null, of a size that a slice may have, and the caller vouches for the bytes.
+        // SAFETY: `data` is not null, the size is valid for a slice, and the caller vouches for the bytes.
         Ok(unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) })
     }
 }
 
 thread_local! {
-    /// How many call-backs this thread is in.
+    /// Number of call-backs that the thread is in.
     static CALL_BACKS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, its thread is in a call-back.
+/// Mark of a thread in a call-back, as long as the value lives.
 pub(crate) struct InCallBack(());
 
 impl InCallBack {
@@ -79,7 +79,7 @@ impl Drop for InCallBack {
 
 /// Refuses a call from a call-back.
 pub(crate) fn check_outside() -> Result<(), Failure> {
-    // A thread that is being torn down is in none.
+    // A thread that is being torn down is in no call-back.
     if CALL_BACKS.try_with(Cell::get).unwrap_or(0) == 0 {
         return Ok(());
     }
@@ -89,12 +89,12 @@ pub(crate) fn check_outside() -> Result<(), Failure> {
     ))
 }
 
-/// Runs a call's body, and says what it came to, in `error` too if that is not null.
+/// Runs a call's body and returns its code. Writes code and message to `error` if `error` is not null.
 ///
 /// # Safety
 /// `error` is null, or a caller's `ensile_error` that no other call uses meanwhile.
 pub(crate) unsafe fn boundary(error: *mut ErrorText, body: impl FnOnce() -> Result<Code, Failure>) -> i32 {
-    // A state that a panic leaves half changed is one of `ensile-objects`, which stops its log then.
+    // A panic may leave a state of `ensile-objects` half changed; `ensile-objects` stops its log then.
     let outcome = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|panic| Err(Failure::new(Code::Panicked, what_panicked(&*panic))));
     let (code, message) = match &outcome {
@@ -105,8 +105,8 @@ pub(crate) unsafe fn boundary(error: *mut ErrorText, body: impl FnOnce() -> Resu
         return code as i32;
     }
     if message.is_empty() {
-        // Of memory that is not initialized only these bytes are written, and none is read.
-        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        // The memory may be uninitialized: the code writes only the two fields, and reads nothing.
+        // SAFETY: `error` is not null and is aligned, and the caller vouches for the rest.
         unsafe {
             (&raw mut (*error).code).write(code as i32);
             (&raw mut (*error).message).cast::<u8>().write(0);
@@ -114,7 +114,7 @@ pub(crate) unsafe fn boundary(error: *mut ErrorText, body: impl FnOnce() -> Resu
     } else {
         let mut text = ErrorText::new();
         text.set(code, message);
-        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        // SAFETY: `error` is not null and is aligned, and the caller vouches for the rest.
         unsafe { error.write(text) };
     }
     code as i32
@@ -125,13 +125,13 @@ fn what_panicked(panic: &(dyn Any + Send)) -> String {
     format!("the library panicked ({what}), which is a bug of it: close, and open again")
 }
 
-/// What stands in front of every handle, so that one of another kind is noticed.
+/// First field of every handle. The field exposes a handle of the wrong kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct HandleKind(u64);
 
 impl HandleKind {
-    /// Of this name, which no other memory begins with by chance.
+    /// The kind with the name `name`. No other memory begins with the name by chance.
     pub(crate) const fn new(name: &[u8; 8]) -> Self {
         Self(u64::from_le_bytes(*name))
     }
@@ -140,21 +140,21 @@ impl HandleKind {
 /// A type of handles.
 ///
 /// # Safety
-/// It is `repr(C)`, and its first field is a [`HandleKind`] that is always [`HandleType::KIND`].
+/// The type is `repr(C)`, and its first field is a [`HandleKind`] that is always [`HandleType::KIND`].
 pub(crate) unsafe trait HandleType {
     const KIND: HandleKind;
     const WHAT: &'static str;
 }
 
-/// Looks at a handle: whether it may be followed.
+/// Checks that a handle may be followed.
 ///
 /// # Safety
-/// It is null, or at least the beginning of some handle of this library.
+/// `handle` is null, or at least the beginning of a handle of the library.
 unsafe fn check_handle<H: HandleType>(handle: *const H) -> Result<(), Failure> {
     if handle.is_null() {
         return Err(Failure::invalid(format!("{} is NULL", H::WHAT)));
     }
-    // SAFETY: every handle of this library begins with its kind, and is aligned for it.
+    // SAFETY: every handle of the library begins with its kind, and is aligned for the kind.
     if !handle.is_aligned() || unsafe { handle.cast::<HandleKind>().read() } != H::KIND {
         return Err(Failure::invalid(format!("{} is another kind of handle, or none", H::WHAT)));
     }
@@ -164,45 +164,46 @@ unsafe fn check_handle<H: HandleType>(handle: *const H) -> Result<(), Failure> {
 /// The handle that a caller passed.
 ///
 /// # Safety
-/// It is null, or a handle of this library that is not freed before `'h` is over, and that no other call changes.
+/// `handle` is null, or a handle of the library. The handle is not freed before `'h` is over, and no other call changes
+/// the handle.
 pub(crate) unsafe fn handle<'h, H: HandleType>(handle: *const H) -> Result<&'h H, Failure> {
-    // SAFETY: it is null or a handle, says the caller.
+    // SAFETY: `handle` is null or a handle, says the caller.
     unsafe { check_handle(handle) }?;
-    // SAFETY: it is a live handle of this kind, and nobody changes it.
+    // SAFETY: `handle` is a live handle of type `H`, and no other call changes the handle.
     Ok(unsafe { &*handle })
 }
 
-/// As [`handle`], of one that the call may change.
+/// As [`handle`], for a call that may change the handle.
 ///
 /// # Safety
-/// As for [`handle`], and no other call uses it.
+/// As for [`handle`], and no other call uses the handle.
 pub(crate) unsafe fn handle_mut<'h, H: HandleType>(handle: *mut H) -> Result<&'h mut H, Failure> {
-    // SAFETY: it is null or a handle, says the caller.
+    // SAFETY: `handle` is null or a handle, says the caller.
     unsafe { check_handle(handle.cast_const()) }?;
-    // SAFETY: it is a live handle of this kind, which no other call uses.
+    // SAFETY: `handle` is a live handle of type `H`, and no other call uses the handle.
     Ok(unsafe { &mut *handle })
 }
 
-/// Takes a handle out of the caller's hands; `None` of null.
+/// Takes ownership of a caller's handle; `None` for null.
 ///
 /// # Safety
-/// As for [`handle_mut`]; nobody uses it from now on.
+/// As for [`handle_mut`]; the handle is not used any more.
 pub(crate) unsafe fn take_handle<H: HandleType>(handle: *mut H) -> Result<Option<Box<H>>, Failure> {
     if handle.is_null() {
         return Ok(None);
     }
-    // SAFETY: it is a handle, says the caller.
+    // SAFETY: `handle` is a handle, says the caller.
     unsafe { check_handle(handle.cast_const()) }?;
-    // SAFETY: handles of this kind come from `give_handle`, so from a box, and this one has no other user.
+    // SAFETY: handles come from `give_handle`, and therefore from a box, and the handle has no other user.
     Ok(Some(unsafe { Box::from_raw(handle) }))
 }
 
-/// Where an answer goes. It is looked at before anything is done, so that nothing is done without an answer.
+/// Place of an answer. The place is checked before the call does anything: no call succeeds without an answer.
 pub(crate) struct AnswerPlace<T>(*mut T);
 
 impl<T> AnswerPlace<T> {
     /// # Errors
-    /// It is null, or not aligned.
+    /// The place is null, or not aligned.
     pub(crate) fn new(place: *mut T, what: &str) -> Result<Self, Failure> {
         if place.is_null() {
             return Err(Failure::invalid(format!("{what} is NULL: there is no place for the answer")));
@@ -214,9 +215,9 @@ impl<T> AnswerPlace<T> {
     }
 
     /// # Safety
-    /// The place is the caller's memory for a `T`, which nobody else uses meanwhile.
+    /// The place is the caller's memory for a `T`, unused by other threads meanwhile.
     pub(crate) unsafe fn put(self, answer: T) {
-        // SAFETY: it is not null and is aligned, and the caller vouches for the rest.
+        // SAFETY: the place is not null and is aligned, and the caller vouches for the rest.
         unsafe { self.0.write(answer) }
     }
 }

@@ -1,7 +1,7 @@
-//! Figures as C has them: structs that may grow at their end, numbers for reasons, and texts that say why something
-//! does not happen.
+//! Figures for C: structs that may grow at their end, numbers for reasons, and texts with the reason of a missing
+//! action.
 //!
-//! Neighbours: `objects` fills them.
+//! Neighbours: `objects` fills the figures.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn reason_of(reason: CheckpointReason) -> u64 {
     })
 }
 
-/// A verdict, and the reason of one that begins.
+/// A verdict, and its reason if a checkpoint begins.
 fn verdict_of(verdict: CheckpointVerdict) -> (u64, u64) {
     let (number, reason) = match verdict {
         CheckpointVerdict::NotLooked => (told::VERDICT_NOT_LOOKED, None),
@@ -66,8 +66,7 @@ fn verdict_of(verdict: CheckpointVerdict) -> (u64, u64) {
     (u64::from(number), reason.map_or(u64::from(told::REASON_NONE), reason_of))
 }
 
-/// Why something does not happen, or was not proven, by the number of the question; empty where nothing stands in its
-/// way.
+/// The text for question number `what`: the reason of a missing action or proof; empty if there is no obstacle.
 pub(crate) fn text_of(
     what: u32,
     checkpoints: CheckpointStats,
@@ -85,15 +84,16 @@ pub(crate) fn text_of(
     Ok(text.unwrap_or_default())
 }
 
-/// What a process-safe life returned and the open could not prove: what it took all the same, or what it left out.
+/// Results that a process-safe process returned and that the open could not prove: recovered results if `is_taken`,
+/// ignored results otherwise.
 fn not_proven(recovery: &RecoveryReport, is_taken: bool) -> Option<String> {
     recovery.not_proven.as_ref().filter(|left| left.is_taken() == is_taken).map(ToString::to_string)
 }
 
-/// Writes a text and a zero behind it, cut to the caller's `size` bytes.
+/// Writes a text and a zero behind, cut to the caller's `size` bytes.
 ///
 /// # Safety
-/// `place` is null, or the caller's memory of `size` bytes, which nobody else uses meanwhile.
+/// `place` is null, or the caller's memory of `size` bytes, unused by other threads meanwhile.
 pub(crate) unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Result<(), Failure> {
     if place.is_null() || size == 0 {
         return Err(Failure::invalid("there is no place for the text: it is NULL, or of 0 bytes"));
@@ -107,7 +107,7 @@ pub(crate) unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Re
     Ok(())
 }
 
-/// `ensile_checkpoint_report`: figures of one checkpoint.
+/// `ensile_checkpoint_report`: figures of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 #[expect(missing_docs, reason = "the header has them")]
@@ -251,7 +251,7 @@ impl From<&RecoveryReport> for ForeignRecovery {
     }
 }
 
-/// Figures that a caller gets as far as its struct goes.
+/// Figures that a caller gets up to the size of the caller's struct.
 ///
 /// # Safety
 /// The type is `repr(C)` and has no padding.
@@ -264,7 +264,7 @@ unsafe impl GrowingFigures for ForeignRecovery {}
 // SAFETY: `repr(C)`, and all fields are of eight bytes.
 unsafe impl GrowingFigures for ForeignCheckpoint {}
 
-/// Refuses the size of no struct.
+/// Refuses a size smaller than every struct.
 pub(crate) fn check_size(size: usize) -> Result<(), Failure> {
     if size < size_of::<u64>() {
         return Err(Failure::invalid("the size of the figures is that of no struct: give sizeof of it"));
@@ -275,7 +275,7 @@ pub(crate) fn check_size(size: usize) -> Result<(), Failure> {
 /// Fills a caller's struct of this size.
 ///
 /// # Safety
-/// `place` is null, or the caller's memory of `size` bytes, which nobody else uses meanwhile.
+/// `place` is null, or the caller's memory of `size` bytes, unused by other threads meanwhile.
 pub(crate) unsafe fn fill<F: GrowingFigures>(place: *mut F, size: usize, figures: F) -> Result<(), Failure> {
     if place.is_null() {
         return Err(Failure::invalid("there is no place for the figures: it is NULL"));
@@ -285,7 +285,7 @@ pub(crate) unsafe fn fill<F: GrowingFigures>(place: *mut F, size: usize, figures
     // SAFETY: both have this many bytes, which are plain and do not overlap.
     unsafe {
         place.cast::<u8>().copy_from_nonoverlapping((&raw const figures).cast(), known);
-        // What a later header has beyond this library's is 0.
+        // Fields of a later header, beyond this library's, are 0.
         place.cast::<u8>().add(known).write_bytes(0, size - known);
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! A folder that nobody has open.
+//! Calls for a folder that no process has open.
 //!
-//! Neighbours: `objects` opens folders; their meaning is `ensile-durability`'s.
+//! Neighbours: `objects` opens folders; `ensile-durability` defines their meaning.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::boundary::boundary;
 use crate::code::{Code, ErrorText, Failure};
 use crate::settings::folder_of;
 
-/// Makes a folder one of its own.
+/// Turns a copied folder into a database of its own.
 ///
 /// # Safety
-/// `folder` is null, or points to bytes that end with a zero, which nobody changes meanwhile; `error` is null, or the
-/// caller's memory for one.
+/// `folder` is null, or points to bytes that end with a zero and do not change meanwhile. `error` is null, or the
+/// caller's memory for an error.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_folder_adopt(

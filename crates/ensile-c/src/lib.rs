@@ -1,19 +1,19 @@
-//! The C interface of persistent objects: `include/ensile/objects.h` says what C and C++ programs call, and
-//! `objects.hpp` wraps it for C++.
+//! The C interface of persistent objects: `include/ensile/objects.h` declares the calls for C and C++ programs, and
+//! `objects.hpp` wraps the calls for C++.
 //!
 //! ```text
 //! C        ensile_objects_log ..  -> boundary: null? closed? in a call-back? panics caught -> ensile-objects
 //! call-backs of the application   <- application: marks the thread, hands over bytes       <- recovery, checkpoints
 //! ```
 //! Invariants:
-//! - Nothing unwinds through the boundary: a panic becomes a code (`boundary`), and a call-back returns one.
-//! - A pointer is followed only where the header says that the caller vouches for it, once it is looked at for null,
-//!   for its alignment and, if it is a handle, for its kind.
-//! - Header and code say the same: a test compares types, numbers, layouts and signatures.
+//! - Nothing unwinds through the boundary: a panic becomes a code (`boundary`), and a call-back returns a code.
+//! - A pointer is followed only if the header makes the caller vouch for the pointer, and only after a check for null,
+//!   for alignment and, for a handle, for its kind.
+//! - Header and code agree: a test compares types, numbers, layouts and signatures.
 //!
 //! Neighbours: programs in C and C++ above; below, the floor form of `ensile-objects`.
 
-// A module uses those above it, and none below.
+// A module uses only the modules above.
 mod code;
 
 mod figures;
@@ -62,7 +62,7 @@ pub extern "C" fn ensile_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// A code's name; it lives as long as the library.
+/// A code's name; the name lives as long as the library.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn ensile_code_name(code: i32) -> *const c_char {

@@ -1,6 +1,6 @@
-//! Settings: a handle that a program fills before it opens, and by which it changes the policy later.
+//! Settings: a handle that a program fills before an open, and later uses to change the policy.
 //!
-//! Neighbours: `objects` opens with them; their meaning is `ensile-objects`'.
+//! Neighbours: `objects` opens with the settings; `ensile-objects` defines their meaning.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -60,7 +60,7 @@ pub struct SettingsHandle {
     pub(crate) values: SettingValues,
 }
 
-// SAFETY: `repr(C)`, the kind is its first field, and `new` alone makes one.
+// SAFETY: `repr(C)`, the kind is the first field, and `new` alone makes a handle.
 unsafe impl HandleType for SettingsHandle {
     const KIND: HandleKind = HandleKind::new(b"settings");
     const WHAT: &'static str = "settings";
@@ -69,13 +69,13 @@ unsafe impl HandleType for SettingsHandle {
 /// A reason for checkpoints that the usual policy has.
 #[derive(Clone, Copy, Debug)]
 enum UsualReason<T> {
-    /// Nobody has said anything.
+    /// The program has not set the reason.
     Untouched,
     Set(Option<T>),
 }
 
 impl<T> UsualReason<T> {
-    /// What it is, where it is `usual` without having been set.
+    /// The reason's value; `usual` if the program has not set the reason.
     fn or(self, usual: Option<T>) -> Option<T> {
         match self {
             Self::Untouched => usual,
@@ -84,7 +84,8 @@ impl<T> UsualReason<T> {
     }
 }
 
-/// What was set of an adaptive threshold, which is there once it has a capacity. The order does not matter.
+/// Values set for an adaptive threshold. The threshold exists once its capacity is set. The order of the settings does
+/// not matter.
 #[derive(Clone, Copy, Debug)]
 struct AdaptiveValues {
     capacity: Option<u64>,
@@ -100,7 +101,7 @@ struct AdaptiveValues {
 }
 
 impl AdaptiveValues {
-    /// Nothing was set.
+    /// Values without a setting.
     fn new() -> Self {
         Self {
             capacity: None,
@@ -116,7 +117,7 @@ impl AdaptiveValues {
         }
     }
 
-    /// What is not set is of table 3, for UPS; of bytes and of time as the engine has it.
+    /// The threshold. Missing values for UPS come from table 3; for bytes and time, from the engine.
     fn threshold(&self) -> Option<AdaptiveThreshold> {
         let capacity = self.capacity?;
         let usual = match self.measure {
@@ -138,7 +139,7 @@ impl AdaptiveValues {
     }
 }
 
-/// What was set of the policy.
+/// Values set for the policy.
 #[derive(Clone, Copy, Debug)]
 struct PolicyValues {
     log_bytes: UsualReason<u64>,
@@ -149,7 +150,7 @@ struct PolicyValues {
 }
 
 impl PolicyValues {
-    /// Nothing was set.
+    /// Values without a setting.
     fn new() -> Self {
         Self {
             log_bytes: UsualReason::Untouched,
@@ -160,13 +161,13 @@ impl PolicyValues {
         }
     }
 
-    /// Nothing is a reason.
+    /// Values without any reason for a checkpoint.
     fn on_demand() -> Self {
         Self { log_bytes: UsualReason::Set(None), interval: UsualReason::Set(None), ..Self::new() }
     }
 
-    /// The policy. A threshold that follows the load takes the place of the usual reasons, unless they were set: a
-    /// checkpoint each ten seconds would leave it nothing to decide.
+    /// The policy. A threshold that follows the load takes the place of the usual reasons, unless the reasons were set.
+    /// A checkpoint every ten seconds would leave the threshold nothing to decide.
     fn policy(&self) -> CheckpointPolicy {
         let adaptive = self.adaptive.threshold();
         let usual = match adaptive {
@@ -183,7 +184,7 @@ impl PolicyValues {
     }
 }
 
-/// What was set.
+/// Values of the settings.
 #[derive(Clone, Debug)]
 pub(crate) struct SettingValues {
     builder: ObjectsBuilder,
@@ -208,7 +209,7 @@ impl SettingValues {
         }
     }
 
-    /// What opens this folder.
+    /// The builder that opens this folder.
     pub(crate) fn builder(&self, folder: PathBuf) -> ObjectsBuilder {
         let mut builder = self.builder.clone().folder(folder).policy(&self.policy());
         if !self.log_folders.is_empty() {
@@ -261,7 +262,7 @@ impl SettingValues {
         Ok(())
     }
 
-    /// What an adaptive threshold has besides its capacity, which may be set before or later.
+    /// Sets a value of an adaptive threshold other than its capacity. The capacity may be set before or later.
     fn set_adaptive(&mut self, setting: u32, value: u64) -> Result<(), Failure> {
         use numbers as n;
         let adaptive = &mut self.policy.adaptive;
@@ -311,7 +312,7 @@ fn measure(value: u64) -> Result<ThresholdMeasure, Failure> {
     }
 }
 
-/// This one, or the usual one.
+/// The level `set`, or the usual level.
 fn level(value: u64, set: ObjectDurability) -> Result<ObjectDurability, Failure> {
     Ok(if yes(value)? { set } else { ObjectDurability::default() })
 }
@@ -324,15 +325,15 @@ fn too_large(value: u64) -> Failure {
     Failure::invalid(format!("{value} is too large for this setting"))
 }
 
-/// A folder's name, of the bytes that the system knows it by.
+/// A folder's name, from the bytes of the system.
 ///
 /// # Safety
-/// `name` is null, or points to bytes that end with a zero, which nobody changes meanwhile.
+/// `name` is null, or points to bytes that end with a zero and do not change meanwhile.
 pub(crate) unsafe fn folder_of(name: *const c_char) -> Result<PathBuf, Failure> {
     if name.is_null() {
         return Err(Failure::invalid("the folder's name is NULL"));
     }
-    // SAFETY: it is not null, and the caller vouches for the bytes.
+    // SAFETY: `name` is not null, and the caller vouches for the bytes.
     let name = unsafe { CStr::from_ptr(name) };
     if name.is_empty() {
         return Err(Failure::invalid("the folder's name is empty"));
@@ -343,7 +344,7 @@ pub(crate) unsafe fn folder_of(name: *const c_char) -> Result<PathBuf, Failure> 
 /// Makes settings.
 ///
 /// # Safety
-/// The pointers are null, or the caller's memory for such values, which nobody else uses meanwhile.
+/// Each pointer is null, or points to the caller's memory for its value, unused by other threads meanwhile.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_settings_new(
@@ -364,7 +365,7 @@ pub unsafe extern "C" fn ensile_settings_new(
 /// Changes a setting.
 ///
 /// # Safety
-/// `settings` is null or a live handle that no other call uses; `error` is null, or the caller's memory for one.
+/// `settings` is null or a live handle that no other call uses; `error` is null, or the caller's memory for an error.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_settings_set(
@@ -411,7 +412,7 @@ pub unsafe extern "C" fn ensile_settings_add_folder(
     unsafe { boundary(error, body) }
 }
 
-/// Says whose the folder is.
+/// Sets the name of the application that owns the folder.
 ///
 /// # Safety
 /// As for [`ensile_settings_set`]; `name` is null or a string that ends with a zero.
@@ -428,7 +429,7 @@ pub unsafe extern "C" fn ensile_settings_application_name(
         if name.is_null() {
             return Err(Failure::invalid("the application's name is NULL"));
         }
-        // SAFETY: it is not null, and the caller vouches for the bytes.
+        // SAFETY: `name` is not null, and the caller vouches for the bytes.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let name = ApplicationName::new(&name)?;
         values.builder = values.builder.clone().application_name(name.as_str());
@@ -438,10 +439,11 @@ pub unsafe extern "C" fn ensile_settings_application_name(
     unsafe { boundary(error, body) }
 }
 
-/// Ends settings.
+/// Frees settings.
 ///
 /// # Safety
-/// `settings` is null or a live handle that nobody uses from now on; `error` is null, or the caller's memory for one.
+/// `settings` is null or a live handle that is not used from now on; `error` is null, or the caller's memory for an
+/// error.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_settings_free(settings: *mut SettingsHandle, error: *mut ErrorText) -> i32 {

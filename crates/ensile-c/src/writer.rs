@@ -1,9 +1,10 @@
-//! The writer of a checkpoint's call-back: what C calls to hand its objects over.
+//! The writer of a checkpoint's call-back: C functions that take objects from the call-back.
 //!
-//! A call-back gets an address and no more. What it means is known to its thread while the call-back runs; a writer
+//! A call-back gets only an address. The address has a meaning only on its thread while the call-back runs. A writer
 //! that was kept, or went to another thread, is never followed.
 //!
-//! Invariant: an `ObjectWriter` is reached through [`CURRENT`] of its thread alone, while a [`LentWriter`] borrows it.
+//! Invariant: an `ObjectWriter` is reached through [`CURRENT`] of its thread alone, while a [`LentWriter`] borrows the
+//! writer.
 //!
 //! Neighbours: `application` lends the writer to a call-back; `ensile-objects` takes the objects.
 
@@ -18,7 +19,7 @@ use ensile_objects::ObjectWriter;
 use crate::boundary::{ForeignBytes, NO_OBJECT, boundary};
 use crate::code::{Code, Failure};
 
-/// `ensile_writer`: nobody looks into it.
+/// `ensile_writer`: an opaque type.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ForeignWriter {
@@ -26,7 +27,7 @@ pub struct ForeignWriter {
 }
 
 thread_local! {
-    /// The writer that this thread's call-back has, and whether its last object was the last one that has room.
+    /// Writer of the thread's call-back, and a flag: no room is left after the last object.
     static CURRENT: Cell<LentTo> = const { Cell::new(LentTo { writer: ptr::null_mut(), is_full: false }) };
 }
 
@@ -36,7 +37,7 @@ struct LentTo {
     is_full: bool,
 }
 
-/// Makes a writer the one of this thread's call-back, until it is dropped.
+/// Makes a writer the current writer of the thread, until the drop of the value.
 pub(crate) struct LentWriter<'l, 'w> {
     writer: *mut ObjectWriter<'w>,
     before: LentTo,
@@ -50,12 +51,12 @@ impl<'l, 'w> LentWriter<'l, 'w> {
         Self { writer, before, borrowed: PhantomData }
     }
 
-    /// What the call-back gets.
+    /// Address for the call-back.
     pub(crate) fn address(&self) -> *mut ForeignWriter {
         self.writer.cast()
     }
 
-    /// Whether there is room for no further object.
+    /// True if there is no room for a further object.
     pub(crate) fn is_full(&self) -> bool {
         CURRENT.get().is_full
     }
@@ -67,7 +68,8 @@ impl Drop for LentWriter<'_, '_> {
     }
 }
 
-/// Gives the current writer of this thread, if that is the one meant, to `take`, which says whether there is room.
+/// Passes the thread's current writer to `take` if `writer` names the current writer. `take` returns true if there is
+/// room.
 fn with_writer(
     writer: *mut ForeignWriter,
     take: impl FnOnce(&mut ObjectWriter<'_>) -> bool,
@@ -76,8 +78,9 @@ fn with_writer(
     if writer.is_null() || current.writer != writer.cast() {
         return Err(Failure::invalid("the writer is of no call-back that runs on this thread"));
     }
-    // SAFETY: `CURRENT` names a writer only until the `LentWriter` that borrows it is dropped, so it is there. There is
-    // no other reference to it: this function alone makes one, and `take` does not call it.
+    // SAFETY: `CURRENT` names a writer only until the drop of the `LentWriter` that borrows the writer, so the writer
+    // is alive. There is no other reference to the writer: this function alone makes a reference, and `take` does not
+    // call this function.
     let out = unsafe { &mut *current.writer.cast::<ObjectWriter<'_>>() };
     let has_room = take(out);
     CURRENT.set(LentTo { is_full: !has_room, ..current });
@@ -90,7 +93,7 @@ fn with_writer(
 /// Takes an object's bytes.
 ///
 /// # Safety
-/// There are `size` readable bytes at `data`, which nobody changes meanwhile.
+/// There are `size` readable bytes at `data`, unchanged meanwhile.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ensile_writer_ckpt(
@@ -110,15 +113,15 @@ pub unsafe extern "C" fn ensile_writer_ckpt(
             }
         })
     };
-    // SAFETY: null is no place for a text, which is allowed.
+    // SAFETY: null is no place for a text, and null is allowed.
     unsafe { boundary(ptr::null_mut(), body) }
 }
 
-/// Notes that there is no such object.
+/// Notes that the object does not exist.
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn ensile_writer_absent(writer: *mut ForeignWriter, object: u64) -> i32 {
-    // SAFETY: null is no place for a text, which is allowed.
+    // SAFETY: null is no place for a text, and null is allowed.
     unsafe { boundary(ptr::null_mut(), || with_writer(writer, |out| out.absent(object))) }
 }
 

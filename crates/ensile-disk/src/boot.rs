@@ -1,44 +1,45 @@
-//! Which run of the operating system this is: what one run's mappings hold is gone when it ends.
+//! Identity of a run of the operating system. The contents of a run's mappings are gone after the run.
 //!
-//! - Linux draws an identifier at each start (`/proc/sys/kernel/random/boot_id`). A suspended machine keeps it, and its
-//!   memory; so does a virtual machine that moves.
-//! - Other systems have no such identifier that we know to be one for each start: there it is not known.
+//! - Linux draws an identifier at each start (`/proc/sys/kernel/random/boot_id`). A suspended machine keeps identifier
+//!   and memory, and a virtual machine that moves does so, too.
+//! - Systems without a known identifier per start have an unknown identity.
 //!
-//! Neighbours: [`crate::Disk::boot`] hands it up; the durability crate writes it into the buffers that it maps.
+//! Neighbours: [`crate::Disk::boot`] returns the identity; the durability crate writes the identity into its mapped
+//! buffers.
 
 use std::fmt;
 
-/// An identifier of a run of the operating system, from its start to its end.
+/// An identifier of a run of the operating system, from start to end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BootId(u128);
 
 impl BootId {
-    /// Of a number that no other run has.
+    /// The identifier with this number. No other run may have the number.
     #[must_use]
     pub fn of_number(number: u128) -> Self {
         Self(number)
     }
 
-    /// In the order of its hex digits.
+    /// Bytes in the order of the hex digits.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// As [`BootId::to_bytes`] gives it.
+    /// The identifier with the bytes of [`BootId::to_bytes`].
     #[must_use]
     pub fn of_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// As the system spells it: 32 hex digits, with lines between them.
+    /// Parses the system's spelling: 32 hex digits, with hyphens between.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits: String = text.trim().chars().filter(|char| *char != '-').collect();
         (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok().map(Self)).flatten()
     }
 
-    /// The machine's; `None` where the system does not tell.
+    /// The machine's identifier; `None` if the system reports no identifier.
     #[must_use]
     pub fn of_machine() -> Option<Self> {
         #[cfg(target_os = "linux")]

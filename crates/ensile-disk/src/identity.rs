@@ -1,30 +1,30 @@
-//! Which folder it is, by what the file system says of it.
+//! Identity of a folder, by its inode and birth time.
 //!
-//! - A folder that is renamed, or whose device is mounted elsewhere, keeps its id. A copy has another one.
-//! - The device's number is no part of it: it may change at each start of the machine. So a whole volume that was
-//!   cloned is not told apart.
+//! - A folder that is renamed, or whose device is mounted elsewhere, keeps its id. A copy has another id.
+//! - The device's number is not part of the id, because the number may change at each start of the machine. The id
+//!   therefore cannot tell a cloned volume from the original.
 //!
-//! Neighbours: [`crate::Disk::folder_id`] reads it; the durability crate keeps it in its manifest.
+//! Neighbours: [`crate::Disk::folder_id`] reads the id; the durability crate keeps the id in its manifest.
 
 use std::fmt;
 
-/// A folder's inode and, where the file system keeps it, the time at which it was made.
+/// A folder's inode and, if the file system keeps the time, its time of birth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FolderId {
-    /// The inode's number.
+    /// Number of the inode.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970.
+    /// Time of birth, in nanoseconds since 1970.
     pub born_nanos: Option<i128>,
 }
 
-/// What the file system remembers of a file's life, as far as it does, in nanoseconds since 1970.
+/// Times of a file in nanoseconds since 1970, as far as the file system keeps them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileTimes {
-    /// When it was made. Nobody can set it; so a copy has another one, and the file itself keeps it whatever the number
-    /// of its inode is by now.
+    /// Time of birth. No program can set the time: a copy has another time, and the file keeps the time even if its
+    /// inode number changes.
     pub born_nanos: Option<i128>,
-    /// When its bytes, owner, mode or names were changed for the last time: what the system notes by itself, and nobody
-    /// can set.
+    /// Time of the last change of the file's bytes, owner, mode or names. The system notes the time, and no program can
+    /// set the time.
     pub changed_nanos: Option<i128>,
 }
 

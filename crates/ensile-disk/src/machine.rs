@@ -1,14 +1,15 @@
-//! What the system tells of the machine in files of its own, and the priority of a thread.
+//! Facts of the machine from the system's files, and the priority of a thread.
 //!
-//! Neighbours: the engine's threads ask when a database opens; checkpointers and the shipper lower their priority as
-//! they begin.
+//! Neighbours: the engine's threads ask when a database opens; checkpointers and the shipper lower their priority at
+//! their start.
 
 use std::io;
 
-/// Where Linux has the numbers of the memory nodes: `0`, or `0-1`. Not there if it was built for one.
+/// File of Linux with the numbers of the memory nodes: `0`, or `0-1`. The file is missing on a kernel built for one
+/// node.
 const NODES: &str = "/sys/devices/system/node/online";
 
-/// Whether all of the machine's memory is as near to each core. True where the system does not say.
+/// True if the machine's memory is equally near to every core. True if the system does not tell.
 ///
 /// ```
 /// // A machine has one node or several, and says the same each time.
@@ -19,7 +20,7 @@ pub fn has_one_memory_node() -> bool {
     std::fs::read_to_string(NODES).map_or(true, |nodes| is_one(&nodes))
 }
 
-/// Lowers the priority of the calling thread by this niceness: it is added to what the thread has inherited, up to
+/// Lowers the priority of the calling thread by this niceness. The niceness is added to the inherited niceness, up to
 /// [`NICENESS_MAX`](ensile_base::limits::NICENESS_MAX). 0 changes nothing. Linux asks for no privilege.
 ///
 /// ```
@@ -28,13 +29,13 @@ pub fn has_one_memory_node() -> bool {
 /// ```
 ///
 /// # Errors
-/// [`io::ErrorKind::Unsupported`] on systems other than Linux, where a niceness is of the whole process: nothing was
-/// changed. Or what the system says.
+/// [`io::ErrorKind::Unsupported`] on systems other than Linux, where the whole process has one niceness: nothing was
+/// changed. On Linux, the system's error.
 pub fn lower_priority(niceness: u8) -> io::Result<()> {
     if niceness == 0 { Ok(()) } else { add_niceness(niceness) }
 }
 
-/// Linux has a niceness for each thread, and takes no identifier for the calling thread's.
+/// Linux has a niceness per thread. The calling thread needs no identifier.
 #[cfg(target_os = "linux")]
 fn add_niceness(niceness: u8) -> io::Result<()> {
     use ensile_base::limits::NICENESS_MAX;

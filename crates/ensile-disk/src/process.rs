@@ -1,15 +1,14 @@
-//! Which process this is: the one that opened a disk, or a child that was forked from it since?
+//! Identity of the running process: the process that opened a disk, or a child forked since.
 //!
 //! - `I4`: a word lies on a page that the kernel clears in a child at fork (`MADV_WIPEONFORK`). The process that opens
 //!   a disk writes its life's number there and keeps a copy. A child finds 0, or the larger number that its own first
-//!   opening wrote; so an inherited copy never matches. Asking is one load and no system call.
-//! - Where the kernel has no such page, the process identifiers are compared instead, by a system call each time.
+//!   opening wrote; so an inherited copy never matches. A check is one load and no system call.
+//! - If the kernel has no such page, the process identifiers are compared instead, by a system call per check.
 //!
-//! - [`ProcessMarks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is
-//!   the process that set them.
+//! - [`ProcessMarks`] are words of the same kind for a database: a nonzero mark proves that this process set the mark.
 //!
-//! Neighbours: [`crate::Disk::process`] hands it up; locks here and every public call above ask it first. `unsafe`
-//! stands in this file only: it maps the page and reads words through pointers.
+//! Neighbours: [`crate::Disk::process`] returns the value; locks here and every public call above check the process
+//! first. `unsafe` maps the page and reads words through pointers.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -18,34 +17,35 @@ use std::sync::{Arc, Weak};
 
 use ensile_base::sync::Mutex;
 
-/// Bytes of the mapping. The kernel clears whole pages, and maps no less than one.
+/// Bytes of the mapping. The kernel clears whole pages, and maps at least a page.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 
-/// Words of [`ProcessMarks`].
+/// Number of words of [`ProcessMarks`].
 const MARKS: usize = 2;
 
-/// The word's value in a child that has opened nothing yet, and for ever where no page can be had.
+/// Value of the word in a child that has opened nothing yet, and for ever if no page can be had.
 const CLEARED: u64 = 0;
 
-/// The word on the page that is cleared at fork, once this process or one that it was forked from has mapped it.
+/// Word on the page that the kernel clears at fork. Null until this process or an ancestor has mapped the page.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// What stands for a page where the kernel has none: it stays [`CLEARED`].
+/// Stand-in for a page if the kernel has none: the words stay [`CLEARED`].
 static NO_PAGE: [AtomicU64; MARKS] = [const { AtomicU64::new(CLEARED) }; MARKS];
 
-/// How many lives this process and those that it was forked from have begun. It lies in ordinary memory, which a child
-/// inherits: a child's number is larger than each number that it inherited.
+/// Number of lives begun by the process and its ancestors. The number lies in ordinary memory, and a child inherits the
+/// number: a child's number is larger than the inherited numbers.
 static LIVES: AtomicU64 = AtomicU64::new(0);
 
-/// The process that made this value, as opposed to a child that inherited it by `fork`. A clone says the same.
+/// The process that made the value, as opposed to a child that inherited the value by `fork`. A clone stands for the
+/// same process.
 #[derive(Clone)]
 pub struct Process {
     word: NonNull<AtomicU64>,
     life: u64,
-    /// The process identifier if there is no page; else 0, which no process has.
+    /// Process identifier if no page can be had; else 0, the identifier of no process.
     pid: u32,
-    /// What a simulated process's word belongs to.
+    /// Owner of a simulated process's word.
     simulated: Option<Arc<Simulated>>,
 }
 
@@ -55,9 +55,9 @@ struct Simulated {
     marks: Mutex<Vec<Weak<SimulatedMarks>>>,
 }
 
-// SAFETY: `word` points to an atomic, which any thread may read, and which outlives this value: see `is_this`.
+// SAFETY: `word` points to an atomic. Threads may read the atomic, and the atomic outlives the value: see `is_this`.
 unsafe impl Send for Process {}
-// SAFETY: nothing is changed through a shared `Process` but that atomic.
+// SAFETY: nothing is changed through a shared `Process` but the atomic.
 unsafe impl Sync for Process {}
 
 impl Process {
@@ -68,12 +68,12 @@ impl Process {
         if ptr::eq(word, &NO_PAGE[0]) {
             return Self { word: NonNull::from(word), life: 1, pid: std::process::id(), simulated: None };
         }
-        // Relaxed: the numbers differ along one line of descent, which is all that is asked of them; fork orders it.
+        // Relaxed: the numbers need only differ along one line of descent; fork orders the store.
         let mut life = word.load(Ordering::Relaxed);
         if life == CLEARED {
             // Relaxed: only the number's uniqueness counts; no partner.
             let number = LIVES.fetch_add(1, Ordering::Relaxed) + 1;
-            // Relaxed: the word alone is handed over; every thread that finds one set uses that one.
+            // Relaxed: only the word is passed on; every thread that finds a number set uses the number found.
             life = match word.compare_exchange(CLEARED, number, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => number,
                 Err(other) => other,
@@ -82,20 +82,20 @@ impl Process {
         Self { word: NonNull::from(word), life, pid: 0, simulated: None }
     }
 
-    /// A process of its own for a simulator, which decides by [`Process::set_forked`] when code runs in a child of it.
+    /// A process for a simulator. The simulator decides by [`Process::set_forked`] when code runs in a child.
     #[must_use]
     pub fn simulated() -> Self {
         let owner = Arc::new(Simulated { word: AtomicU64::new(1), marks: Mutex::default() });
         Self { word: NonNull::from(&owner.word), life: 1, pid: 0, simulated: Some(owner) }
     }
 
-    /// From now on the simulated process's code runs in a child (`true`), or in the process itself again.
+    /// Makes the simulated process's code run in a child (`true`), or in the process itself again.
     ///
     /// # Panics
-    /// If this process is not a simulated one.
+    /// If this process is not simulated.
     pub fn set_forked(&self, is_forked: bool) {
         let simulated = self.simulated.as_ref().expect("a simulated process");
-        // Relaxed: the simulator orders its threads itself.
+        // Relaxed: the simulator orders the threads.
         simulated.word.store(if is_forked { CLEARED } else { self.life }, Ordering::Relaxed);
         let marks = simulated.marks.lock();
         for marks in marks.iter().filter_map(Weak::upgrade) {
@@ -106,8 +106,8 @@ impl Process {
         }
     }
 
-    /// Words that are 0 in a forked child, whatever they were set to: for paths on which [`Process::is_this`] would be
-    /// one comparison too many.
+    /// Words that are 0 in a forked child, even after a set. Marks are for paths where [`Process::is_this`] would be a
+    /// comparison too many.
     #[must_use]
     pub fn marks(&self) -> ProcessMarks {
         let process = self.clone();
@@ -122,14 +122,14 @@ impl Process {
         ProcessMarks { words, process, simulated: None }
     }
 
-    /// Does this code run in the process that made this value, and not in one forked from it?
+    /// True if the caller runs in the process of the value, and not in a forked child.
     #[inline]
     #[must_use]
     pub fn is_this(&self) -> bool {
-        // SAFETY: the word is a static, or on a page that is never unmapped, or in the `Arc` that this value holds.
+        // SAFETY: the word is a static, or on a page that is never unmapped, or in the `Arc` of the value.
         let word = unsafe { self.word.as_ref() };
-        // Relaxed: the kernel clears the word before the child's first instruction; within one process it never changes
-        // from the number that this value holds.
+        // Relaxed: the kernel clears the word before the child's first instruction. Within a process the word never
+        // changes from the number in the value.
         word.load(Ordering::Relaxed) == self.life || (self.pid != 0 && self.has_pid())
     }
 
@@ -145,9 +145,9 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Two words that are 0 in every child that is forked while they stand. They prove that this is still the process that
-/// set them; a 0 proves nothing: then [`ProcessMarks::process`] decides. Where the kernel cannot clear pages they are
-/// always 0.
+/// Two words that are 0 in every child forked after their creation. A nonzero word proves that the caller runs in the
+/// process that set the word. A 0 proves nothing: [`ProcessMarks::process`] decides. If the kernel cannot clear pages,
+/// the words are always 0.
 pub struct ProcessMarks {
     words: NonNull<[AtomicU64; MARKS]>,
     process: Process,
@@ -157,19 +157,20 @@ pub struct ProcessMarks {
 #[derive(Default)]
 struct SimulatedMarks {
     seen: [AtomicU64; MARKS],
-    /// What the process itself sees.
+    /// Values in the process itself.
     kept: [AtomicU64; MARKS],
 }
 
-// SAFETY: `words` points to atomics, which any thread may read and set, and which outlive this value: see `words`.
+// SAFETY: `words` points to atomics. Threads may read and set the atomics, and the atomics outlive the value: see
+// `words`.
 unsafe impl Send for ProcessMarks {}
-// SAFETY: nothing is changed through a shared `ProcessMarks` but those atomics.
+// SAFETY: nothing is changed through a shared `ProcessMarks` but the atomics.
 unsafe impl Sync for ProcessMarks {}
 
 impl ProcessMarks {
     #[inline]
     fn words(&self) -> &[AtomicU64; MARKS] {
-        // SAFETY: the words are a static, or on a page that this value alone unmaps, or in the `Arc` that it holds.
+        // SAFETY: the words are a static, or on a page that only the value's drop unmaps, or in the `Arc` of the value.
         unsafe { self.words.as_ref() }
     }
 
@@ -177,17 +178,18 @@ impl ProcessMarks {
     #[inline]
     #[must_use]
     pub fn get(&self, word: usize) -> u64 {
-        // Relaxed: the kernel clears it before the child's first instruction, and it says nothing of other memory.
+        // Relaxed: the kernel clears the word before the child's first instruction, and the word says nothing of other
+        // memory.
         self.words()[word].load(Ordering::Relaxed)
     }
 
-    /// Sets the first or second word (0 or 1). A word of a page that is not there stays 0.
+    /// Sets the first or second word (0 or 1). Without a page the words stay 0.
     pub fn set(&self, word: usize, value: u64) {
         if ptr::eq(self.words(), &NO_PAGE) {
             return;
         }
         if let Some(simulated) = &self.simulated {
-            // Relaxed: the simulator orders its threads itself.
+            // Relaxed: the simulator orders the threads.
             simulated.kept[word].store(value, Ordering::Relaxed);
         }
         if self.process.is_this() {
@@ -196,7 +198,7 @@ impl ProcessMarks {
         }
     }
 
-    /// Whose they are.
+    /// Process of the marks.
     #[must_use]
     pub fn process(&self) -> &Process {
         &self.process
@@ -213,13 +215,13 @@ impl Drop for ProcessMarks {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if self.simulated.is_none() && !ptr::eq(self.words(), &NO_PAGE) {
-            // SAFETY: the page was mapped for this value, whose last use this is.
+            // SAFETY: the page was mapped for the value, and the drop is the value's last use.
             let _ = unsafe { rustix::mm::munmap(self.words.as_ptr().cast(), PAGE_BYTES) };
         }
     }
 }
 
-/// The word to ask. No lock is taken: a fork in the midst of it leaves nothing that a child would wait for.
+/// The word of the check. No lock is taken: a fork in the midst of the call leaves no lock for a child to wait for.
 fn page() -> &'static AtomicU64 {
     // Acquire: pairs with the exchange below, so that the mapping's advice has been given before the page is used.
     let mut found = PAGE.load(Ordering::Acquire);
@@ -228,12 +230,11 @@ fn page() -> &'static AtomicU64 {
         // AcqRel: Release publishes the advised page; Acquire, on both outcomes, pairs with the exchange that won.
         found = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
-            // Another thread was first. The page made here stays mapped and unused: this happens once a process at
-            // most.
+            // Another thread was first. The page made here stays mapped and unused, at most once a process.
             Err(first) => first,
         };
     }
-    // SAFETY: it points to `NO_PAGE`, or to the aligned and zeroed first word of a mapping that is never unmapped.
+    // SAFETY: `found` points to `NO_PAGE`, or to the aligned and zeroed first word of a mapping that is never unmapped.
     unsafe { &*found }
 }
 

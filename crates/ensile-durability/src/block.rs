@@ -1,4 +1,4 @@
-//! Blocks: the one grammar of every file of a log and of a checkpoint (`docs/formats/block.md` has the byte boxes).
+//! Blocks: the common grammar of all log and checkpoint files (`docs/formats/block.md` has the byte boxes).
 //!
 //! ```text
 //! file  := opening-block block*            of a picture's pages: each block in an extent of its own
@@ -6,17 +6,16 @@
 //! ```
 //! Invariants:
 //! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
-//!   header has its own checksum, which covers the payload's, so that a block's place can be read although its payload
-//!   is torn.
-//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses what stands
-//!   inside an entry, and that must not pass for a block.
+//!   header has a checksum of its own, which covers the payload's checksum. So a reader finds a block's place even if
+//!   the payload is torn.
+//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses the bytes
+//!   inside an entry, and these bytes must not pass for a block.
 //! - I1: the opening block names the database.
-//! - L7: every block of a later version has this header. Its checksum holds, so its place can be read although its kind
-//!   is [`BlockKind::Unknown`]: it is never taken for damage or for a torn tail.
+//! - L7: every block of a later version has this header. The header's checksum holds, so a reader finds the block's
+//!   place even if the kind is [`BlockKind::Unknown`]. A reader never takes such a block for damage or for a torn tail.
 //!
-//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`extent`] the places of
-//! blocks in page files, [`scan`] reads files;
-//! loggers and checkpointers write, recovery reads.
+//! Neighbours: [`origin`] has the opening block's payload, [`entries`] the payload of data and rows, [`extent`] the
+//! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write, recovery reads.
 
 pub(crate) mod entries;
 pub(crate) mod extent;
@@ -31,14 +30,14 @@ use crate::number::NUMBER_END;
 
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 80;
-/// Blocks begin at multiples of this.
+/// Alignment of blocks, in bytes.
 pub(crate) const ALIGN_BYTES: usize = 8;
-/// The first bytes of a block.
+/// First bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
-/// The format of the blocks of logs, and of checkpoints that are written whole: the manifest says it for each
+/// Format of the blocks of logs, and of checkpoints that are written whole. The manifest names the format of each
 /// generation (L7).
 pub(crate) const FORMAT: u16 = 4;
-/// The format of the blocks of page files.
+/// Format of the blocks of page files.
 pub(crate) const PAGES_FORMAT: u16 = 5;
 
 const HEADER_CRC_AT: usize = 76;
@@ -46,29 +45,30 @@ const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginni
 const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// What header checksums begin with: a random number of the generation, or of the checkpoint. Only a reader of the
-/// files knows it.
+/// Start value of header checksums: a random number of the generation or checkpoint. Only a reader of the files knows
+/// the salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
 impl Salt {
-    /// Of a file's opening block, which stands where no entry can, and names the salt of all others.
+    /// Salt of a file's opening block. No entry can stand at the opening block's place, and the block names the salt of
+    /// all later blocks.
     pub(crate) const OPENING: Self = Self(0);
 
-    /// A salt that cannot be guessed.
+    /// Draws an unpredictable salt.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let salt = Self((random.next_u64() as u32).max(1));
         assert_ne!(salt, Self::OPENING, "a drawn salt differs from none");
         salt
     }
 
-    /// As it stands in the manifest.
+    /// Salt from its spelling in the manifest.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let salt = Self::of_number(u32::from_str_radix(word, 16).ok()?)?;
         (salt.to_string() == word).then_some(salt)
     }
 
-    /// As it stands in an opening block.
+    /// Salt from its number in an opening block.
     fn of_number(number: u32) -> Option<Self> {
         (number != Self::OPENING.0).then_some(Self(number))
     }
@@ -84,41 +84,41 @@ impl std::fmt::Display for Salt {
     }
 }
 
-/// What a block is for.
+/// Purpose of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     /// Entries of a log.
     Data,
     /// A log's durable mark.
     Mark,
-    /// The first block of a log's file, which is a mark too.
+    /// The first block of a log's file; also a mark.
     LogOpening,
     /// Entries of one section of a checkpoint.
     Rows,
-    /// The totals of a checkpoint's file: nothing follows.
+    /// The totals of a checkpoint's file: the last block.
     End,
     /// The first block of a checkpoint's file.
     CheckpointOpening,
-    /// A page of a picture, or its beginning.
+    /// A page of a picture, or the page's beginning.
     Page,
-    /// What a page's block before has no room for.
+    /// The rest of a page that exceeds the block before.
     Continuation,
     /// Entries of any sections that commits have left beside a picture's pages.
     PendingRemoves,
     /// Places of a picture's pages.
     DirectoryPart,
-    /// Places of directory parts and of pending removes: all that a picture has.
+    /// Places of a picture's directory parts and pending removes: the whole picture.
     Root,
-    /// The same, with places of tails.
+    /// A root with places of tails.
     RootWithTails,
     /// The first block of a page file.
     PagesOpening,
-    /// Written by a newer version: of a kind, with a flag or of a format that this one does not know (L7).
+    /// Written by a newer version, with a kind, flag or format unknown to this program (L7).
     Unknown,
 }
 
 impl BlockKind {
-    /// Those that this version writes, by format. Between them are bytes that other files' kinds will have.
+    /// Kinds that this version writes, by format. Gaps between the bytes belong to kinds of other files.
     const KNOWN: [(u16, u8, Self); 13] = [
         (FORMAT, 0, Self::Data),
         (FORMAT, 1, Self::Mark),
@@ -146,23 +146,24 @@ impl BlockKind {
         (known.0, known.1)
     }
 
-    /// Do its entries belong to one section?
+    /// True if the entries of the block belong to one section.
     fn has_section(self) -> bool {
         matches!(self, Self::Rows | Self::Page | Self::Continuation)
     }
 
-    /// Does it stand in an extent of a page file? It has no marks then, but says where it stands and who wrote it.
+    /// True if the block stands in an extent of a page file. Such a block has no marks; its header names its place and
+    /// writer.
     pub(crate) fn is_extent(self) -> bool {
         use BlockKind::{Continuation, DirectoryPart, Page, PendingRemoves};
         matches!(self, Page | Continuation | PendingRemoves | DirectoryPart) || self.is_root()
     }
 
-    /// Is it a picture's root, of either kind?
+    /// True if the block is a picture's root, of either kind.
     pub(crate) fn is_root(self) -> bool {
         matches!(self, Self::Root | Self::RootWithTails)
     }
 
-    /// Does a file begin with it?
+    /// True if the block is the first of a file.
     pub(crate) fn is_opening(self) -> bool {
         matches!(self, Self::LogOpening | Self::CheckpointOpening | Self::PagesOpening)
     }
@@ -172,41 +173,43 @@ impl BlockKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
-    /// The logger or checkpointer.
+    /// Number of the logger or checkpointer.
     pub(crate) owner: u32,
-    /// The generation that was open when it was written.
+    /// Generation that was open during the write.
     pub(crate) generation: u64,
-    /// Counts the blocks of this log, over all its files, or of this file of a checkpoint, from 0. In a page file the
-    /// number of the page, block or part, in its opening block the file's.
+    /// Number of the block, from 0: in this log over all its files, or in this file of a checkpoint. In a page file the
+    /// number of the page, block or part; in a page file's opening block the number of the file.
     pub(crate) sequence: u64,
-    /// Bytes behind the header, padding left out.
+    /// Payload bytes behind the header, without padding.
     pub(crate) payload_bytes: u32,
-    /// In a continuation its place in the page, from 1. In a directory part and a root how many places they have, of
-    /// pages and of parts.
+    /// Number of entries. In a continuation the block's place in the page, from 1. In a directory part or root the
+    /// number of listed pages or parts.
     pub(crate) entries: u32,
-    /// In rows and pages, what its entries belong to; zero in all others.
+    /// Section of the entries, in rows and pages; zero in all other blocks.
     pub(crate) section: u32,
-    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all
-    /// files before it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. In an extent it is e_c of the
-    /// picture that wrote it. Otherwise zero.
+    /// Smallest and largest epoch. In a data block, of the first and the last entry. In a log's opening block,
+    /// `epoch_max` is the largest epoch of entries in all earlier files. In a checkpoint's opening block, `epoch_max`
+    /// is e_l: no entry reaches e_l. In an extent, `epoch_max` is e_c of the picture that wrote the extent. Otherwise
+    /// zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
-    /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
+    /// L3: the log's durable mark d. Only marks prove d; a data block repeats the last synced mark.
     pub(crate) mark: Epoch,
-    /// L5: the D that every log's synced marks allowed when this block was written.
+    /// L5: the D that the synced marks of all logs allowed when the block was written.
     pub(crate) published: Epoch,
-    /// In an extent its first unit, where others have a mark.
+    /// First unit of an extent; the field takes the place of `mark`.
     pub(crate) first_unit: u32,
-    /// In an extent the number of the checkpoint that wrote it, where others have D.
+    /// Number of the checkpoint that wrote the extent; the field takes the place of `published`.
     pub(crate) checkpoint: u64,
-    /// The header checksum of the block before, in the file before if it is the first of a log's; zero in the first.
-    /// In a continuation of the page's block before; zero in all other extents.
+    /// Header checksum of the block before; zero in the first block. The first block of a log's later file carries the
+    /// last checksum of the file before. A continuation carries the checksum of the page's block before; all other
+    /// extents carry zero.
     pub(crate) previous_crc: u32,
     /// CRC-32C of payload and padding.
     pub(crate) payload_crc: u32,
 }
 
-/// Why there is no block.
+/// Reason why no block can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotABlock {
     /// The file has no bytes.
@@ -219,15 +222,15 @@ pub(crate) enum NotABlock {
     NoMagic,
     /// The header's checksum is wrong.
     BadCrc,
-    /// The header is right, and the payload has another checksum, or says what no version writes.
+    /// The header is right. The payload has another checksum, or contents that no version writes.
     BadPayload,
     /// A right opening block, of another format than this program's (L7).
     OtherFormat,
-    /// A right block of a kind that this program does not know, or not at this place (L7).
+    /// A right block of a kind that this program does not know, or does not know at this place (L7).
     Unknown,
 }
 
-/// What a newer version wrote (L7).
+/// Text for a block of a newer version (L7).
 pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 
 impl NotABlock {
@@ -246,7 +249,7 @@ impl NotABlock {
 }
 
 impl Header {
-    /// Without entries, payload or epochs.
+    /// Header without entries, payload or epochs.
     pub(crate) fn of(kind: BlockKind, owner: u32, generation: u64) -> Self {
         Self {
             kind,
@@ -267,8 +270,8 @@ impl Header {
         }
     }
 
-    /// What every block that is written says. A reader takes a block that says something else for a later version's
-    /// (L7).
+    /// Checks the invariants of every written header. A reader takes a header that breaks an invariant for a later
+    /// version's (L7).
     fn check(&self) {
         assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
@@ -285,13 +288,13 @@ impl Header {
         assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
     }
 
-    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An
-    /// opening block is checked without the salt, which it names.
+    /// Writes the header into the first bytes of `block`, and returns the checksum for the next block. The checksum of
+    /// an opening block omits the salt, because the opening block names the salt.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         self.check();
         let header = &mut block[..HEADER_BYTES];
         let (format, kind) = self.kind.format_and_byte();
-        // What has a section has no epochs of its own, and an extent no marks.
+        // A section takes the place of the smallest epoch, and the fields of an extent take the place of the marks.
         let first = if self.kind.has_section() { u64::from(self.section) } else { self.epoch_min.number() };
         let [third, fourth] = if self.kind.is_extent() {
             [u64::from(self.first_unit), self.checkpoint]
@@ -325,8 +328,8 @@ impl Header {
         crc
     }
 
-    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt.
-    /// Where the checksum holds, place and length are right even if the kind is not known.
+    /// Reads a header and its checksum: an opening block with [`Salt::OPENING`], any other block with the file's salt.
+    /// If the checksum holds, place and length are right even for an unknown kind.
     fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
@@ -348,7 +351,7 @@ impl Header {
             kind = BlockKind::Unknown;
             0
         };
-        // No block has the largest epoch: there must be one above every epoch that is seen (L4).
+        // No block has the largest epoch, because an epoch must exist above every seen epoch (L4).
         let (epoch, half_word) = (Epoch::MAX.number(), 1 << u32::BITS);
         let first = word(32, if known.has_section() { half_word } else { epoch });
         let (epoch_min, section) = if known.has_section() { (0, first) } else { (first, 0) };
@@ -379,7 +382,7 @@ impl Header {
         Ok((header, crc))
     }
 
-    /// The payload of this block, whose bytes these are, if they are what the header promises.
+    /// Payload from the bytes of this block, if the payload has the header's checksum.
     fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
         let padded = &block[HEADER_BYTES..self.block_bytes()];
         (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
@@ -390,13 +393,13 @@ impl Header {
         block_bytes(self.payload_bytes as usize)
     }
 
-    /// The largest epoch that this block knows of.
+    /// Largest epoch in the header.
     pub(crate) fn epoch_seen(&self) -> Epoch {
         self.epoch_max.max(self.mark).max(self.published)
     }
 }
 
-/// The format that a header names.
+/// Format number in a header.
 fn format_of(header: &[u8]) -> u16 {
     u16::from_le_bytes([header[4], header[5]])
 }
@@ -406,7 +409,7 @@ pub(crate) const fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN_BYTES)
 }
 
-/// Bytes of a whole block with such a payload.
+/// Bytes of a whole block with a payload of this size.
 pub(crate) const fn block_bytes(payload_bytes: usize) -> usize {
     HEADER_BYTES + padded(payload_bytes)
 }

@@ -1,14 +1,14 @@
-//! Where a thread runs the application's code: call-backs of logs and checkpoints, and under an object's lock. And what
-//! is called there and waits: closes, and waits for checkpoints (O8).
+//! Threads inside the application's code (call-backs of logs and checkpoints, code under an object's lock), and the
+//! waits begun in such code: closes, and waits for checkpoints (O8).
 //!
 //! ```text
 //! code of A, in a waker, a step or under a lock, closes B     A's close, or checkpoint, waits for that code, it for B
 //! meanwhile code of B closes A                                and B for this code: refused
 //! ```
-//! Invariant: O8: no such wait is begun that would wait for itself, by way of others of these.
+//! Invariant: O8: no wait begins that would wait for itself, by a chain of such waits.
 //!
-//! Neighbours: `log::waiters`, `checkpoint::manager` and objects say when a thread is in such code; engine and objects
-//! ask for leave before they close, and `checkpoint::ticket` before a wait.
+//! Neighbours: `log::waiters`, `checkpoint::manager` and objects report a thread inside such code. Engine and objects
+//! ask for leave before a close, and `checkpoint::ticket` before a wait.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,45 +16,46 @@ use ensile_base::sync::{Mutex, OnceLock, thread_local};
 
 use crate::error::DurabilityError;
 
-/// Which call-backs.
+/// Kind of a call-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallBack {
-    /// Of a future.
+    /// Waker of a future.
     Waker,
-    /// Of a checkpoint's step, which encodes an object.
+    /// Step of a checkpoint that encodes an object.
     CheckpointStep,
 }
 
-/// A log, by its address: what runs the application's code holds it open.
+/// A log, by its address; the runner of the application's code keeps the log open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogAddress(pub(crate) usize);
 
 thread_local! {
-    /// The call-backs that this thread is in: one may end another log, and so be in one of that.
+    /// Call-backs around this thread's code: a call-back may end another log, and so run inside a call-back of the
+    /// other log.
     static CALL_BACKS: RefCell<Vec<(CallBack, LogAddress)>> = const { RefCell::new(Vec::new()) };
 }
 
 thread_local! {
-    /// The log of the objects one of whose locks this thread has while it runs the application's code; or 0.
+    /// Log of the objects whose lock this thread holds while the thread runs the application's code; or 0.
     static UNDER_LOCK_OF: Cell<usize> = const { Cell::new(0) };
-    /// Those that it had before: an operation on one collection may call another one.
+    /// Logs of the outer locks: an operation on a collection may call another collection.
     static OUTER_LOCKS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Waits that the application's code has begun.
 static WAITS: OnceLock<Mutex<Vec<AwaitedLog>>> = OnceLock::new();
 
-/// Code that one log may have to wait for waits for the close, or a checkpoint, of another.
+/// A wait for the close or a checkpoint of the log `awaited`, begun in code for which the log `waits` may have to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AwaitedLog {
     waits: LogAddress,
     awaited: LogAddress,
 }
 
-/// Until it is dropped this thread is in a call-back.
+/// Marks this thread as inside a call-back until the drop.
 #[derive(Debug)]
 pub(crate) struct CallBackScope {
-    /// Those that it was in before; `None` on a thread that ends and keeps no more of them.
+    /// Number of outer call-backs; `None` on an ending thread, which records no call-backs.
     outer: Option<usize>,
 }
 
@@ -68,7 +69,7 @@ impl CallBackScope {
         Self { outer: begun.ok() }
     }
 
-    /// Whether a close in it sees that.
+    /// True if a close inside the call-back finds the record.
     pub(crate) fn is_kept(&self) -> bool {
         self.outer.is_some()
     }
@@ -77,7 +78,7 @@ impl CallBackScope {
 impl Drop for CallBackScope {
     fn drop(&mut self) {
         let Some(outer) = self.outer else { return };
-        // A thread's values go behind its calls: if they are gone, so is this one.
+        // An ending thread drops its thread-local values after its calls: without the values the record is gone too.
         let _ = CALL_BACKS.try_with(|of| {
             let mut of = of.borrow_mut();
             debug_assert_eq!(of.len(), outer + 1, "call-backs within a call-back end before it does (O8)");
@@ -86,13 +87,13 @@ impl Drop for CallBackScope {
     }
 }
 
-/// Whether this thread is in such a call-back of this log. A handle that goes with the values of its thread may ask
-/// behind those: it is in none.
+/// True if this thread is in a call-back of this kind and log. A handle dropped with the thread-local values may ask
+/// after the values are gone: the thread is then in no call-back.
 pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
     CALL_BACKS.try_with(|of| of.borrow().contains(&(call_back, log))).unwrap_or(false)
 }
 
-/// Until it is dropped this thread runs the application's code under the lock of an object (O8).
+/// Marks this thread as running the application's code under the lock of an object (O8), until the drop.
 #[derive(Debug)]
 pub struct UnderLock {
     outer: usize,
@@ -121,7 +122,7 @@ impl Drop for UnderLock {
 
 #[cold]
 fn keep_outer(outer: usize) {
-    // A thread that ends keeps no more of them.
+    // An ending thread records no outer locks.
     let _ = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().push(outer));
 }
 
@@ -131,14 +132,14 @@ fn forget_outer() {
     debug_assert!(forgotten != Ok(None), "what begins within an operation ends before it does");
 }
 
-/// Whether a checkpoint of this log waits for this thread, and so does a close: it is in a step, or has an object's
-/// lock.
+/// True if a checkpoint of this log, and so a close, waits for this thread: the thread is in a step, or holds an
+/// object's lock.
 pub(crate) fn is_awaited(log: LogAddress) -> bool {
     let is_outer = || OUTER_LOCKS_OF.try_with(|of| of.borrow().contains(&log.0)).unwrap_or(false);
     is_in(CallBack::CheckpointStep, log) || UNDER_LOCK_OF.with(Cell::get) == log.0 || is_outer()
 }
 
-/// The logs, one or more times, that may have to wait for the code that this thread is in.
+/// Logs that may have to wait for this thread's code, possibly repeated.
 fn held() -> Vec<LogAddress> {
     let call_backs = CALL_BACKS.try_with(|of| of.borrow().iter().map(|&(_, log)| log).collect::<Vec<_>>());
     let mut logs = call_backs.unwrap_or_default();
@@ -147,19 +148,19 @@ fn held() -> Vec<LogAddress> {
     logs
 }
 
-/// Leave to close a log, or to wait for a checkpoint of it, until it is dropped.
+/// Leave to close a log, or to wait for a checkpoint of the log, until the drop.
 #[derive(Debug)]
 #[must_use = "it lasts as long as the wait"]
 pub struct WaitLeave(
-    /// What waits for it.
+    /// Waits under this leave.
     Vec<AwaitedLog>,
 );
 
-/// Leave to close this log on this thread, or to wait for a checkpoint of it. Whether it may be closed in its own
-/// code, its owner says.
+/// Leave to close this log on this thread, or to wait for a checkpoint of the log. The log's owner decides about a
+/// close in the log's own code.
 ///
 /// # Errors
-/// [`DurabilityError::InCallBack`]: that would wait for code that waits for it.
+/// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.
 pub(crate) fn leave_to_wait(log: LogAddress) -> Result<WaitLeave, DurabilityError> {
     let others = held().into_iter().filter(|&waits| waits != log);
     let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();
@@ -178,7 +179,7 @@ fn waits() -> &'static Mutex<Vec<AwaitedLog>> {
     WAITS.get_or_init(Mutex::default)
 }
 
-/// Whether code of one log waits for the other, by way of others too. What waits has no cycle.
+/// True if code of `log` waits for `other`, directly or by a chain of logs. The waits have no cycle.
 fn waits_for(waits: &[AwaitedLog], log: LogAddress, other: LogAddress) -> bool {
     let mut its = waits.iter().filter(|of| of.waits == log);
     its.any(|of| of.awaited == other || waits_for(waits, of.awaited, other))

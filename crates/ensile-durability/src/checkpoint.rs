@@ -1,6 +1,6 @@
-//! Checkpoints: what bounds the log, written beside running transactions. *Fuzzy* ones (SiloR §4) show the state
-//! together with the log of the epochs in which they were written. *Pictures* (SIREN §3) show it at the end of one
-//! epoch.
+//! Checkpoints bound the log, and are written beside running transactions. A *fuzzy* checkpoint (SiloR §4) shows the
+//! state together with the log of the epochs in which the checkpoint is written. A *picture* (SIREN §3) shows the state
+//! at the end of one epoch.
 //!
 //! ```text
 //! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --> e_h = E ..
@@ -9,18 +9,19 @@
 //! both:    .. all synced --D is there--> manifest --> what it covers is removed
 //! cycling: as fuzzy, by ranges of keys: a turn takes one of them, the first all (SiloR §8)
 //! ```
-//! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
+//! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps by itself.
 //!
 //! Invariants:
-//! - K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from e_l on give
+//! - K1 (argued in `docs/protocols/checkpoints.md`): an installed checkpoint `[e_l, e_h]` and the log from e_l on give
 //!   the state at any D >= e_h.
-//! - K4, K5: so does each range of a cycling one, and ranges tile; the log is needed from the least e_l of all on.
-//! - N1, N2, N12, N13 (`docs/protocols/pictures.md`): of a picture e_l is S and e_h is e_c.
+//! - K4, K5: K1 holds for each range of a cycling checkpoint too, and ranges tile. The log is needed from the least e_l
+//!   of the ranges on.
+//! - N1, N2, N12, N13 (`docs/protocols/pictures.md`): the e_l of a picture is S, and the e_h is e_c.
 //!
-//! Neighbours: below, `control` decides when, the log has D, the store the manifest; `recovery` reads what is written
-//! here; the engine walks.
+//! Neighbours: below, `control` decides the time of a checkpoint, the log has D, the store the manifest; `recovery`
+//! reads the files written here; the engine walks.
 
-// In the order of the data: settings, what is walked, what is written and read, decisions, actions.
+// Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;
 mod stats;
 mod ticket;

@@ -1,81 +1,81 @@
-//! How far a copy is: a backup, a restore, or what an archive gives back.
+//! Progress of a copy: a backup, a restore, or the log of an archive.
 //!
-//! Neighbours: `backup` and `recovery::archived` count; the caller of a copy is shown it, and may cancel.
+//! Neighbours: `backup` and `recovery::archived` count; the caller of a copy reads the progress, and may cancel.
 
-/// What a run is at.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyPhase {
-    /// It has not begun: it waits for a picture of the open database, or until what was committed is in its log.
+    /// The run has not begun: it waits for a picture of the open database, or until the log has the committed entries.
     Checkpoint,
-    /// It copies what the target lacks.
+    /// The run copies the files and pages that the target lacks.
     Copying,
-    /// It writes what an archive has behind the state, and reads it once more.
+    /// The run writes the archive's log after the state, and reads the log once more.
     Archive,
-    /// It reads what will count in the target.
+    /// The run reads the future contents of the target.
     Verifying,
-    /// It has ended.
+    /// The run has ended.
     Ended,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// What it is at.
+    /// Present phase.
     pub phase: CopyPhase,
-    /// Bytes that the phase is through with; of those that are copied, some were there already.
+    /// Completed bytes of the phase; includes bytes that the target had before the copy.
     pub bytes: u64,
-    /// All bytes of the phase.
+    /// Total bytes of the phase.
     pub bytes_total: u64,
-    /// Pages that the phase is through with; 0 where files are copied.
+    /// Completed pages of the phase; 0 for a copy of files.
     pub pages: u64,
-    /// All pages of the phase.
+    /// Total pages of the phase.
     pub pages_total: u64,
-    /// Bytes that were written so far, in all phases.
+    /// Bytes written so far, in all phases.
     pub bytes_written: u64,
-    /// How often the copy began anew so far, as its lease was overrun: it is slower than the database changes.
+    /// Number of restarts after an overrun lease: the copy is slower than the changes of the database.
     pub overruns: u64,
 }
 
-/// A piece of what an archive has behind a state, which is one step.
+/// A piece of the archive's log after a state. The log is one step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchivePiece {
-    /// Bytes that were written.
+    /// Bytes written.
     pub(crate) written: u64,
-    /// Bytes that were read once more.
+    /// Bytes read once more.
     pub(crate) read: u64,
-    /// About what all pieces come to.
+    /// Approximate bytes of all pieces.
     pub(crate) bytes_total: u64,
 }
 
 impl ArchivePiece {
-    /// What counts against the rate.
+    /// Bytes that count against the rate.
     pub(crate) fn bytes(&self) -> u64 {
         self.written + self.read
     }
 }
 
 impl CopyProgress {
-    /// Of a phase of which nothing is known yet.
+    /// Progress of a phase before its amount of work is known.
     #[must_use]
     pub const fn before(phase: CopyPhase) -> Self {
         Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0, overruns: 0 }
     }
 
-    /// A phase begins, or begins anew, with so much to do. What was written before stays written.
+    /// Begins or restarts a phase with this amount of work. Earlier written bytes stay in the count.
     pub(crate) fn begin(&mut self, phase: CopyPhase, bytes_total: u64, pages_total: u64) {
         let Self { bytes_written, overruns, .. } = *self;
         *self = Self { bytes_total, pages_total, bytes_written, overruns, ..Self::before(phase) };
     }
 
-    /// The phase is through with more.
+    /// Adds completed bytes and pages to the phase.
     pub(crate) fn add(&mut self, bytes: u64, pages: u64) {
         (self.bytes, self.pages) = (self.bytes + bytes, self.pages + pages);
-        // A file may have grown since its length was added up.
+        // A file may have grown after the sum of the lengths.
         self.bytes_total = self.bytes_total.max(self.bytes);
     }
 
-    /// A piece of what an archive has; the first one begins the phase.
+    /// Adds a piece of an archive; the first piece begins the phase.
     pub(crate) fn took(&mut self, piece: &ArchivePiece) {
         if self.phase != CopyPhase::Archive {
             self.begin(CopyPhase::Archive, 0, 0);

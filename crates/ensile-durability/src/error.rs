@@ -1,6 +1,7 @@
-//! What can go wrong, by what the caller does next.
+//! Errors of this crate. The caller's next step distinguishes the kinds.
 //!
-//! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
+//! Neighbours: every public call of this crate returns [`DurabilityError`]. The engine maps it to a few kinds of its
+//! own.
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskError};
@@ -17,72 +18,73 @@ use crate::not_proven::NotProven;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurabilityError {
-    /// A write or sync failed while this result waited: it may or may not survive. Stop, and recover by opening again.
+    /// A write or sync failed while this result waited: the result may or may not survive. Stop, and recover by opening
+    /// again.
     #[error(
         "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
     )]
     OutcomeUnknown(Arc<str>),
-    /// The log takes no more entries, so what was asked for, a commit or a checkpoint, was not done. Open the database
-    /// again.
+    /// The log accepts no more entries. The requested commit or checkpoint was not done. Open the database again.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
-    /// A file or folder of the database was removed while the database was open. Nothing becomes durable there any
-    /// more, and a close leaves nothing to open: restore a backup into an empty folder.
+    /// A file or folder of the database was removed while the database was open. Nothing becomes durable in the folder
+    /// any more, and a close leaves nothing to open: restore a backup into an empty folder.
     #[error(
         "the log has ended: {0}, so nothing is durable there any more; restore a backup into an empty folder"
     )]
     Removed(Arc<str>),
-    /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when
-    /// there is space: the log goes on by itself.
+    /// The disk is full. This transaction was not committed, and no acknowledged commit is in doubt. Try again when the
+    /// disk has space: the log continues by itself.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
     DiskFull(Arc<str>),
-    /// Epochs cannot be reserved on disk, and E has come to the end of those that are; this one was not committed, and
-    /// nothing that was acknowledged is in doubt. Try again once the cause is gone: the log goes on by itself.
+    /// Epochs cannot be reserved on disk, and E has reached the last reserved epoch. This transaction was not
+    /// committed, and no acknowledged commit is in doubt. Try again once the cause is gone: the log continues by
+    /// itself.
     #[error(
         "not committed: the epochs that are reserved on disk are used up ({0}); mend the disk and try again"
     )]
     EpochsEnded(Arc<str>),
-    /// The disk has been full for as long as a result waits, or, without a log, a picture has failed, so it is still
-    /// not durable. What was committed stays: it becomes durable once the cause is gone, unless the process ends
-    /// before. Do not run it again.
+    /// The result is committed and not yet durable: the disk has been full for the whole wait limit of a result, or,
+    /// without a log, a picture has failed. The commit stays: the commit becomes durable once the cause is gone, unless
+    /// the process ends before. Do not run the transaction again.
     #[error(
         "committed or read, and not durable yet: {0}; once the cause is gone it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
-    /// The disk was full at open, on a file system that needs space to overwrite: what was read may be in the system's
-    /// cache only, and a power failure may take it back. What is of epochs up to `durable` stays.
+    /// The disk was full at open, on a file system that needs space to overwrite. Entries that the open read may be
+    /// only in the system's cache, and a power failure may remove them. Entries of epochs up to `durable` survive.
     #[error(
         "read, and perhaps not durable: the disk was full at open ({reason}), so what is above epoch {durable} could not be \
          written again; free some space and open the database again"
     )]
     NotProven {
-        /// Everything of epochs up to this survives a crash.
+        /// Last epoch that survives a crash completely.
         durable: Epoch,
-        /// What the disk said.
+        /// Reason from the disk.
         reason: Arc<str>,
     },
-    /// The disk is too full to begin the files of the next life, or of the first one. Nothing is lost.
+    /// The disk is too full to begin the files of the next or first life. Nothing is lost.
     #[error("not opened: the disk is full ({0}); free some space and open again")]
     NoRoomToOpen(Arc<str>),
-    /// The entry is larger than a transaction may be: split the transaction.
+    /// The entry exceeds the size limit of a transaction: split the transaction.
     #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
     TooLarge {
-        /// The size asked for.
+        /// Requested size in bytes.
         bytes: usize,
-        /// `TRANSACTION_BYTES_MAX`.
+        /// Limit in bytes: `TRANSACTION_BYTES_MAX`.
         limit: usize,
     },
-    /// What was acknowledged as durable cannot be read back: restore this file from a backup or a replica.
+    /// Acknowledged, durable data cannot be read back: restore this file from a backup or a replica.
     #[error("{file} is damaged at byte {offset}: {detail}; restore it from a copy")]
     Damaged {
         /// The file, relative to the database's folder.
         file: String,
-        /// Where in it.
+        /// Offset of the damage in bytes.
         offset: u64,
-        /// What is wrong there.
+        /// Kind of the damage.
         detail: String,
     },
-    /// The recoverable state refused an entry: its format is not one that this program knows.
+    /// The recoverable state refused an entry, because this program does not know the entry's format.
     #[error(
         "{file}, block at byte {offset}: entry {tid} is whole and not understood: {detail}; use the version that wrote it, or a newer one"
     )]
@@ -93,65 +95,67 @@ pub enum DurabilityError {
         offset: u64,
         /// The entry.
         tid: Tid,
-        /// What the state said.
+        /// Reason from the state.
         detail: Box<str>,
     },
-    /// A file that is whole has a version that this program does not know: open it with the one that wrote it.
+    /// An intact file has a version that this program does not know: open the file with the program that wrote the
+    /// version.
     #[error("{file}, block at byte {offset}: {detail}; use the version that wrote it, or a newer one")]
     Unknown {
         /// The file, relative to the database's folder.
         file: String,
-        /// The offset of its first block that is not known.
+        /// Offset of the file's first unknown block, in bytes.
         offset: u64,
-        /// What of it is not known.
+        /// Unknown part of the block.
         detail: &'static str,
     },
-    /// A file of another database stands among this one's (I1). Nothing was changed: move it to where it belongs, and
-    /// put this database's own file back if there was one.
+    /// A file of another database stands among the files of this database (I1). Nothing was changed: move the file to
+    /// the folder where it belongs, and put this database's own file back if it was replaced.
     #[error(
         "{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed"
     )]
     NotOurs {
         /// The file, relative to the database's folder.
         file: Box<str>,
-        /// The identity of the database to which it belongs.
+        /// Identity of the file's database.
         found: Box<str>,
         /// This database's identity.
         own: Box<str>,
     },
-    /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
+    /// A checkpoint was abandoned, and its files were discarded. The log continues; the next checkpoint is a new
+    /// attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
     CheckpointFailed(Arc<str>),
-    /// Called within a call-back, such as a future's waker, a checkpoint's or an operation, which what was called has
-    /// to wait for: a close, or a checkpoint. Nothing was done. Return from the call-back, and call it on a thread of
+    /// A close or a checkpoint was called within a call-back (a future's waker, a checkpoint's call-back or an
+    /// operation) for which the call has to wait. Nothing was done. Return from the call-back, and call on a thread of
     /// your own.
     #[error(
         "not done: this was called within a call-back (a waker, a checkpoint's, or an operation) that it has to wait for; \
          return from it, and close or wait for a checkpoint on a thread of your own"
     )]
     InCallBack,
-    /// A configuration that cannot work: fix it.
+    /// A configuration that cannot work: correct the configuration.
     #[error("{0}")]
     Config(Cow<'static, str>),
-    /// The link to a log's or checkpointer's folder leads nowhere: its device is missing. Mount it, or put a copy of
-    /// the folder there.
+    /// The link to a log's or checkpointer's folder leads nowhere, because its device is missing. Mount the device, or
+    /// put a copy of the folder at the link's target.
     #[error("{folder} is a link to {}, and no folder is there: mount its device, or put a copy there", to.display())]
     FolderMissing {
         /// The link's name in the database's folder.
         folder: String,
-        /// Where it leads.
+        /// Target of the link.
         to: PathBuf,
     },
-    /// The folder of a log or checkpointer that was in use is empty: its device is not mounted.
+    /// The folder of a log or checkpointer was in use and is empty now: its device is not mounted.
     #[error("{folder} ({}) is empty, and the database has files there: is its device mounted? Mount it and open again", place.display())]
     NotMounted {
-        /// Its name in the database's folder.
+        /// Name of the folder in the database's folder.
         folder: String,
-        /// Where it is.
+        /// Path of the folder.
         place: PathBuf,
     },
-    /// A folder is not the one that the database was made in. Nothing was changed. Use the original; or adopt this one,
-    /// which makes it a database of its own.
+    /// The folder is not the folder in which the database was made. Nothing was changed. Use the original; or adopt
+    /// this folder to make a database of its own from it.
     #[error(
         "{} was copied, restored or moved: {detail}. Nothing was changed. If the original is not used together with it, run \
          `ensile adopt {}`, which makes it a database of its own",
@@ -163,52 +167,53 @@ pub enum DurabilityError {
         folder: Box<Path>,
         /// The main folder of the database.
         database: Box<Path>,
-        /// What shows it.
+        /// Evidence of the copy.
         detail: Box<str>,
     },
-    /// A process-safe life was not closed here, and has returned what only the folder that it left proves: an adoption
-    /// gives that up for good. Nothing was changed. Open that folder first; or adopt this one without it.
+    /// A process-safe life was not closed in this folder, and acknowledged results that only its folder proves. An
+    /// adoption gives these results up for good. Nothing was changed. Open the life's folder first; or adopt this
+    /// folder without the results.
     #[error(
         "not adopted: {left}. To give them up, run `ensile adopt --without-buffers {}`. Nothing was changed", folder.display()
     )]
     WouldLose {
         /// The folder.
         folder: Box<Path>,
-        /// What would be lost.
+        /// Results that an adoption would lose.
         left: Box<NotProven>,
     },
-    /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was
-    /// changed.
+    /// The folder given for a log or checkpointer belongs to another database, or holds foreign files. Nothing in the
+    /// folder was changed.
     #[error("{folder} ({}) is not this database's: {detail}; give it an empty folder of its own", place.display())]
     ForeignFolder {
-        /// Its name in the database's folder.
+        /// Name of the folder in the database's folder.
         folder: Box<str>,
-        /// Where it is.
+        /// Path of the folder.
         place: Box<Path>,
-        /// What shows it.
+        /// Evidence of the other owner.
         detail: Box<str>,
     },
-    /// The folder holds something else than a database. Nothing was changed: give the database's folder, or an empty
-    /// one.
+    /// The folder holds something other than a database. Nothing was changed: give the database's folder, or an empty
+    /// folder.
     #[error("{} is not a database's folder: {detail}; give an empty folder, or the database's", folder.display())]
     NotADatabase {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Content of the folder.
         detail: String,
     },
-    /// The folder holds what another kind of state keeps: a database's rows, or an application's own objects. Nothing
-    /// was changed. Open it as what it is, or give another folder.
+    /// The folder holds the entries of another kind of state: a database's rows, or an application's own objects.
+    /// Nothing was changed. Open the folder as its kind of state, or give another folder.
     #[error("{} holds {}. Nothing was changed", folder.display(), found.of_a_folder())]
     OtherEntries {
         /// The folder.
         folder: PathBuf,
-        /// What its entries are.
+        /// Kind of the folder's entries.
         found: EntryKind,
     },
-    /// The folder is of an application with another name, or was opened without one. Nothing was changed. Open it by
-    /// the application that it names, or give another folder; if that is called otherwise now, `ensile objects name`
-    /// says so to the folder.
+    /// The folder is of an application with another name, or was opened without a name. Nothing was changed. Open the
+    /// folder by its application, or give another folder. If the application was renamed, record the new name by
+    /// `ensile objects name`.
     #[error(
         "{} is the folder of {found:?}, and was opened {}: open it with that name, or give another folder; if the \
          application is called otherwise now, say so by `ensile objects name`. Nothing was changed",
@@ -218,12 +223,12 @@ pub enum DurabilityError {
     OtherApplication {
         /// The folder.
         folder: Box<Path>,
-        /// The name that it has.
+        /// Name of the application in the folder.
         found: Box<str>,
-        /// The one that it was opened for, if it was one.
+        /// Name that the open gave, if any.
         given: Option<Box<str>>,
     },
-    /// There is no database where one must be: give its folder, or make one.
+    /// No database is in the folder, and the call needs one: give a database's folder, or make a database.
     #[error(
         "no database is in {}: give the folder of one (is its device mounted?), or make one by `open` or `create_new`",
         folder.display()
@@ -232,22 +237,22 @@ pub enum DurabilityError {
         /// The folder.
         folder: PathBuf,
     },
-    /// There is a database where none may be: open it, or give another folder.
+    /// A database is in the folder, and the call needs an empty folder: open the database, or give another folder.
     #[error("a database is in {} already: open it by `open_existing`, or give another folder", folder.display())]
     DatabaseExists {
         /// The folder.
         folder: PathBuf,
     },
-    /// An archive does not have what is needed to bring a backup to the epoch that was asked for. Nothing counts in the
-    /// target's folder: ask for what can be had, or take another backup.
+    /// An archive lacks files that a backup needs to reach the requested epoch. Nothing counts in the target's folder:
+    /// ask for an available epoch, or take another backup.
     #[error("{} does not have that: {detail}", folder.display())]
     NotInArchive {
         /// The archive's folder.
         folder: PathBuf,
-        /// What is missing, and what can be had.
+        /// Missing files, and available epochs.
         detail: String,
     },
-    /// The folder that is to get a backup holds something else, or a backup of another database. Nothing in it was
+    /// The target folder of a backup holds something else, or a backup of another database. Nothing in the folder was
     /// changed: give another folder.
     #[error(
         "{} takes no backup of this database: {detail}. Give an empty folder, or that of an earlier backup of it", folder.display()
@@ -255,30 +260,30 @@ pub enum DurabilityError {
     NotItsBackup {
         /// The folder.
         folder: PathBuf,
-        /// What it holds.
+        /// Content of the folder.
         detail: String,
     },
-    /// A backup, a restore or a take-over was begun in the folder and has not ended, so nothing in it counts. Run it
-    /// again, and it goes on; or remove the folder.
+    /// A backup, a restore or a take-over began in the folder and has not ended, so nothing in the folder counts. Run
+    /// it again to continue; or remove the folder.
     #[error(
         "{what} into {} has not ended, and nothing in the folder counts: run it again, or remove the folder", folder.display()
     )]
     Unfinished {
         /// The folder.
         folder: PathBuf,
-        /// What was begun.
+        /// Name of the unfinished operation.
         what: String,
     },
-    /// The folder that is to be restored from is no backup, or does not have what was asked for. Nothing was written.
+    /// The source folder of a restore is no backup, or lacks the requested state. Nothing was written.
     #[error("{} cannot be restored from: {detail}", folder.display())]
     NotABackup {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// Reason.
         detail: String,
     },
-    /// A backup or a restore could not write its folder, or what is in it is damaged. A backup that was made into it
-    /// before counts as before. Mend the cause and run it again, or give another folder.
+    /// A backup or a restore could not write its folder, or the folder is damaged. An earlier backup in the folder
+    /// counts as before. Correct the cause and run it again, or give another folder.
     #[error(
         "not done, {}: {detail}. A backup that was made there before is as it was; run it again once the cause is gone, or \
          give another folder", folder.display()
@@ -286,51 +291,52 @@ pub enum DurabilityError {
     TargetFailed {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong.
+        /// Kind of the failure.
         detail: String,
     },
-    /// The database changes faster than it is backed up: there was never less to copy, so the backup would not end. A
-    /// backup that was made into its folder before counts as before. Raise the rate, or run it at a quieter time.
+    /// The database changes faster than the backup copies: the remainder never shrank, so the backup would not end. An
+    /// earlier backup in the folder counts as before. Raise the rate, or run the backup at a quieter time.
     #[error("the backup would not end: {detail}. A backup that was made there before is as it was")]
     TooSlow {
-        /// How often it began anew, and what rate would do.
+        /// Number of restarts, and a sufficient rate.
         detail: Box<str>,
     },
-    /// The shared store cannot be used now. Nothing else is lost: shipping tries again by itself; a take-over is run
-    /// again once the cause is gone.
+    /// The shared store cannot be used now. Nothing else is lost: shipping tries again by itself; run a take-over again
+    /// once the cause is gone.
     #[error("the shared store {place} cannot be used: {detail}")]
     SharedStore {
-        /// Where it is.
+        /// Place of the store.
         place: Box<str>,
-        /// What it said, or what it holds.
+        /// Reason from the store, or its content.
         detail: Box<str>,
     },
-    /// An object of the shared store is not what its manifest says: put it back from a copy, or use the machine that
-    /// has shipped it.
+    /// An object of the shared store differs from its manifest: put the object back from a copy, or use the machine
+    /// that shipped the object.
     #[error("{object} in the shared store {place} is damaged: {detail}; put it back from a copy")]
     SharedDamaged {
-        /// Where the store is.
+        /// Place of the store.
         place: Box<str>,
         /// The object's name.
         object: Box<str>,
-        /// What is wrong with it.
+        /// Kind of the damage.
         detail: Box<str>,
     },
-    /// Another machine took over from the shared store while this one was about to. Use that one; or take over from it.
+    /// Another machine took over from the shared store while this machine was about to. Use the other machine; or take
+    /// over from it.
     #[error("not taken over: {detail}; use that one, or run it again to take over from it")]
     TakenOver {
-        /// Who has.
+        /// Machine that has taken over.
         detail: Box<str>,
     },
-    /// Another machine has taken over from the shared store: this database ships nothing any more. Use the other one;
-    /// what this one acknowledged since is here alone.
+    /// Another machine has taken over from the shared store: this database ships nothing any more. Use the other
+    /// machine. Results that this database acknowledged since are only in this folder.
     #[error("fenced: {detail}; use that one, as nothing that is changed here reaches it")]
     Fenced {
-        /// Who has.
+        /// Machine that has taken over.
         detail: Arc<str>,
     },
     /// The folder's database is fenced: another machine has taken over from the shared store. Nothing was changed. Use
-    /// that machine; or read this folder by `open_fenced`, or adopt it.
+    /// the other machine; or read this folder by `open_fenced`, or adopt the folder.
     #[error(
         "{} is fenced: another machine has taken over its database from the shared store {store}. Use that machine. To read \
          what this folder has, open it by `open_fenced`; `ensile adopt {}` makes it a database of its own. Nothing was \
@@ -344,8 +350,8 @@ pub enum DurabilityError {
         /// Identity of the shared store.
         store: Box<str>,
     },
-    /// The folder's database ships to a shared store, and was opened without it. Nothing was changed. Open it by
-    /// `ship_to`; or end the shipping by `stop_shipping`.
+    /// The folder's database ships to a shared store, and was opened without the store. Nothing was changed. Open the
+    /// database by `ship_to`; or end the shipping by `stop_shipping`.
     #[error(
         "{} ships to the shared store {store}, from which another machine may have taken over: open it by `ship_to` and that \
          store, or end its shipping by `stop_shipping`. Nothing was changed",
@@ -357,35 +363,35 @@ pub enum DurabilityError {
         /// Identity of the shared store.
         store: Box<str>,
     },
-    /// The shared store does not have everything yet that was to be shipped. It goes on; wait longer, or see the
-    /// figures of shipping for what fails. From a close: the store has not answered in time. All is durable in the
-    /// folder, and the next open ships it.
+    /// The shared store lacks a part of the requested epochs. Shipping continues; wait longer, or see the figures of
+    /// shipping for failures. From a close: the store did not answer in time. Everything is durable in the folder, and
+    /// the next open ships the rest.
     #[error(
         "not shipped yet: the shared store is complete up to epoch {shipped}, and {wanted} was asked for{why}"
     )]
     NotShipped {
-        /// It is complete up to this.
+        /// Last epoch that is complete in the store.
         shipped: Epoch,
-        /// It is to be complete up to this.
+        /// Requested epoch.
         wanted: Epoch,
-        /// What fails, if something does.
+        /// Reason of a failure, if any.
         why: Box<str>,
     },
-    /// A backup or a restore was cancelled. A backup that was made into its folder before counts as before.
+    /// A backup or a restore was cancelled. An earlier backup in the folder counts as before.
     #[error("cancelled: a backup that was made there before is as it was")]
     Cancelled,
-    /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it
-    /// there, or open another folder.
+    /// The database is open in another process, in a surviving fork of the process, or by another handle of this
+    /// process: close it there, or open another folder.
     #[error(
         "{} is in use by another process, a process forked from it, or another handle: close it there first",
         path.display()
     )]
     InUse {
-        /// The lock's file.
+        /// Path of the lock's file.
         path: PathBuf,
     },
-    /// This process was forked from the one that opened the database, which goes on there. Nothing was changed. Open it
-    /// anew once the other process has closed it.
+    /// This process was forked from the process that opened the database, and the database continues in the parent
+    /// process. Nothing was changed. Open the database anew once the other process has closed it.
     #[error(
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]
@@ -418,7 +424,7 @@ impl DurabilityError {
         Self::ForeignFolder { folder: folder.into(), place: place.into(), detail: detail.into() }
     }
 
-    /// A block that a newer version wrote (L7).
+    /// Error for a block that a newer version wrote (L7).
     pub(crate) fn newer(file: &str, offset: u64) -> Self {
         Self::Unknown { file: file.to_owned(), offset, detail: NEWER }
     }
@@ -427,14 +433,14 @@ impl DurabilityError {
         Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
     }
 
-    /// What went wrong in the folder that gets a copy.
+    /// Error for a failure in the target folder of a copy.
     pub(crate) fn target_failed(disk: &dyn Disk, error: impl Display) -> Self {
         let folder = disk.folder_place("").unwrap_or_default();
         Self::TargetFailed { folder, detail: error.to_string() }
     }
 }
 
-/// The outcome, or `None` if there is no such file.
+/// The outcome, or `None` if the file does not exist.
 pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
         Err(error) if error.is_not_found() => Ok(None),
@@ -442,7 +448,7 @@ pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<
     }
 }
 
-/// The outcome, or `None` if there was no space, or no descriptor for another file.
+/// The outcome, or `None` if the disk has no space, or the process no descriptor for another file.
 pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
         Err(error) if error.is_full() || error.is_out_of_descriptors() => Ok(None),

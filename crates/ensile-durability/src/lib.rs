@@ -1,23 +1,24 @@
-//! Durability that knows nothing of tables: value logging, group commit by epoch, recovery by replay
-//! (SiloR §3, §5; Silo §4.10).
+//! Durability without knowledge of tables: value logging, group commit by epoch, recovery by replay (SiloR §3, §5; Silo
+//! §4.10).
 //!
-//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a
-//! time ([`Recoverable`]):
-//! - [`OpenStore`]: the folders of an open database and what guards them, which log and checkpoints share.
-//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for it.
-//! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers, which bound the log, as steps.
+//! The crate serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay the entries, a
+//! block at a time ([`Recoverable`]):
+//! - [`OpenStore`]: the folders of an open database and their guards, shared by log and checkpoints.
+//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for D.
+//! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers. Checkpoints bound the log, and
+//!   are offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
-//!   work items that any number of threads pull.
+//!   work items for any number of threads.
 //! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
 //! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
 //!
-//! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
+//! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues the invariants):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
 //!   appended.
-//! - L1: what a logger's durable mark may claim. L2: an idle or ended worker neither holds D back nor is passed by it.
-//! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.
-//! - K1: what an installed checkpoint `[e_l, e_h]` promises (`docs/protocols/checkpoints.md`).
-//! - I1 to I4: whose files these are (`docs/protocols/store.md`).
+//! - L1: the claim of a logger's durable mark. L2: an idle or ended worker neither holds D back nor is passed by D.
+//! - L3: a claim counts once a synced mark has the claim; one sync on the commit path.
+//! - K1: the promise of an installed checkpoint `[e_l, e_h]` (`docs/protocols/checkpoints.md`).
+//! - I1 to I4: the identity of the files (`docs/protocols/store.md`).
 //! - L4: epochs that a recovery ignored are discarded for ever. L5: torn tails are cut and reported, damage is an
 //!   error.
 //!
@@ -25,7 +26,7 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
-// A module uses those above it, and none below.
+// A module uses only modules above it.
 mod control;
 mod copy_progress;
 mod counter;

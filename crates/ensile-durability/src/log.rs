@@ -1,4 +1,4 @@
-//! The log of an open database: workers append, loggers write, and D says what is durable.
+//! The log of an open database: workers append, loggers write, and D is the durable epoch.
 //!
 //! ```text
 //! appender (per worker) --part-filled, taken by the logger (L2)--> logger --> segment files --> synced mark d
@@ -8,15 +8,15 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! It may have no loggers (SIREN §5): then nothing is appended. D is e_c of the installed picture, which the
-//! checkpoints announce, and a waiter asks for a picture in place of a mark. Waiters, the end, refusals and reserved
-//! epochs are the same.
+//! A log may have no loggers (SIREN §5): then no entry is appended. D is e_c of the installed picture, announced by the
+//! checkpoints, and a waiter asks for a picture in place of a mark. Waiters, the end, refusals and reserved epochs are
+//! the same.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the
-//! log in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the log
+//! in `waiters`.
 //!
-//! Neighbours: below, `buffers` has what workers append, `recovery` hands over the first files of a generation, and the
-//! store of an open database has what it shares with the checkpoints; above, the engine's commit and receipts.
+//! Neighbours: below, `buffers` has the entries of workers, `recovery` hands over the first files of a generation, and
+//! the store of an open database is shared with the checkpoints; above, the engine's commit and receipts.
 
 mod appender;
 mod archiving;
@@ -64,7 +64,7 @@ use marks::{Frontier, MarkTable};
 use stats::LogCounters;
 use waiters::Waiters;
 
-/// What one logger step did.
+/// Result of one logger step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoggerStep {
     /// Nothing to write.
@@ -73,14 +73,14 @@ pub enum LoggerStep {
     Wrote,
     /// Wrote a durable mark and synced it.
     Synced,
-    /// The disk is full: what is to be written is held, and a later step tries again.
+    /// The disk is full: unwritten blocks are held, and a later step tries again.
     Held,
-    /// The log is poisoned or closed: this logger has nothing to do any more.
+    /// The log is poisoned or closed: this logger has no more work.
     Stopped,
 }
 
-/// The log of an open database. It is shared by std's `Arc` under a model checker too: the checker's own `Arc` cannot
-/// be the type of a method's `self`.
+/// The log of an open database. Threads share a log by std's `Arc` under a model checker too: the checker's own `Arc`
+/// cannot be the type of a method's `self`.
 #[derive(Debug)]
 pub struct Log {
     epochs: Arc<Epochs>,
@@ -93,15 +93,15 @@ pub struct Log {
     buffer_bytes_max: usize,
     full_wait_nanos: u64,
     next_logger: AtomicUsize,
-    /// Whether every reserve is refused; `refusal` says why.
+    /// True if every reserve is refused; `refusal` has the reason.
     refuses: AtomicBool,
-    /// Nothing under this lock leaves it half changed.
+    /// No panic under this lock leaves the refusal half changed.
     refusal: Mutex<Refusal>,
-    /// Without loggers: a result waits for a picture.
+    /// Without loggers: wake-up of a picture for which a result waits.
     picture_wanted: StdArc<WakeUp>,
-    /// No file is archived before this, as it has just failed.
+    /// Time before which no file is archived, after a failure.
     archive_not_before: AtomicU64,
-    /// Its folders and their manifest, which the checkpoints share.
+    /// Folders of the log and their manifest, shared with the checkpoints.
     pub(crate) store: StdArc<OpenStore>,
 }
 
@@ -117,14 +117,15 @@ impl Log {
         Appender::new(StdArc::clone(self), logger, slot)
     }
 
-    /// How many loggers there are: one thread each. None where pictures alone make epochs durable.
+    /// Number of loggers, one thread each. Zero if pictures alone make epochs durable.
     #[must_use]
     pub fn loggers(&self) -> usize {
         self.loggers.len()
     }
 
-    /// One iteration of a logger: close the epoch early if strict results wait, take what its workers appended, write
-    /// it, and where a closed epoch is complete write a mark, sync once, and announce D (L1 to L3).
+    /// Runs one iteration of a logger. The step closes the epoch early if strict results wait, and takes and writes the
+    /// entries of its workers. If a closed epoch is complete, the step writes a mark, syncs once, and announces D (L1
+    /// to L3).
     pub fn logger_step(&self, logger: usize) -> LoggerStep {
         if self.store.is_forked() {
             return LoggerStep::Stopped;
@@ -132,15 +133,15 @@ impl Log {
         self.loggers[logger].step(self)
     }
 
-    /// Prepares what later commits need, if it is time: the logger's thread calls it after a step. It takes as long as
-    /// the disk takes for a few megabytes; commits do not wait for it.
+    /// Prepares files for later commits, if due: the logger's thread calls this function after a step. The call takes
+    /// as long as the disk takes for a few megabytes; commits do not wait for the call.
     pub fn logger_prepare(&self, logger: usize) {
         if !self.store.is_forked() {
             self.loggers[logger].prepare(self);
         }
     }
 
-    /// Waits until this logger has a reason to step, or `timeout`.
+    /// Waits until this logger has a reason to step, at most for `timeout`.
     pub fn logger_wait(&self, logger: usize, timeout: Duration) {
         if !self.store.is_forked() {
             self.loggers[logger].wait(timeout);
@@ -154,28 +155,28 @@ impl Log {
         }
     }
 
-    /// Writes the hint of D if the last one is a second old, and refuses commits if E is near the end of what is
-    /// reserved. For the heartbeat: it waits for no sync.
+    /// Writes the hint of D if the last hint is a second old, and refuses commits if E is near the end of the reserved
+    /// epochs. The heartbeat calls this function, which waits for no sync.
     pub fn hint_step(&self) {
         if self.store.is_forked() {
             return;
         }
         self.look_at_end();
         self.note_alive();
-        // A closed log has written its last one.
+        // A closed log has written its last hint.
         if !self.refuses() {
             self.store.write_hint(self.marks.of_all(Frontier::Synced));
         }
     }
 
-    /// Says, where buffers are mapped, that the process lives: what is changed there much later was not changed by it.
+    /// Records in mapped buffers that the process is alive. A much later change of the files then has another cause.
     fn note_alive(&self) {
         let now = if self.clock.is_manual() { self.clock.nanos() / 1_000_000_000 } else { unix_seconds() };
         self.loggers.iter().for_each(|logger| logger.queue.note_alive(now));
     }
 
-    /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose
-    /// file is empty does not.
+    /// Asks every logger to begin a new file soon, so that closed files hold the entries so far. A logger with an empty
+    /// file does nothing.
     pub fn request_roll(&self) {
         if !self.store.is_forked() {
             self.loggers.iter().for_each(Logger::ask_roll);

@@ -1,39 +1,39 @@
-//! Numbers that names and files give: the door through which they come in.
+//! Numbers in names and files, parsed and checked.
 //!
 //! Invariants:
-//! - A number that counts one by one (of a generation, a log's file, a block, a checkpoint) is read only below
-//!   [`NUMBER_END`], and a life goes on from numbers below half of that. So what a life counts never overflows, and
-//!   the next one can read it.
-//! - How many logs, checkpointers, files and ranges there are is read only within what a configuration may ask for. So
-//!   neither a loop nor memory depends on what a file claims.
+//! - A consecutive number (of a generation, a log's file, a block, a checkpoint) is read only below [`NUMBER_END`], and
+//!   a life continues only from numbers below half of that. So a life's numbers never overflow, and the next life can
+//!   read the numbers.
+//! - A count of logs, checkpointers, files or ranges is read only within the limits of a configuration. So neither a
+//!   loop nor memory depends on a count in a file.
 //!
-//! Neighbours: `store` parses names, the manifest and the hint with it, `block` decodes headers; recovery and
+//! Neighbours: `store` parses names, the manifest and the hint with this module, `block` decodes headers; recovery and
 //! checkpoints take the next numbers.
 
 use std::str::FromStr;
 
-/// No number that is read reaches this.
+/// Exclusive upper bound of numbers that are read.
 pub(crate) const NUMBER_END: u64 = 1 << 63;
-/// Most loggers of a database.
+/// Largest number of loggers of a database.
 pub(crate) const LOGGERS_MAX: u32 = 1024;
-/// Most checkpointers of a database: the memory that they take together is bounded.
+/// Largest number of checkpointers of a database. The limit bounds the checkpointers' total memory.
 pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
-/// Most files of a checkpointer.
+/// Largest number of files of a checkpointer.
 pub(crate) const FILES_MAX: u32 = 1024;
-/// Most ranges of a cycling checkpoint.
+/// Largest number of ranges of a cycling checkpoint.
 pub(crate) const RANGES_MAX: u32 = 1024;
 
-/// A number that counts one by one.
+/// Parses a consecutive number.
 pub(crate) fn parse(word: &str) -> Option<u64> {
     parse_below(word, NUMBER_END)
 }
 
-/// How many there are: one at least.
+/// Parses a count of at least one.
 pub(crate) fn parse_count(word: &str, max: u32) -> Option<u32> {
     parse_count_or_none(word, max).filter(|count| *count > 0)
 }
 
-/// How many there are, if any.
+/// Parses a count that may be zero.
 pub(crate) fn parse_count_or_none(word: &str, max: u32) -> Option<u32> {
     parse_below(word, max + 1)
 }
@@ -42,7 +42,7 @@ fn parse_below<N: FromStr + PartialOrd>(word: &str, end: N) -> Option<N> {
     word.parse().ok().filter(|number| *number < end)
 }
 
-/// The number that a life takes behind this one; `None` if they are used up.
+/// Number after this number; `None` if the numbers are used up.
 pub(crate) fn next(number: u64) -> Option<u64> {
     (number < NUMBER_END / 2).then(|| number + 1)
 }

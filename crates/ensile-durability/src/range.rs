@@ -1,45 +1,46 @@
-//! Ranges of keys, as a cycling checkpoint takes them (SiloR §8): where each begins.
+//! Ranges of keys of a cycling checkpoint (SiloR §8), by their starts.
 //!
-//! A range begins at a key of a section, and ends where the next one begins, perhaps in a later section. The first
-//! begins before all keys, and the last has no end.
+//! A range begins at a key of a section and ends where the next range begins, perhaps in a later section. The first
+//! range begins before all keys, and the last range has no end.
 //!
-//! Invariant: K4 (`docs/protocols/checkpoints.md`): each key of each section is in one range, also of a section that is
-//! added later.
+//! Invariant K4 (`docs/protocols/checkpoints.md`): every key of a section is in exactly one range, even if the section
+//! is added later.
 //!
-//! Neighbours: the installed checkpoint lists ranges, its turns walk them, recovery compares entries with them.
+//! Neighbours: the installed checkpoint lists ranges, its turns walk the ranges, recovery compares entries with the
+//! ranges.
 
-/// Where a range begins. Keys are compared by their bytes.
+/// Start of a range. Keys are compared by their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RangeStart {
-    /// Which part of the state: for the engine, a table.
+    /// Section of the state: for the engine, a table.
     pub section: u32,
-    /// The least key of the section that is in it; empty: the section's beginning.
+    /// Smallest key of the section in the range; empty for the section's beginning.
     pub key: Box<[u8]>,
 }
 
 impl RangeStart {
-    /// Does the first range begin here: before all keys?
+    /// True if this is the start of the first range, before all keys.
     pub(crate) fn is_first(&self) -> bool {
         self.section == 0 && self.key.is_empty()
     }
 }
 
-/// A range of an installed checkpoint.
+/// Range of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) start: RangeStart,
-    /// Where the next one begins; `None`: behind all keys.
+    /// Start of the next range; `None` if the range has no end.
     pub(crate) end: Option<RangeStart>,
 }
 
 impl KeyRange {
-    /// May entries of this section be in it?
+    /// True if the range may hold entries of this section.
     pub(crate) fn has_section(&self, section: u32) -> bool {
         let is_below_end = |end: &RangeStart| (section, false) < (end.section, !end.key.is_empty());
         self.start.section <= section && self.end.as_ref().is_none_or(is_below_end)
     }
 
-    /// Is this key of this section in it?
+    /// True if the range holds this key of this section.
     pub(crate) fn has(&self, section: u32, key: &[u8]) -> bool {
         let is_of = |start: &RangeStart| (start.section, &*start.key) <= (section, key);
         is_of(&self.start) && !self.end.as_ref().is_some_and(is_of)

@@ -1,27 +1,27 @@
-//! What durability asks of the state that it keeps: to take entries back, many at a time.
+//! Interface between recovery and the state that recovery rebuilds: log and checkpoint entries, handed over in batches.
 //!
-//! An entry is a TID and a body that only the state understands. Entries come in batches, a block of a file each, so
-//! that the state can overlap the waits for memory that each of them costs.
+//! An entry is a TID and a body. Only the state understands the body. Entries come in batches, one file block a batch,
+//! so that the state can overlap the memory waits of several entries.
 //!
 //! Neighbours: `recovery` hands over the blocks of logs and checkpoints; the engine's tables implement [`Recoverable`].
 
 use ensile_base::{Epoch, Tid};
 
-/// What entries are: it decides in which order they are replayed, and which of them a checkpoint may hold. The manifest
-/// and every file declare it.
+/// Kind of a folder's entries. The kind decides the order of replay, and the entries that a checkpoint may hold. The
+/// manifest and every file declare the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// Whole values. Of all entries about one thing the one with the largest TID counts, in whatever order they come. A
-    /// checkpoint holds those of epochs below e_l; the log has all others.
+    /// Whole values. Of several entries with the same key, the entry with the largest TID counts, in any order of
+    /// arrival. A checkpoint holds the entries of epochs below e_l; the log has the rest.
     Values,
-    /// Operations: replayed in the order of their TIDs for each object, in any order among objects. An entry of a
-    /// checkpoint is an object's whole state after the operation with its TID. Its epoch may be any up to e_h.
+    /// Operations. Replay keeps TID order within an object, and no order between objects. A checkpoint entry is the
+    /// whole state of an object after the operation with the entry's TID. The entry's epoch may be any up to e_h.
     Operations,
 }
 
 impl EntryKind {
-    /// As the manifest has it.
+    /// Name of the kind in the manifest.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Values => "values",
@@ -29,7 +29,7 @@ impl EntryKind {
         }
     }
 
-    /// What a folder of them holds, and what is done with it.
+    /// Description of a folder with entries of this kind, and the remedy, for error texts.
     pub(crate) const fn of_a_folder(self) -> &'static str {
         match self {
             Self::Values => {
@@ -43,7 +43,7 @@ impl EntryKind {
         }
     }
 
-    /// The first epoch that no entry of the checkpoint `[low, high]` may have (K1).
+    /// First epoch that no entry of the checkpoint `[low, high]` may have (K1).
     pub(crate) const fn checkpoint_end(self, low: Epoch, high: Epoch) -> Epoch {
         match self {
             Self::Values => low,
@@ -51,95 +51,97 @@ impl EntryKind {
         }
     }
 
-    /// The kind of this name.
+    /// Kind with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::Values, Self::Operations].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Why a file is refused that holds entries which the state does not take. Of a folder the manifest says it first.
+/// Reason for refusing a file whose entries the state does not take. The manifest reports a whole folder first.
 pub(crate) const NOT_TAKEN: &str = "its entries are of a kind that this program's state does not take";
 
 /// One entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'b> {
-    /// The transaction's.
+    /// Transaction's TID.
     pub tid: Tid,
-    /// What the state appended.
+    /// Bytes that the state appended.
     pub body: &'b [u8],
 }
 
-/// Where the pages of one section begin in a picture that is about to be loaded.
+/// Page boundaries of one section, in a picture that is about to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadedPages<'p> {
-    /// Their section.
+    /// Section of the pages.
     pub section: u32,
-    /// The first key of each page, in order. The section's first page begins with the empty key.
+    /// First key of each page, in order. The section's first page begins with the empty key.
     pub first_keys: &'p [&'p [u8]],
-    /// Which of these pages, in order, stand in a folder that is not used any more: the next picture must write them.
+    /// Indexes, in order, of the pages in a folder that is no longer used. The next picture must write these pages.
     pub to_move: &'p [usize],
-    /// The picture is the state at the end of this epoch, e_c: whatever is replayed is of a later one.
+    /// Epoch e_c: the picture is the state at the end of this epoch. Every replayed entry has a later epoch.
     pub epoch: Epoch,
 }
 
-/// An entry that the state does not understand.
+/// Entry that the state does not understand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Its place in the batch.
+    /// Index of the entry in the batch.
     pub entry: usize,
-    /// Why.
+    /// Reason of the refusal.
     pub detail: String,
 }
 
-/// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
+/// A state that recovery can rebuild from a checkpoint's entries and the log entries after the checkpoint.
 ///
-/// Entries come from several threads. [`Recoverable::passed`] says up to which epoch they are complete.
-/// - *Values* come in any order, the newest first: a version that a newer one has replaced costs little then. Once the
-///   state [keeps](Recoverable::waiting) much for older entries, the oldest come first.
-/// - *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has passed,
-///   and then applies it in the order of TIDs. It skips the operations that an object's loaded state includes, by their
-///   TIDs. What it keeps is bounded by what the replaying threads hold, however long the log is.
+/// Several threads hand over entries. [`Recoverable::passed`] reports the epoch up to which the entries are complete.
+/// - *Values* come in any order, the newest first, because a version that a newer version has replaced then costs
+///   little. If the state [keeps](Recoverable::waiting) much for older entries, the oldest values come first.
+/// - *Operations* come nearly in the order of their epochs. A state of operations keeps an entry until the entry's
+///   epoch has passed, and then applies entries in the order of TIDs. By TID, the state skips operations that a loaded
+///   object already includes. The replaying threads hold a bounded amount, so the kept entries are bounded for a log of
+///   any length.
 pub trait Recoverable: Sync {
-    /// What its entries are. The files of its logs and checkpoints declare it, and a folder with entries of another
-    /// kind is refused.
+    /// Kind of the state's entries. The files of logs and checkpoints declare the kind. Recovery refuses a folder with
+    /// entries of another kind.
     fn entries(&self) -> EntryKind {
         EntryKind::Values
     }
 
-    /// Replays the entries of one log block. It is called from several threads, in any order, and never with an epoch
-    /// that has [passed](Recoverable::passed). Of two entries about the same value the one with the larger TID counts.
+    /// Replays the entries of one log block. Several threads call this function, in any order of blocks, but never with
+    /// an epoch that has [passed](Recoverable::passed). Of two entries with the same key, the entry with the larger TID
+    /// counts.
     ///
     /// # Errors
-    /// Which entry cannot be understood, and why. Recovery then fails and names its place; some or all of the other
-    /// entries may have been replayed.
+    /// The index of an entry that the state cannot understand, and the reason. Recovery then fails and names the
+    /// entry's place; some or all other entries may have been replayed.
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Loads entries of one checkpoint block that are of `section`. It is called from several threads, before any
-    /// replay. They come in key order, and each key comes once at most; but for what commits have left beside a
-    /// picture's pages ([`Pages::take_displaced`](crate::Pages::take_displaced)): that comes in any order, and one of
-    /// its keys may come with a page too, before or after. An entry whose key is there with the same TID is passed over
-    /// (N11).
+    /// Loads entries of one checkpoint block that belong to `section`. Several threads call this function, before any
+    /// replay. Entries come in key order, and a key comes once at most. Entries that commits have left beside a
+    /// picture's pages ([`Pages::take_displaced`](crate::Pages::take_displaced)) are the exception: they come in any
+    /// order, and their keys may also come with a page, before or after. The state skips an entry whose key is present
+    /// with the same TID (N11).
     ///
     /// # Errors
-    /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it. Also one whose key is there with
-    /// another TID: that is damage.
+    /// The index of an entry that the state cannot understand, and the reason, as for [`Recoverable::replay`]. An entry
+    /// whose key is present with a different TID is damage, and also an error.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// A picture is about to be loaded, and the pages of one of its sections begin so. Called once for each section,
-    /// before anything is loaded. A section that the picture does not have is not named.
+    /// Announces the pages of one section of a picture that is about to be loaded. Recovery calls this function once a
+    /// section, before the first load, and only for sections of the picture.
     ///
-    /// A state that says true marks from here on which pages change, and the next picture keeps those that have no mark
-    /// ([`WantedPages::Changed`](crate::WantedPages::Changed)). It marks the page of each entry that is replayed,
-    /// whether that wins or not, of a delete whose key is missing too (N14): the entry's file may go with that picture.
-    /// It marks the page of each entry of [`Recoverable::load_displaced`] (N10), and those that are to be moved. If it
-    /// says false of any section, the next picture has all pages.
+    /// A state that returns true marks changed pages from here on. The next picture keeps pages without a mark
+    /// ([`WantedPages::Changed`](crate::WantedPages::Changed)). The state marks the page of each replayed entry, even
+    /// if the entry loses, and even for a delete whose key is missing (N14): the entry's log file may be removed with
+    /// that picture. The state also marks the pages of entries of [`Recoverable::load_displaced`] (N10), and the pages
+    /// to be moved. If the state returns false for any section, the next picture has all pages.
     fn load_pages(&self, pages: &LoadedPages<'_>) -> bool {
         let _ = pages;
         false
     }
 
-    /// As [`Recoverable::load`], of entries that commits have left beside a picture's pages: on the disk their pages
-    /// lack them (N10).
+    /// As [`Recoverable::load`], for entries that commits have left beside a picture's pages. On disk, the pages lack
+    /// these entries (N10).
     ///
     /// # Errors
     /// As [`Recoverable::load`].
@@ -147,28 +149,29 @@ pub trait Recoverable: Sync {
         self.load(section, entries)
     }
 
-    /// The key of a checkpoint's entry with this body, in the order in which [`Pages`](crate::Pages) cuts; `None` if
-    /// that cannot be said. A page of a picture whose keys are said is damaged if one is not within its bounds, or not
-    /// above the one before it (N17).
+    /// Key of a checkpoint entry with this body, in the key order of [`Pages`](crate::Pages); `None` if the state
+    /// cannot tell. If the state returns keys, a picture's page with a key outside the page's bounds, or not above the
+    /// previous key, is damaged (N17).
     fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
         let _ = body;
         None
     }
 
-    /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from
-    /// several threads, while others replay. Of two calls the larger number counts, whichever comes last.
-    /// [`Epoch::MAX`] says that all entries are replayed; each thread says so when it has none left.
+    /// Reports that every entry of an epoch below `epoch` is replayed, and that no more such entries come (L8). Several
+    /// threads call this function, while other threads replay. Of two calls, the larger epoch counts, in either order.
+    /// [`Epoch::MAX`] means that all entries are replayed; each thread reports [`Epoch::MAX`] when the thread has no
+    /// entry left.
     ///
-    /// The state may give up here what it keeps for entries that could still come: the tombstone of a delete, or
-    /// operations that wait for those before them. A reader that follows a growing log calls it in the same way.
+    /// The state may now give up data kept for entries that could still come: the tombstone of a delete, or operations
+    /// that wait for earlier operations. A reader that follows a growing log calls this function in the same way.
     fn passed(&self, epoch: Epoch) {
         let _ = epoch;
     }
 
-    /// Bytes that the state keeps now for entries that may still come, and gives up once their epochs have
-    /// [passed](Recoverable::passed): tombstones. Each thread asks before it takes a part of the log. From
-    /// `REPLAY_WAITING_BYTES_MAX` on the thread takes the oldest part, so that epochs pass. A state of values that
-    /// keeps something and returns 0 gets the whole log newest first.
+    /// Bytes that the state keeps now for entries that may still come, such as tombstones. The state gives these bytes
+    /// up once the epochs have [passed](Recoverable::passed). A thread asks before the thread takes a part of the log.
+    /// From `REPLAY_WAITING_BYTES_MAX` on, the thread takes the oldest part, so that epochs pass. A state of values
+    /// that keeps data and returns 0 gets the whole log newest first.
     fn waiting(&self) -> u64 {
         0
     }

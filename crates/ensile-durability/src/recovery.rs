@@ -1,26 +1,26 @@
 //! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
-//! It has parts, so that the caller's threads do the work: [`LogScan::begin`] reads the manifest and lists the log
-//! files; [`LogScan::step`], called by any number of threads, reads the blocks of one file; [`LogScan::finish`] puts
-//! them together and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
-//! checkpoint or replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
+//! The caller's threads do the work in parts. [`LogScan::begin`] reads the manifest and lists the log files.
+//! [`LogScan::step`], called by any number of threads, reads the blocks of one file. [`LogScan::finish`] puts the files
+//! together and decides D. [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint
+//! or replays one piece. [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
 //!           by any thread     by `verdict`               by any thread, as `turns` says          as `ending` says:
 //!                                                                                           open, read only, error
 //! ```
-//! Which thread does what, and what follows what, is decided by machines without a clock, lock or file: `verdict`,
-//! `turns`, `plan` and `ending`.
+//! Machines without a clock, lock or file decide the work of threads and the order of steps: `verdict`, `turns`, `plan`
+//! and `ending`.
 //!
 //! Invariants:
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
-//!   decided in `verdict`.
-//! - L4: before anything is served, the manifest says what counted in each generation and where the next begins: above
-//!   every epoch in any block, ignored and torn ones included.
-//! - Some of what recovery decided to be durable may have been read from the system's cache only: after a failed sync,
-//!   or a crash of the process alone. It is written and synced once more where no later block proves that it is on the
-//!   medium.
+//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `verdict` distinguishes
+//!   torn from damaged.
+//! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
+//!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
+//! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
+//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves that the blocks are
+//!   on the medium.
 //!
 //! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
 //! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::OpenStore::start`].
@@ -81,7 +81,7 @@ use crate::log::LogConfig;
 use crate::{DurabilityError, Recoverable};
 
 impl Recovery {
-    /// The whole scan on the calling thread: see [`LogScan`].
+    /// Runs the whole scan on the calling thread: see [`LogScan`].
     ///
     /// # Errors
     /// As for [`LogScan`]'s parts.

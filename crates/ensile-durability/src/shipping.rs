@@ -1,4 +1,4 @@
-//! Finished checkpoints and closed log files go to a shared store, so that another machine can take over
+//! Shipping of finished checkpoints and closed log files to a shared store, so that another machine can take over
 //! (`docs/protocols/shipping.md`).
 //!
 //! ```text
@@ -6,13 +6,13 @@
 //! a checkpoint's files, in between -/                 |
 //!                                                     '--- taken: whose? ours: go on; another term's: fenced for good
 //! ```
-//! Invariants, argued in that document:
-//! - H1: a manifest comes after all that it names.
-//! - H2: a manifest counts if it was created where there was none, and no larger number was there behind that.
-//! - H3: its state is a database that a crash at one epoch leaves.
-//! - H4: what a counting manifest names is not removed, nor what one has named within a grace.
+//! Invariants, argued in `docs/protocols/shipping.md`:
+//! - H1: a manifest comes after the objects that the manifest names.
+//! - H2: a manifest counts if its number was free at the creation, and no larger number existed afterwards.
+//! - H3: the manifest's state is a database after a crash at one epoch.
+//! - H4: objects of a counting manifest stay, and likewise objects named by a manifest within a grace.
 //! - H5: local log files wait for their shipping, up to a stated limit.
-//! - H6: who meets a manifest of another term is fenced for good.
+//! - H6: a shipper that meets a manifest of another term is fenced for good.
 //!
 //! Neighbours: below, the store, the log and a [`SharedStore`]; above, the runtimes give [`Shipper`] a thread, and the
 //! `ensile` command takes over.

@@ -1,7 +1,7 @@
-//! How a logger or checkpointer is woken: by strict waiters, full buffers, demands for a checkpoint, and a close.
-//! Several calls before a wait count as one.
+//! Wake-up of a logger or checkpointer: by strict waiters, full buffers, demands for a checkpoint, and a close. Several
+//! calls before a wait count as one.
 //!
-//! Invariant: a wake-up that is asked for after a wait has returned is not lost: the next wait returns at once.
+//! Invariant: a wake-up after the return of a wait is not lost: the next wait returns at once.
 //!
 //! Neighbours: one per logger, one per checkpointer.
 
@@ -12,7 +12,7 @@ use ensile_base::sync::{AtomicBool, Condvar, Mutex, Ordering};
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     asked: AtomicBool,
-    /// Guards nothing but the moment between reading `asked` and sleeping.
+    /// Guards only the moment between reading `asked` and sleeping.
     sleeping: Mutex<()>,
     condition: Condvar,
 }
@@ -24,7 +24,7 @@ impl WakeUp {
 
     /// Ends the current or the next wait.
     pub(crate) fn wake(&self) {
-        // AcqRel: what the ringer did before is seen by the wait that this ends, also if an earlier wake ended it
+        // AcqRel: the wait that this call ends sees the caller's earlier work, also if an earlier wake ended the wait
         // (partner: the swap in `wait`).
         if !self.asked.swap(true, Ordering::AcqRel) {
             drop(self.sleeping.lock());
@@ -32,21 +32,21 @@ impl WakeUp {
         }
     }
 
-    /// Has it been asked since the last wait returned?
+    /// True if a wake-up was asked for since the last wait returned.
     pub(crate) fn is_asked(&self) -> bool {
         // Acquire: partner is the swap in `wake`.
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Waits for a wake, or `timeout`.
+    /// Waits for a wake-up, at most for `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) {
         let guard = self.sleeping.lock();
-        // Acquire: partner is the swap in `wake`. Under the lock, so a wake from here on finds us asleep.
+        // Acquire: partner is the swap in `wake`. Under the lock, so a wake from here on finds this thread asleep.
         if !self.asked.load(Ordering::Acquire) {
             // One sleep: a spurious end only makes the caller look once more.
             drop(self.condition.wait_timeout(guard, timeout));
         }
-        // AcqRel: takes part in the order of rings (partner: `wake`).
+        // AcqRel: takes part in the order of wake-ups (partner: `wake`).
         self.asked.swap(false, Ordering::AcqRel);
     }
 }

@@ -1,8 +1,8 @@
-//! What can go wrong: a kind for each thing that the caller can do next.
+//! Errors of the engine, with a kind for each next action of the caller.
 //!
-//! Few kinds; detail is text. [`Error::is_retryable`] is the one question that most callers ask.
+//! The kinds are few; detail is text. Most callers only use [`Error::is_retryable`].
 //!
-//! Neighbours: every public function of the engine; disk, durability and epoch errors end here.
+//! Neighbours: every public function of the engine returns these errors. Disk, durability and epoch errors end here.
 
 use std::time::Duration;
 
@@ -11,86 +11,86 @@ use ensile_durability::DurabilityError;
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and what to do about it.
+/// Error of the engine, with its remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another transaction changed what this one read. Nothing was written. Run it again.
+    /// Another transaction changed a row that this transaction read. Nothing was written. Run it again.
     #[error("conflict with another transaction: run it again")]
     Conflict,
     /// The transaction was open and idle while too much garbage waited for it. Nothing was written. Run it again.
     #[error("the transaction stayed open too long and was ended to free memory: run it again")]
     Expired,
-    /// A closure that was run with a limit has lost to other transactions as often, or as long, as the limit says.
-    /// Nothing was written. It waits for another thread's commit, conflicts with transactions that it begins, or needs
-    /// longer than a turn lasts; or the limit is too small.
+    /// A closure with a limit has lost to other transactions as often, or as long, as the limit allows. Nothing was
+    /// written. The limit is too small, or the closure waits for another thread's commit, conflicts with transactions
+    /// that the closure itself begins, or needs longer than a turn lasts.
     #[error(
         "lost to other transactions in {attempts} runs over {elapsed:?}: raise the limit, or make the closure shorter"
     )]
     LostTooOften {
-        /// Runs that were made.
+        /// Number of runs.
         attempts: u32,
-        /// Since the first one lost.
+        /// Time since the first conflict.
         elapsed: Duration,
     },
-    /// `insert` found the key taken. Nothing was written; the transaction goes on.
+    /// `insert` found an existing key. Nothing was written; the transaction goes on.
     #[error("table {table}: the key exists already: use put to overwrite it")]
     KeyExists {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
     /// Two rows have the same key in a unique index. Nothing was written; the transaction goes on.
     #[error("unique index {index} of table {table}: the key belongs to another row")]
     NotUnique {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The index.
+        /// Name of the index.
         index: String,
     },
     /// A key, value, name or write-set is over its stated limit. Nothing was written.
     #[error("{what} is {bytes} bytes long, the limit is {bytes_max}: make it smaller")]
     TooLarge {
-        /// What is too large.
+        /// Name of the oversized item.
         what: &'static str,
-        /// Its size.
+        /// Size in bytes.
         bytes: usize,
-        /// The limit.
+        /// Limit in bytes.
         bytes_max: usize,
     },
-    /// There are more tables or indexes than the stated limit. Nothing was written.
+    /// The number of tables or indexes is over the stated limit. Nothing was written.
     #[error("{what} is {count}, the limit is {count_max}: make fewer")]
     TooMany {
-        /// What is counted.
+        /// Name of the counted items.
         what: &'static str,
-        /// How many there would be.
+        /// Number of items after the call.
         count: usize,
-        /// The limit.
+        /// Largest allowed number.
         count_max: usize,
     },
-    /// A call that cannot be right: wrong type for an existing table, a table of another database, an unknown index.
+    /// An incorrect call: wrong type for an existing table, a table of another database, an unknown index.
     #[error("{0}")]
     Misuse(String),
     /// Stored bytes do not decode as the type that the table is used with.
     #[error("table {table}: stored bytes do not decode as {type_name}: {detail}")]
     Decode {
-        /// The table.
+        /// Name of the table.
         table: Box<str>,
-        /// The type asked for.
+        /// Name of the requested type.
         type_name: Box<str>,
-        /// What the codec said.
+        /// Text of the codec's error.
         detail: Box<str>,
     },
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
-    /// This process was forked from the one that opened the database, which goes on there. Nothing was read or written.
-    /// Open it anew once the other process has closed it.
+    /// This process was forked from the process that opened the database, and the database still runs in the other
+    /// process. Nothing was read or written. Open the database again after the other process has closed it.
     #[error(
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]
     Forked,
-    /// The disk is full. Nothing was written, and nothing that was acknowledged is in doubt; reads go on. Free some
-    /// space and run it again: the log goes on by itself, without a restart.
+    /// The disk is full. Nothing was written, and no acknowledged commit is in doubt; reads go on. Free some space and
+    /// run the transaction again: the log continues by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
     DiskFull(String),
     /// The system refused a thread that an open database needs. The database is not open, and its folder is free.
@@ -98,13 +98,13 @@ pub enum Error {
         "not opened: the system starts no thread ({0}); raise its limits on threads and memory and open again"
     )]
     NoThread(std::io::Error),
-    /// The log or the disk under it: see [`DurabilityError`] for what to do.
+    /// Error of the log or of the disk: see [`DurabilityError`] for the remedy.
     #[error(transparent)]
     Durability(DurabilityError),
 }
 
 impl Error {
-    /// Whether running the same transaction again at once can succeed. [`Error::DiskFull`] asks for space first.
+    /// True if an immediate repetition of the same transaction can succeed. [`Error::DiskFull`] needs space first.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -123,7 +123,7 @@ impl Error {
     }
 }
 
-/// Every call hands a result up, so its size is part of each call's cost: texts that are rarely there are boxed.
+/// Every call returns a result, so the size of an error is part of each call's cost: rare texts are boxed.
 const _: () = assert!(size_of::<Error>() <= 56, "an error is moved on each call's path");
 
 impl From<DurabilityError> for Error {

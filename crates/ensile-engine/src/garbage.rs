@@ -1,21 +1,21 @@
-//! Garbage: what commits leave behind, and when it may go (Silo §4.8, §4.9).
+//! Garbage: memory that commits leave behind, and the conditions for its free (Silo §4.8, §4.9).
 //!
 //! | garbage | waits until |
 //! |---|---|
 //! | index nodes, replaced records | every pin is newer than their unlink (E3) |
-//! | versions: copies, replaced records | no snapshot at or below the superseding epoch is read or served (S1); then pins |
-//! | pages of copies | as those, but then for commits, not for pins (V1) |
-//! | versions that were unlinked | their mark is found (V1); then pins |
-//! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
+//! | versions: copies, replaced records | no snapshot up to the superseding epoch is read or served (S1); then pins |
+//! | pages of copies | as versions, but then for commits, not for pins (V1) |
+//! | unlinked versions | a collection finds the mark (V1); then pins |
+//! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then unhook (U1) |
 //!
 //! Each worker has its own garbage, under a lock. The worker's thread takes the lock when it adds or frees, and never
-//! while it is bound (E1). It frees a bounded amount between requests. What still waits a tick after it could be freed,
-//! the heartbeat frees (E6).
+//! while it is bound (E1). The thread frees a bounded amount between requests. The heartbeat frees garbage that still
+//! waits a tick after it could be freed (E6).
 //!
-//! Invariant (E6): what waits is counted in bytes where it is added, and uncounted where it is freed.
+//! Invariant (E6): Waiting garbage is counted in bytes at its addition, and uncounted at its free.
 //!
-//! Neighbours: commit adds. Workers collect after their commits, and the heartbeat collects for workers that commit
-//! nothing. `record::blocks` frees.
+//! Neighbours: commit adds. Workers collect after their commits, and the heartbeat collects for workers without
+//! commits. `record::blocks` frees.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Ordering, fence};
@@ -31,21 +31,21 @@ use crate::record::tree::RecordTree;
 use crate::record::word::Word;
 use crate::tables::Directory;
 
-/// How many places ahead a thing is prefetched before it is freed: it was last used long ago.
+/// Distance, in places, of the prefetch before a free: the garbage was last used long ago.
 const FETCHED_AHEAD: usize = 8;
 
-/// An absent record that is to leave the index.
+/// An absent record that must leave the index.
 #[derive(Debug)]
 struct Unhook {
     table: u32,
     key: Box<[u8]>,
     record: RegisteredAbsent,
-    /// The word that the record must still have (U1).
+    /// The word that the record must still have at its unhook (U1).
     word: Word,
 }
 
 impl Unhook {
-    /// Bytes of the record's block, of the key and of this note.
+    /// Bytes of the record's block, of the key and of this entry.
     fn bytes(&self) -> usize {
         self.record.record().class().bytes() + self.key.len() + size_of::<Self>()
     }
@@ -58,21 +58,21 @@ pub(crate) struct Garbage {
     records: GarbageList<RetiredRecord>,
     versions: RevisitedList<RetiredRecord>,
     pages: GarbageList<PageBlock>,
-    /// Pages that no snapshot shows any more, by the epoch of that moment: a commit of that epoch or the one before may
-    /// stand on a version in them (V1).
+    /// Pages that no snapshot shows any more, by the epoch of the pass. A commit of this epoch or of the epoch before
+    /// may stand on a version in such a page (V1).
     passed_pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
-    /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
+    /// True if a snapshot holds back versions or absent records. Some of them may be unlinked.
     is_revisiting: bool,
-    /// What waits for pins.
+    /// Garbage that waits for pins.
     for_pins: WaitingBytes,
-    /// What waits for snapshots; of pages, until they are freed.
+    /// Garbage that waits for snapshots. Pages count until they are freed.
     for_snapshots: WaitingBytes,
-    /// Of those, bytes of absent records, which wait for E and D too.
+    /// Bytes of absent records in `for_snapshots`. Absent records wait for E and D too.
     unhook_bytes: usize,
 }
 
-/// How much waits for one kind of reader.
+/// Amount of garbage that waits for one kind of reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WaitingBytes {
     /// Bytes that wait now.
@@ -95,7 +95,7 @@ impl WaitingBytes {
     }
 }
 
-/// Nodes that a worker's inserts have retired and that are not yet among its garbage.
+/// Nodes that a worker's inserts have retired, before the nodes join the worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct RetiredNodes {
     nodes: GarbageList<NodeBlock>,
@@ -119,49 +119,52 @@ impl RetiredNodes {
     }
 }
 
-/// Up to which epochs garbage may go.
+/// Epochs up to which garbage may be freed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EpochLimits {
-    /// What no reader holds back.
+    /// Limits of the pins and of the snapshots.
     pub(crate) readers: ReclaimLimits,
-    /// Absent records whose delete is of an epoch below this may be unhooked (U2).
+    /// Absent records with a delete of an epoch below this limit may be unhooked (U2).
     pub(crate) unhooks: Epoch,
-    /// All commits of epochs below this have ended (E2).
+    /// All commits of epochs below this limit have ended (E2).
     pub(crate) commits: Epoch,
 }
 
-/// What a collection may rely on.
+/// The state of the database that a collection relies on.
 pub(crate) struct Horizon<'c> {
     pub(crate) limits: EpochLimits,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
-    /// Whose turn it is: nobody unhooks beside a turn (P1).
+    /// The gate of turns: nothing is unhooked during a turn (P1).
     pub(crate) gate: &'c Gate,
-    /// Where deletes are noted whose records are unhooked before they are durable: without a log.
+    /// Place for the epochs of deletes, if records are unhooked before their deletes are durable: without a log.
     pub(crate) unhooked: Option<&'c UnhookedEpoch>,
 }
 
-/// The newest epoch of a delete whose record is gone, in a database without a log. There records do not wait for D, so
-/// a reader that finds none rests on that epoch (N19). With a log it stays zero: what is gone was durable (U2).
+/// The newest epoch of a delete with an unhooked record, in a database without a log. There records do not wait for D,
+/// so a reader that finds no record rests on this epoch (N19). With a log the epoch stays zero: every delete with an
+/// unhooked record was durable (U2).
 #[derive(Debug, Default)]
 pub(crate) struct UnhookedEpoch(AtomicU64);
 
 impl UnhookedEpoch {
-    /// What a reader rests on that has found no record by now.
+    /// The epoch on which a reader rests that has found no record.
     #[inline]
     pub(crate) fn newest(&self) -> Epoch {
-        // Acquire: a reader that has seen the leaf without the record sees its delete here (partner: `raise`).
+        // Acquire: a reader that saw the leaf without the record sees the record's delete here (partner: `raise`).
         Epoch::new(self.0.load(Ordering::Acquire))
     }
 
-    /// A record is about to be unhooked that a delete of this epoch left.
+    /// Notes the epoch of a delete before the unhook of the deleted record.
     fn raise(&self, epoch: Epoch) {
-        // Release: before the leaf changes, whose lock publishes that as well (partner: `newest`).
+        // Release: the store comes before the leaf changes, and the leaf's lock publishes the store too (partner:
+        // `newest`).
         self.0.fetch_max(epoch.number(), Ordering::Release);
     }
 }
 
-/// Frees at most `most` things of one kind, those that wait below `limit`. True if none of them is left.
+/// Frees at most `most` entries below `limit`. True if no entry below the limit is left; false also after exactly
+/// `most` entries.
 #[inline]
 fn drain<T>(
     garbage_list: &mut GarbageList<T>,
@@ -178,7 +181,7 @@ fn drain<T>(
     false
 }
 
-/// What one replaying thread leaves behind: nodes and records that no tree leads to any more.
+/// Garbage of one replaying thread: nodes and records that no tree leads to any more.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayGarbage {
     nodes: RetiredNodes,
@@ -196,16 +199,16 @@ impl ReplayGarbage {
         self.nodes.node_memory(blocks, epochs)
     }
 
-    /// A record that no tree leads to any more: another thread may still look at it.
+    /// Adds a record that no tree leads to any more. Another thread may still read the record.
     pub(crate) fn retire(&mut self, record: Unlinked, epochs: &Epochs) {
-        // SAFETY: replay registers no absent record: it notes the keys of its tombstones.
+        // SAFETY: replay registers no absent record. Replay notes the keys of its tombstones.
         let record = unsafe { record.retired_by_finder() };
         // SeqCst: the unlink comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
         self.records.push(epochs.now(), record);
     }
 
-    /// Frees what no thread of replay can reach any more: every pin is newer than its unlink (E3).
+    /// Frees the garbage that no thread of replay can reach: every pin is newer than the unlink (E3).
     pub(crate) fn collect(&mut self, blocks: &mut Blocks, epochs: &Epochs) {
         let limit = epochs.limits().pins();
         while let Some(record) = self.records.pop_below(limit) {
@@ -218,20 +221,21 @@ impl ReplayGarbage {
         }
     }
 
-    /// Whether nothing waits.
+    /// True if no garbage waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.records.is_empty()
     }
 }
 
 impl Garbage {
-    /// A page of versions, the last of which a commit of `epoch` superseded; only snapshot readers can reach them.
+    /// Adds a page of versions. A commit of `epoch` superseded the page's last version; only snapshot readers can reach
+    /// the versions.
     pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
         self.pages.push(epoch, page);
         self.for_snapshots.add(PageBlock::BYTES);
     }
 
-    /// Nodes that inserts have retired. Their tags are those of now, long after the unlink.
+    /// Adds nodes that inserts have retired. The tag is the current epoch, long after the unlink.
     #[cold]
     pub(crate) fn nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
         let now = epochs.now();
@@ -242,8 +246,8 @@ impl Garbage {
         self.for_pins.add(std::mem::take(&mut retired.bytes));
     }
 
-    /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
-    /// so its address stays valid until then (U1).
+    /// Adds a record that a commit of `epoch` replaced. An absent record is left to the commit that registered the
+    /// record for cleanup, so the record's address stays valid until the cleanup (U1).
     #[cold]
     pub(crate) fn replaced(&mut self, epoch: Epoch, record: Unlinked, epochs: &Epochs) {
         let is_version = record.becomes() == Becomes::Version;
@@ -255,14 +259,15 @@ impl Garbage {
         }
     }
 
-    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
+    /// Adds a version that a commit of `epoch` superseded, with a block of its own. A version in a page is freed with
+    /// the page.
     #[inline]
     pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
         self.for_snapshots.add(version.bytes());
         self.versions.push(epoch, version);
     }
 
-    /// A record that nothing links to any more.
+    /// Adds a record that nothing links to any more.
     fn unlinked(&mut self, record: RetiredRecord, epochs: &Epochs) {
         self.for_pins.add(record.bytes());
         // SeqCst: the unlink comes before the tag's epoch is read (E3).
@@ -270,8 +275,8 @@ impl Garbage {
         self.records.push(epochs.now(), record);
     }
 
-    /// A record that became absent in `epoch`, under this word, and is its registrar's from here on (U1). `pinned` is
-    /// the pin of the transaction that made it absent or placed it.
+    /// Adds a record that became absent in `epoch`, with the word `word`. The record belongs to its registrar from now
+    /// on (U1). `pinned` is the pin of the transaction that made the record absent or placed the record.
     pub(crate) fn unhook<'p>(
         &mut self,
         epoch: Epoch,
@@ -290,36 +295,36 @@ impl Garbage {
         self.unhooks.push(epoch, unhook);
     }
 
-    /// Whether absent records wait to be unhooked: for D too, which moves without the limits.
+    /// True if absent records wait to be unhooked. Absent records wait for D too, and D moves without the limits.
     pub(crate) fn has_unhooks(&self) -> bool {
         !self.unhooks.is_empty()
     }
 
-    /// Whether pages wait for commits: for E, which moves without the readers' limits.
+    /// True if pages wait for commits. Such pages wait for E, and E moves without the readers' limits.
     pub(crate) fn has_passed_pages(&self) -> bool {
         !self.passed_pages.is_empty()
     }
 
-    /// Whether there may be something to free though the limits stand: marks come at any time (V1).
+    /// True if a collection may free garbage although the limits stand: marks come at any time (V1).
     pub(crate) fn is_revisiting(&self) -> bool {
         self.is_revisiting
     }
 
-    /// What waits for pins, what for snapshots, and how many bytes of that are absent records.
+    /// Garbage that waits for pins, garbage that waits for snapshots, and bytes of absent records in the latter.
     #[inline]
     pub(crate) fn waiting(&self) -> (WaitingBytes, WaitingBytes, usize) {
         debug_assert!(self.unhook_bytes <= self.for_snapshots.bytes, "absent records wait for snapshots too");
         (self.for_pins, self.for_snapshots, self.unhook_bytes)
     }
 
-    /// How many things wait.
+    /// Number of waiting entries.
     pub(crate) fn len(&self) -> usize {
         let versions = self.pages.len() + self.passed_pages.len() + self.versions.len();
         self.nodes.len() + self.records.len() + versions + self.unhooks.len()
     }
 
-    /// Frees at most `most` things of each kind. `pinned` is a pin of the caller's. True if nothing is left that these
-    /// limits let go.
+    /// Frees at most `most` entries of each kind. `pinned` is a pin of the caller's. True if these limits allow no
+    /// further free.
     pub(crate) fn collect(
         &mut self,
         blocks: &mut Blocks,
@@ -339,25 +344,26 @@ impl Garbage {
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        // SAFETY: no snapshot shows a version in the page (S1), and all commits up to its tag have ended: those that
-        // could stand on one (V1).
+        // SAFETY: no snapshot shows a version in the page (S1). All commits up to the page's tag have ended, and only
+        // such a commit could stand on a version in the page (V1).
         let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
         drained &= drain(passed_pages, horizon.limits.commits, most, |_| (), free_page);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// What no snapshot shows any more waits a little longer. A commit that unlinks versions may stand on it (V1):
-    /// pages wait until the commits of now have ended. The rest waits for pins, since a transaction may hold a replaced
-    /// record in its read-set. True if no version is left below the limit.
+    /// Moves on the versions and pages that no snapshot shows any more. They wait a little longer, because a commit
+    /// that unlinks versions may stand on such a version (V1): pages wait until the present commits have ended. The
+    /// versions wait for pins, since a transaction may hold a replaced record in its read-set. True if no entry is left
+    /// below the limit.
     fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
         let limit = horizon.limits.readers.snapshots();
         let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
         if !is_below(self.pages.first_tag()) && !is_below(self.versions.first_tag()) {
             return true;
         }
-        // SeqCst: the limit was read before the tag is. A pin or a commit that the tag does not wait for sees limits as
-        // new, and follows no link to what passes here (V1, E3); partners: the heavy fence of the scan, and a commit's
-        // fence behind its epoch (C1).
+        // SeqCst: the read of the limit comes before the read of the tag. A pin or a commit that the tag does not wait
+        // for sees limits at least as new, and follows no link to an entry that passes here (V1, E3); partners: the
+        // heavy fence of the scan, and a commit's fence behind its epoch (C1).
         fence(Ordering::SeqCst);
         let tag = horizon.epochs.now();
         let Self { pages, passed_pages, versions, records, for_pins, for_snapshots, .. } = self;
@@ -375,7 +381,7 @@ impl Garbage {
         !is_below(pages.first_tag()) && !is_below(versions.first_tag())
     }
 
-    /// Visits some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
+    /// Visits, in turn, some of the entries that a snapshot holds back: unlinked entries wait for pins only (V1).
     fn revisit(&mut self, horizon: &Horizon<'_>, most: usize) {
         self.is_revisiting = !(self.versions.is_empty() && self.unhooks.is_empty())
             && horizon.limits.readers.snapshots() < horizon.epochs.served_snapshot();
@@ -394,7 +400,7 @@ impl Garbage {
             if let Some(unhook) = self.unhooks.revisit(|unhook| unhook.record.record().is_unlinked()) {
                 self.for_snapshots.take(unhook.bytes());
                 self.unhook_bytes -= unhook.bytes();
-                // SAFETY: the record was superseded: its tree leads to the one that took its place.
+                // SAFETY: the record was superseded: the record's tree leads to its successor.
                 let record = unsafe { unhook.record.unhooked() };
                 self.unlinked(record, horizon.epochs);
             }
@@ -413,7 +419,7 @@ impl Garbage {
         if self.unhooks.first_tag().is_none_or(|tag| tag >= limit) {
             return true;
         }
-        // An unhook changes a leaf, and locks a record: it waits for the end of a turn (P1).
+        // An unhook changes a leaf, and locks a record, so the unhook waits for the end of a turn (P1).
         let _entered = horizon.epochs.enter_index(worker);
         if horizon.gate.has_turn() {
             return false;
@@ -425,7 +431,7 @@ impl Garbage {
         false
     }
 
-    /// Unhooks an absent record, and leaves nothing of it in the index.
+    /// Unhooks an absent record. Nothing of the record is left in the index.
     fn unhook_now(
         &mut self,
         unhook: Unhook,
@@ -453,7 +459,7 @@ impl Garbage {
                 self.unlinked(record, horizon.epochs);
             }
             Some(TakenOut::Superseded) => {
-                // SAFETY: the record was superseded: the tree leads to the one that took its place.
+                // SAFETY: the record was superseded: the tree leads to its successor.
                 let record = unsafe { unhook.record.unhooked() };
                 if record.is_unlinked() {
                     self.unlinked(record, horizon.epochs);
@@ -468,7 +474,10 @@ impl Garbage {
 
 #[cfg(feature = "audit")]
 impl Garbage {
-    /// Frees everything, and panics unless the figures of what waits come to zero with it (E6).
+    /// Frees everything.
+    ///
+    /// # Panics
+    /// If the counters of waiting bytes are not zero afterwards (E6).
     pub(crate) fn free_all(&mut self, at_rest: &mut AtRest<'_>) {
         while let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
             self.for_snapshots.take(unhook.bytes());
@@ -477,20 +486,20 @@ impl Garbage {
         }
         let blocks = &mut at_rest.blocks;
         while let Some(record) = self.records.pop_below(Epoch::MAX) {
-            // SAFETY: nobody uses a block of the database any more.
+            // SAFETY: no thread uses a block of the database any more.
             self.for_pins.take(unsafe { blocks.destroy(record) });
         }
         while let Some(version) = self.versions.pop_below(Epoch::MAX) {
-            // SAFETY: nobody uses a block of the database any more.
+            // SAFETY: no thread uses a block of the database any more.
             self.for_snapshots.take(unsafe { blocks.destroy(version) });
         }
         while let Some(node) = self.nodes.pop_below(Epoch::MAX) {
-            // SAFETY: nobody uses a block of the database any more.
+            // SAFETY: no thread uses a block of the database any more.
             self.for_pins.take(unsafe { blocks.destroy_node(node) });
         }
         for pages in [&mut self.pages, &mut self.passed_pages] {
             while let Some(page) = pages.pop_below(Epoch::MAX) {
-                // SAFETY: nobody uses a block of the database any more.
+                // SAFETY: no thread uses a block of the database any more.
                 self.for_snapshots.take(unsafe { blocks.destroy_page(page) });
             }
         }
@@ -499,11 +508,11 @@ impl Garbage {
     }
 }
 
-/// What the lock of an absent record has shown.
+/// State of an absent record, read under its lock.
 enum TakenOut {
     /// The record is out of its tree.
     Removed(KeyRemoval),
-    /// Another record took its place before.
+    /// Another record took the record's place before.
     Superseded,
 }
 
@@ -516,12 +525,12 @@ impl Drop for BoundCleaner<'_> {
     }
 }
 
-/// U1: takes a record out of its tree only if it is still the absent one that was registered. A record that was
-/// superseded in the meantime was left for its registrar to retire: so its address was good until now. `None` if
-/// neither is so.
+/// U1: takes a record out of its tree only if the record is still the registered absent record. A record superseded in
+/// the meantime was left for its registrar to retire, so the record's address was good until now. `None` if the record
+/// is latest, but with another word than the registered word.
 ///
-/// The worker is bound while it holds the record's lock (E1): commits that wait for the lock are bound too. Memory is
-/// given back, and emptied leaves are unlinked, after the lock.
+/// The worker is bound while it holds the record's lock (E1): commits that wait for the lock are bound too. The free of
+/// memory and the unlink of emptied leaves come after the lock.
 fn take_out(
     unhook: &Unhook,
     tree: &RecordTree,
@@ -538,14 +547,15 @@ fn take_out(
         return Some(TakenOut::Superseded);
     }
     if word != unhook.word {
-        // A placeholder that its transaction committed into after all cannot be registered; nothing else changes
-        // an absent record that stays latest.
+        // A placeholder that its transaction has filled cannot be registered. Nothing else changes an absent record
+        // that stays latest.
         debug_assert!(false, "an absent record is superseded, never rewritten: {word:?}");
         record.unlock_with(word);
         return None;
     }
-    // Readers that meet the record now wait for the lock and then find it superseded; they look the key up
-    // again and find it gone. SeqCst: the lock comes before the index changes on every machine (C1).
+    // Readers that meet the record now wait for the lock, and then find the record superseded. They look the key up
+    // again and find no record.
+    // SeqCst: the lock comes before the index changes on every machine (C1).
     fence(Ordering::SeqCst);
     let (unlinked, removed) = tree.take_out(&unhook.key, record, pinned);
     record.unlock_with(word.superseded());

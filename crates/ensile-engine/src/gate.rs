@@ -1,24 +1,24 @@
-//! What every commit looks at under its locks: whether the database is closed, and whose turn it is (P1).
+//! Gate that every commit checks under its locks: the flag of a closed database, and the present turn (P1).
 //!
-//! A closure that lost to others again and again gets a turn: until it ends, nobody else's commit takes effect and
-//! nobody else's insert or clean-up changes a leaf. So the closure's next run meets nothing that changes.
+//! A closure that lost to others again and again gets a turn. Until the turn ends, no other thread's commit takes
+//! effect, and no other thread's insert or clean-up changes a leaf. So the closure's next run meets no change.
 //!
 //! ```text
 //! closure    waits in order -> turn is set -> heavy fence -> nobody in the index or bound -> runs, commits -> turn ends
 //! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
 //! ```
-//! A commit that is turned away twice, as its locks took longer than the pause between two turns, takes a turn itself.
+//! A commit that is turned away twice takes a turn: the commit's locks took longer than the pause between two turns.
 //!
 //! Invariants:
-//! - P1: one turn at a time, in the order in which they were asked for. A turn ends with its guard, or when its time is
-//!   over: a thread that waits then ends it.
-//! - Nobody waits here with a lock, a binding or log space. A commit that made way is done, or has waited
+//! - P1: Turns come one at a time, in the order of the requests. A turn ends with its guard, or when its time is over:
+//!   a waiting thread ends an overdue turn.
+//! - No thread waits here with a lock, a binding or log space. A commit that made way is done, or has waited
 //!   [`PASSING_NANOS_MAX`], before the next turn begins.
-//! - The turn is its thread's: transactions that a closure begins inside pass. A thread that waits at one database's
-//!   gate gives up its turns at others', for which somebody there may wait.
-//! - I4: in a forked child nothing here takes a lock.
+//! - A turn belongs to its thread: transactions that a closure begins inside pass. Before a thread waits at a
+//!   database's gate, the thread gives up its turns at other gates, because threads may wait for these turns.
+//! - I4: In a forked child no function of this module takes a lock.
 //!
-//! Neighbours: `commit` looks, `garbage` cleans up only while there is no turn, `transaction::run` asks for turns.
+//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::run` asks for turns.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -34,48 +34,49 @@ use ensile_epoch::Epochs;
 
 use crate::error::{Error, Result};
 
-/// In the word: the database is closed. Above it stands the number of the turn, 0 without one.
+/// Bit of the word: the database is closed. Above the bit stands the number of the turn, 0 without a turn.
 const CLOSED: u64 = 1;
-/// The numbers of turns begin at this bit.
+/// Bit of the word at which the number of the turn begins.
 const TURN_SHIFT: u32 = 1;
-/// How long the next turn waits for commits that made way for the last one.
+/// Longest wait of the next turn for commits that made way for the last turn, in nanoseconds.
 const PASSING_NANOS_MAX: u64 = 10_000_000;
-/// The longest time between two looks at the clock of a thread that waits: tests have clocks of their own.
+/// Longest time between two checks of the clock by a waiting thread: tests have clocks of their own.
 const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// This thread's turns, at any gate: a mark that is set gives one up. Its address tells threads apart.
+    /// This thread's turns, at any gate: a set mark gives a turn up. The address of the variable identifies the thread.
     static TURNS: RefCell<Vec<Arc<AtomicBool>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A number that no other thread has while this one lives.
+/// A number that no other thread has during the life of this thread.
 fn this_thread() -> usize {
     TURNS.with(|turns| (&raw const *turns).addr())
 }
 
-/// Gives up this thread's turns, at other gates than the one where it is about to wait.
+/// Gives up this thread's turns, before the thread waits at another gate.
 fn give_up_turns() {
-    // Relaxed: it hastens an end that the lock of the other gate orders.
+    // Relaxed: the mark only hastens an end that the lock of the other gate orders.
     TURNS.with(|turns| turns.borrow().iter().for_each(|given_up| given_up.store(true, Ordering::Relaxed)));
 }
 
-/// What a commit found in the word.
+/// Reason for the refusal of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnedAway {
     /// The database is closed.
     Closed,
-    /// It is somebody else's turn.
+    /// Another thread has the turn.
     NotMyTurn,
 }
 
-/// The word, and who waits for turns.
+/// The word, and the queue for turns.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Written when a turn begins or ends, and at close, under the lock; commits only read it.
+    /// The bit of the closed database and the number of the turn. Begin and end of a turn and close write the word,
+    /// under the lock; commits only read.
     word: CachePadded<AtomicU64>,
-    /// The thread whose turn it is, or was last.
+    /// The thread with the present turn, or with the last turn.
     holder: AtomicUsize,
-    /// Turns that have begun.
+    /// Number of turns that have begun.
     pub(crate) begun: AtomicU64,
     turns: Mutex<TurnOrder>,
     changed: Condvar,
@@ -86,27 +87,27 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct TurnOrder {
     last_number: u64,
-    /// Who waits for a turn, first come first.
+    /// Numbers of the turns that threads wait for, in the order of arrival.
     waiting: VecDeque<u64>,
-    /// The turn that is under way.
+    /// The present turn.
     current: Option<CurrentTurn>,
-    /// Commits that made way and are not done.
+    /// Number of commits that made way and are not done.
     passing: usize,
     ended_nanos: u64,
 }
 
-/// The turn that is under way.
+/// The present turn.
 #[derive(Debug)]
 struct CurrentTurn {
-    /// By the database's clock.
+    /// End of the turn's time in nanoseconds, by the database's clock.
     until_nanos: u64,
-    /// Its holder waits elsewhere.
+    /// True if the turn's holder waits elsewhere.
     given_up: Arc<AtomicBool>,
 }
 
 impl CurrentTurn {
     fn is_overdue(&self, clock: &Clock) -> bool {
-        // Relaxed: a late look ends the turn a little later.
+        // Relaxed: a late load only ends the turn a little later.
         clock.nanos() >= self.until_nanos || self.given_up.load(Ordering::Relaxed)
     }
 }
@@ -123,11 +124,11 @@ impl Gate {
         }
     }
 
-    /// Looks: for a commit that holds its locks, or a worker that has entered the index.
+    /// Checks the word, for a commit that holds its locks, or a worker that has entered the index.
     #[inline]
     pub(crate) fn look(&self) -> std::result::Result<(), TurnedAway> {
-        // Acquire: partner is the Release in `close`, so that what closed comes before. For a turn the order comes from
-        // the caller's fence: behind its locks, or in `enter_index`; partner: `fence_turn` (P1).
+        // Acquire: partner is the Release in `close`, so that the work before the close is visible. For a turn the
+        // order comes from the caller's fence: behind its locks, or in `enter_index`; partner: `fence_turn` (P1).
         match self.word.load(Ordering::Acquire) {
             0 => Ok(()),
             word => self.look_closely(word),
@@ -142,20 +143,21 @@ impl Gate {
         if self.is_mine() { Ok(()) } else { Err(TurnedAway::NotMyTurn) }
     }
 
-    /// Whether the turn that is under way is this thread's.
+    /// True if this thread has the present turn.
     pub(crate) fn is_mine(&self) -> bool {
-        // Relaxed: the caller's fence orders it as it orders the word. Only this thread makes itself the holder.
+        // Relaxed: the caller's fence orders this load as it orders the load of the word. Only this thread makes itself
+        // the holder.
         self.has_turn() && self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
-    /// Whether somebody has a turn, this thread or another.
+    /// True if any thread has a turn.
     #[inline]
     pub(crate) fn has_turn(&self) -> bool {
-        // Relaxed: the caller's fence orders it, in `enter_index`; partner: `fence_turn` (P1).
+        // Relaxed: the caller's fence orders the load, in `enter_index`; partner: `fence_turn` (P1).
         self.word.load(Ordering::Relaxed) >> TURN_SHIFT != 0
     }
 
-    /// Closes it: commits that look from now on are refused.
+    /// Closes the database: later commits are refused.
     pub(crate) fn close(&self) {
         let turns = self.turns.lock();
         // Relaxed: the word is written under the lock only.
@@ -166,21 +168,21 @@ impl Gate {
         drop(turns);
     }
 
-    /// Whether it is closed.
+    /// True if the database is closed.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         // Acquire: partner is the Release in `close`.
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Commits that made way and are not done.
+    /// Number of commits that made way and are not done.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn passing(&self) -> usize {
         self.turns.lock().passing
     }
 
-    /// Waits until the turn that is under way, if there is one, has ended. The next turn waits until the guard is
-    /// dropped: the caller's commit gets through between the two.
+    /// Waits for the end of the present turn, if a turn is under way. The next turn waits for the drop of the guard, so
+    /// the caller's commit gets through between the two turns.
     pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
         let mut turns = self.turns.lock();
         turns.passing += 1;
@@ -191,9 +193,9 @@ impl Gate {
         Passing { gate: self }
     }
 
-    /// Waits for a turn, and begins it: `longest` is how long it lasts at most. Nothing that other threads do is seen
-    /// to change from then on. `None` inside a turn of this thread, which serves, and if it has not begun by
-    /// `deadline`, in nanoseconds of the database's clock.
+    /// Waits for a turn, and begins the turn, for at most `longest`. From then on the thread sees no change by other
+    /// threads. `None` inside a turn of this thread, which serves, and if no turn has begun by `deadline`, in
+    /// nanoseconds of the database's clock.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -218,7 +220,7 @@ impl Gate {
         }
         let may_begin = turns.may_begin(number, clock);
         turns.waiting.retain(|waiting| *waiting != number);
-        // Another one may be the first now.
+        // Another thread may be the first now.
         self.changed.notify_all();
         if self.is_closed() {
             return Err(Error::Closed);
@@ -232,31 +234,32 @@ impl Gate {
         TURNS.with(|turns| turns.borrow_mut().push(Arc::clone(&given_up)));
         let until_nanos = clock.nanos().saturating_add(longest);
         turns.current = Some(CurrentTurn { until_nanos, given_up: Arc::clone(&given_up) });
-        // Relaxed: only this thread asks whether it is the holder.
+        // Relaxed: only this thread compares the holder with itself.
         self.holder.store(this_thread(), Ordering::Relaxed);
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.begun.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: the fence below orders it (P1); the word is written under the lock only.
+        // Relaxed: the fence below orders the store (P1); the word is written under the lock only.
         self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
         drop(turns);
         let turn = ClosureTurn { gate: self, number, clock, given_up };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
-        // Who was bound before may have looked before, and takes effect. One that is bound later makes way, unbound.
+        // A commit bound before the fence may have checked the word before the turn, and takes effect. A commit bound
+        // later makes way, unbound.
         while epochs.is_index_entered() || epochs.is_any_bound() {
             backoff.wait();
         }
         Ok(Some(turn))
     }
 
-    /// Waits for a change, and ends a turn whose time is over.
+    /// Waits for a change, and ends a turn that is overdue.
     fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
         let mut turns = self.changed.wait_timeout(turns, LOOK);
         self.end_if_overdue(&mut turns, clock);
         turns
     }
 
-    /// Ends a turn whose time is over. A step of the heartbeat: there may be nobody who waits.
+    /// Ends a turn that is overdue. The heartbeat calls this function, because no thread may wait at the gate.
     pub(crate) fn end_overdue(&self, clock: &Clock) {
         if self.has_turn() {
             self.end_if_overdue(&mut self.turns.lock(), clock);
@@ -269,7 +272,10 @@ impl Gate {
         }
     }
 
-    /// Panics unless each turn has ended, and nobody waits for one or after one.
+    /// Checks that no turn is left.
+    ///
+    /// # Panics
+    /// If a turn has not ended, or a thread waits for a turn or after a turn.
     #[cfg(feature = "audit")]
     pub(crate) fn check_at_rest(&self) {
         let turns = self.turns.lock();
@@ -283,27 +289,27 @@ impl Gate {
         turns.ended_nanos = clock.nanos();
         // Relaxed: the word is written under the lock only.
         let word = self.word.load(Ordering::Relaxed) & CLOSED;
-        // Release: what the holder read comes before what others change; partner: the Acquire in `look`.
+        // Release: the holder's reads come before the changes of others; partner: the Acquire in `look`.
         self.word.store(word, Ordering::Release);
         self.changed.notify_all();
     }
 }
 
 impl TurnOrder {
-    /// Whether this turn is the next, and commits that made way for the last one have had their time.
+    /// True if this turn is the next, and commits that made way for the last turn are done, or had their time.
     fn may_begin(&self, number: u64, clock: &Clock) -> bool {
         debug_assert!(self.waiting.contains(&number), "a turn that may begin is waited for");
         self.waiting.front() == Some(&number) && self.may_begin_alone(clock)
     }
 
-    /// The same of a turn that nobody else waits for.
+    /// As [`TurnOrder::may_begin`], for a turn that no other thread waits for.
     fn may_begin_alone(&self, clock: &Clock) -> bool {
         let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
         self.current.is_none() && has_passed
     }
 }
 
-/// A commit that made way for a turn. The next turn waits until this is dropped.
+/// A commit that made way for a turn. The next turn waits for the drop of the guard.
 #[derive(Debug)]
 #[must_use = "dropping it lets the next turn begin"]
 pub(crate) struct Passing<'g> {
@@ -321,7 +327,7 @@ impl Drop for Passing<'_> {
     }
 }
 
-/// A closure's turn. It ends when this is dropped, or its time is over.
+/// A closure's turn. The turn ends with the drop of the guard, or when its time is over.
 #[derive(Debug)]
 #[must_use = "dropping it ends the turn"]
 pub(crate) struct ClosureTurn<'g> {
@@ -332,9 +338,9 @@ pub(crate) struct ClosureTurn<'g> {
 }
 
 impl ClosureTurn<'_> {
-    /// Whether others have ended it, as its time was over.
+    /// True if another thread has ended the turn, because the turn's time was over.
     pub(crate) fn is_over(&self) -> bool {
-        // Relaxed: the number is written by this thread, or it is gone.
+        // Relaxed: this thread wrote the number, or the number is gone.
         self.gate.word.load(Ordering::Relaxed) >> TURN_SHIFT != self.number
     }
 }

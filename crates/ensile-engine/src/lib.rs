@@ -1,6 +1,6 @@
-//! The engine: index, records and log meet in serializable transactions (Silo, SOSP'13).
+//! The engine: serializable transactions over index, records and log (Silo, SOSP'13).
 //!
-//! Its modules, lowest first. A module uses only those above it in this list:
+//! The modules, lowest first. A module uses only the modules above it in this list:
 //! ```text
 //! error         what can go wrong, by what the caller does next
 //! variants      what an experiment may run in place of what ships
@@ -21,16 +21,16 @@
 //! typed         tables of `K` to `V`
 //! laboratory    entry points for measurements
 //! ```
-//! The life of a commit: `transaction::run` calls the closure; `reading` fills the read-set and the node-set, writes go
-//! to the write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its
-//! epoch; `garbage` frees what it left behind.
+//! The life of a commit: `transaction::run` calls the closure. `reading` fills the read-set and the node-set, and
+//! writes go to the write-set. `commit` takes effect and appends to the log. `transaction::receipt` waits until D
+//! reaches the commit's epoch. `garbage` frees the replaced memory.
 //!
-//! Applications use the crate `ensile`, which re-exports what is public here, and says what its features are.
+//! Applications use the crate `ensile`, which re-exports the public items and documents the features.
 //!
 //! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
 #![deny(unsafe_code)]
 
-// In the order of the list above: each module stands after those that it uses.
+// In the order of the list above: each module stands after the modules that it uses.
 
 mod error;
 mod variants;
@@ -75,7 +75,7 @@ mod typed;
 #[cfg(feature = "laboratory")]
 mod laboratory;
 
-// These stand at the root because applications and examples name them through `ensile`.
+// At the root, because applications and examples name these items through `ensile`.
 #[cfg(feature = "serde")]
 pub use codec::Serde;
 pub use codec::{Descending, Key, Prefix, Value};
@@ -98,7 +98,7 @@ pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
 
-/// When checkpoints begin, what they show, and what a database reports of them.
+/// Schedule, strategies and reports of checkpoints.
 pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
@@ -111,14 +111,14 @@ pub mod checkpoint {
     pub use crate::open::tuning::Schedule;
 }
 
-/// What a receipt says: the epoch and the TID of a commit, and when it is durable.
+/// Contents of a receipt: the epoch and the TID of a commit, and the wait for durability.
 pub mod receipt {
     pub use ensile_base::{Epoch, Tid};
 
     pub use crate::transaction::receipt::DurableFuture;
 }
 
-/// What an open found and did.
+/// Report of an open.
 pub mod recovery {
     pub use ensile_durability::{
         NotProven, NotProvenReason, Phase, PhaseReport, Progress, RecoveryReport, RememberedStore, TornTail,
@@ -126,7 +126,7 @@ pub mod recovery {
     };
 }
 
-/// Statistics of an open database, and what hinders it.
+/// Statistics and health of an open database.
 pub mod stats {
     pub use ensile_durability::{CheckpointStats, Health, LogStats};
     pub use ensile_memory::MemoryStats;
@@ -134,6 +134,6 @@ pub mod stats {
     pub use crate::database::health::{DatabaseHealth, Stats};
 }
 
-/// Bytes of a record before its value: what benchmarks hold measured memory against.
+/// Size of a record before its value in bytes, for the comparison with measured memory in benchmarks.
 #[cfg(feature = "laboratory")]
 pub const RECORD_HEADER_BYTES: usize = record::HEADER_BYTES;

@@ -1,10 +1,10 @@
-//! Sessions: which thread has which context and which worker.
+//! Sessions: the assignment of contexts and workers to threads.
 //!
-//! A thread that commits again and again finds its worker and its context where it left them, in one visit to its own
-//! memory and without touching a shared line. When a thread ends, its worker goes to the database, where the heartbeat
-//! collects its garbage until another thread takes it; no transaction is bound to a thread (E4).
+//! A thread with repeated commits finds its worker and its context in its own memory, in a single visit and without a
+//! shared line. At the end of a thread, its worker goes to the database. The heartbeat collects the worker's garbage
+//! until another thread takes the worker. No transaction is bound to a thread (E4).
 //!
-//! Neighbours: transactions and snapshots take sessions; a session consists of a `worker` and a `sets::context`.
+//! Neighbours: transactions and snapshots take sessions. A session consists of a `worker` and a `sets::context`.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,10 +15,11 @@ use crate::sets::context::{Context, KeptContext, RestingContext, SnapshotContext
 use crate::shared::SharedState;
 use crate::worker::Worker;
 
-/// Idle sessions that a thread keeps beside its last one: it may have several transactions open at once, or databases.
+/// Largest number of idle sessions that a thread keeps beside its last session. A thread may have several open
+/// transactions or databases at the same time.
 const OTHERS_MAX: usize = 8;
 
-/// Pin and context of one transaction, and a worker once the transaction needs one.
+/// Pin and context of a transaction, with a worker once the transaction needs a worker.
 pub(crate) struct Session {
     pub(crate) kept: KeptContext,
     pub(crate) worker: Option<Box<Worker>>,
@@ -53,7 +54,7 @@ impl IdleSession {
         Session { kept: self.resting.begin(shared.epochs.now()), worker: self.worker }
     }
 
-    /// Begins a snapshot, which needs no worker; says which one.
+    /// Begins a snapshot, without a worker. Also returns the snapshot's epoch.
     pub(crate) fn begin_snapshot(self, shared: &SharedState) -> (SnapshotContext, Epoch) {
         debug_assert!(self.worker.is_none(), "the session of a snapshot has no worker");
         self.begin(shared).kept.open_snapshot(&shared.epochs)
@@ -69,8 +70,8 @@ impl IdleSession {
         self.context().database == shared.id
     }
 
-    /// Drops a session that no thread keeps, and leaves its worker to the database. In a forked child the session is
-    /// leaked: there its pin's list may be locked for ever (I4).
+    /// Drops a session that no thread keeps, and gives its worker to the database. In a forked child the session is
+    /// leaked: the list of the session's pin may be locked for ever (I4).
     #[cold]
     fn let_go(mut self) {
         if !self.context().idle_workers.process.is_this() {
@@ -82,7 +83,7 @@ impl IdleSession {
     }
 }
 
-/// A session that goes with its thread.
+/// A session dropped at the end of its thread.
 #[derive(Default)]
 struct LastSession(Cell<Option<IdleSession>>);
 
@@ -92,7 +93,7 @@ impl Drop for LastSession {
     }
 }
 
-/// Sessions that go with their thread.
+/// Sessions dropped at the end of their thread.
 #[derive(Default)]
 struct OtherSessions(RefCell<Vec<IdleSession>>);
 
@@ -103,14 +104,14 @@ impl Drop for OtherSessions {
 }
 
 thread_local! {
-    /// The session of the transaction that ended last on this thread.
+    /// Session of the thread's last transaction.
     static LAST: LastSession = const { LastSession(Cell::new(None)) };
-    /// Its other idle sessions: of transactions that overlapped, of other databases.
+    /// Other idle sessions of the thread: of overlapping transactions, and of other databases.
     static OTHERS: OtherSessions = const { OtherSessions(RefCell::new(Vec::new())) };
 }
 
-/// A session for a transaction that commits before its thread does anything else: with the thread's worker, if it has
-/// one.
+/// A session for a transaction that commits before any other work of its thread, with the thread's worker, if the
+/// thread has a worker.
 #[inline(always)]
 pub(crate) fn take(shared: &SharedState) -> IdleSession {
     match LAST.try_with(|last| last.0.take()) {
@@ -132,7 +133,8 @@ fn take_other(shared: &SharedState, last: Option<IdleSession>) -> IdleSession {
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
-/// A session for a transaction or a snapshot that may stay open. It has no worker: the thread keeps its own.
+/// A session for a transaction or a snapshot that may stay open. The session has no worker: the thread keeps its
+/// worker.
 #[inline]
 pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     let kept = with_others(|others| {
@@ -142,7 +144,7 @@ pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
-/// Ends a transaction's session, and keeps it for the thread's next one.
+/// Ends a transaction's session, and keeps the session for the thread's next transaction.
 #[inline(always)]
 pub(crate) fn give_back(from: &mut Option<Session>) {
     let Some(session) = from else { return };
@@ -161,14 +163,15 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
     }
 }
 
-/// Ends a snapshot's session, and keeps it for the thread's next one.
+/// Ends a snapshot's session, and keeps the session for the thread's next use.
 pub(crate) fn end_snapshot(mut snapshot: SnapshotContext) {
     snapshot.between(|context| context.end());
     keep(IdleSession { resting: snapshot.end(), worker: None });
 }
 
-/// Keeps a session that another one took the last place from. A transaction that ran within another's left it: its
-/// worker goes to the database, so that its garbage does not wait for the thread to nest transactions again.
+/// Keeps a session displaced from the last place by another session. A transaction within another transaction left the
+/// displaced session. Its worker goes to the database, so that the worker's garbage does not wait for the thread's next
+/// nested transaction.
 #[inline(never)]
 fn keep_displaced(mut displaced: IdleSession) {
     let database = displaced.context().database;
@@ -180,24 +183,25 @@ fn keep_displaced(mut displaced: IdleSession) {
     keep(displaced);
 }
 
-/// Keeps an idle session beside the last one, as long as there are few.
+/// Keeps an idle session beside the last session, up to a limit.
 #[inline(never)]
 fn keep(session: IdleSession) {
     let mut session = Some(session);
     let dropped = with_others(|others| {
         others.extend(session.take());
         let surplus = if others.len() > OTHERS_MAX { Some(others.swap_remove(0)) } else { None };
-        // A closed database's sessions hold its memory.
+        // Sessions of a closed database hold its memory.
         let stale = others.extract_if(.., |session| session.context().idle_workers.is_closed());
         stale.chain(surplus).collect::<Vec<IdleSession>>()
     });
-    // Outside the visit: a session that is dropped here gives its worker away. While the thread is torn down, `session`
-    // is all that is left.
+    // Outside the visit, because a session dropped here gives its worker away. During the thread's teardown only
+    // `session` is left.
     dropped.into_iter().flatten().chain(session).for_each(IdleSession::let_go);
 }
 
-/// Drops this thread's sessions of closed databases. The sessions of other threads are small without the memory, which
-/// is given back all the same. They go when their threads run a transaction of another database, or end.
+/// Drops the thread's sessions of closed databases. The sessions of other threads are small without the memory, and
+/// the memory is released anyway. The other sessions end with their threads, or when their threads run a transaction of
+/// another database.
 pub(crate) fn forget_closed() {
     let is_closed = |session: &IdleSession| session.context().idle_workers.is_closed();
     let last = LAST.try_with(|last| {
@@ -210,17 +214,17 @@ pub(crate) fn forget_closed() {
     let closed = with_others(|others| {
         others.extract_if(.., |session| is_closed(session)).collect::<Vec<IdleSession>>()
     });
-    // Outside the visits: a session that is dropped here gives its worker away.
+    // Outside the visits, because a session dropped here gives its worker away.
     last.ok().flatten().into_iter().chain(closed.into_iter().flatten()).for_each(IdleSession::let_go);
 }
 
-/// Runs `f` on the thread's other sessions; `None` while the thread is being torn down.
+/// Runs `f` on the thread's other sessions; `None` during the thread's teardown.
 #[inline]
 fn with_others<R>(f: impl FnOnce(&mut Vec<IdleSession>) -> R) -> Option<R> {
     OTHERS.try_with(|others| f(&mut others.0.borrow_mut())).ok()
 }
 
-/// A session's worker: the one that it has, this thread's, an idle one, or a new one.
+/// The worker of a session: the session's own worker, the thread's worker, an idle worker, or a new worker.
 #[inline]
 pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Worker>>) -> &'s mut Worker {
     if worker.is_none() {
@@ -248,7 +252,7 @@ fn take_worker(shared: &SharedState) -> Box<Worker> {
     })
 }
 
-/// Runs `f` on the thread's last session; `None` if there is none, or the thread is being torn down.
+/// Runs `f` on the thread's last session; `None` without a session, or during the thread's teardown.
 fn with_last<R>(f: impl FnOnce(&mut IdleSession) -> R) -> Option<R> {
     LAST.try_with(|last| {
         let mut session = last.0.take();
@@ -266,8 +270,8 @@ pub(crate) fn with_worker<R>(shared: &SharedState, f: impl FnOnce(&mut Worker) -
     f(worker_of(shared, &mut borrowed.worker))
 }
 
-/// A worker that goes back however its use ends: its garbage is not to be lost when application code (an index's key
-/// function) panics.
+/// A borrowed worker, returned at any end of its use. A panic of application code, such as an index's key function,
+/// must not lose the worker's garbage.
 struct BorrowedWorker<'c> {
     shared: &'c SharedState,
     worker: Option<Box<Worker>>,
@@ -276,11 +280,11 @@ struct BorrowedWorker<'c> {
 impl Drop for BorrowedWorker<'_> {
     fn drop(&mut self) {
         let worker = &mut self.worker;
-        // A forked child takes no lock that another thread of its parent may have held (I4).
+        // A forked child takes no lock that another thread of the parent may have held (I4).
         if let Some(worker) = worker
             && self.shared.is_own_process()
         {
-            // The worker's thread may never commit, and the heartbeat frees garbage only (E6).
+            // The worker's thread may never commit, and the heartbeat only frees garbage (E6).
             worker.hand_over_nodes(&self.shared.epochs);
         }
         with_last(|last| {

@@ -1,10 +1,10 @@
-//! Where the engine can run otherwise than it ships, so that experiments measure what each choice is worth (Silo §5).
+//! Variants of the engine for experiments, which measure the worth of each choice (Silo §5).
 //!
 //! Invariants:
-//! - Without the feature `experiments` every answer of [`Switches`] is a constant: the ordinary build pays nothing.
-//! - Every variant is serializable, and frees nothing early; only what is logged and what is freed late may differ.
+//! - Without the feature `experiments` every method of [`Switches`] is a constant: the ordinary build has no cost.
+//! - Every variant is serializable and frees no memory early. Only the logged data and late releases may differ.
 //!
-//! Neighbours: `builder` takes the choice; commit, worker and memory ask.
+//! Neighbours: `builder` takes the choice. Commit, worker and memory use the switches.
 
 #[cfg(feature = "experiments")]
 pub(crate) use chosen::Switches;
@@ -13,7 +13,7 @@ pub use chosen::{LogRecords, Variants};
 #[cfg(not(feature = "experiments"))]
 pub(crate) use shipped::Switches;
 
-/// The engine as it ships.
+/// The shipped engine.
 #[cfg(not(feature = "experiments"))]
 mod shipped {
     use ensile_base::{Epoch, Tid};
@@ -50,7 +50,7 @@ mod shipped {
     }
 }
 
-/// The engine as an experiment wants it.
+/// The engine in the variant of an experiment.
 #[cfg(feature = "experiments")]
 mod chosen {
     use std::sync::Arc;
@@ -62,36 +62,36 @@ mod chosen {
     use ensile_durability::LogConfig;
     use ensile_memory::MemoryConfig;
 
-    /// What a commit's log entry holds.
+    /// Contents of a commit's log entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub enum LogRecords {
-        /// Its TID and length and nothing else: what any logging costs at least (Silo §5.7, `+SmallRecs`). The log
-        /// recovers nothing.
+        /// TID and length only: the minimum cost of any logging (Silo §5.7, `+SmallRecs`). The log recovers no data.
         Small,
-        /// Everything written.
+        /// All writes.
         #[default]
         Full,
     }
 
-    /// Which parts of the engine run otherwise than they ship. The default is how they ship.
+    /// Variants of parts of the engine. The default is the shipped engine.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Variants {
-        /// TIDs are drawn from one counter that all workers share (Silo §5.2, `MemSilo+GlobalTID`).
+        /// True if TIDs come from a counter shared by all workers (Silo §5.2, `MemSilo+GlobalTID`).
         pub global_tid: bool,
-        /// Values are overwritten in place where they fit; otherwise each write makes a new record (`+Overwrites`).
+        /// True if values are overwritten in place where they fit; false if each write makes a new record
+        /// (`+Overwrites`).
         pub overwrite: bool,
-        /// Garbage is collected; otherwise it stays until the database is closed (`+NoGC`).
+        /// True if garbage is collected; false if garbage stays until the close of the database (`+NoGC`).
         pub collect: bool,
-        /// Memory comes from slabs on huge pages; otherwise from the process's allocator (`+Allocator`), and what
-        /// the database still holds when it is closed is never given back.
+        /// True if memory comes from slabs on huge pages; false if memory comes from the process's allocator
+        /// (`+Allocator`). Without slabs, memory held at the close is never released.
         pub slabs: bool,
-        /// What is logged, where there is a log.
+        /// Contents of log entries, in a database with a log.
         pub log_records: LogRecords,
-        /// Recovery replays the newest parts of the log first while tombstones take fewer bytes, then the oldest: 0 is
-        /// oldest first, [`u64::MAX`] SiloR's order (§5.2).
+        /// Limit of the tombstones in bytes for a replay from the newest parts of the log; above the limit the oldest
+        /// parts come first. 0 is oldest first, [`u64::MAX`] is SiloR's order (§5.2).
         pub replay_waiting_bytes_max: u64,
-        /// While a picture is taken with lists, the first change of a page leaves a copy of all its rows, and not of
-        /// one (SIREN §4.1, copy-on-update of pages).
+        /// True if the first change of a page leaves a copy of all its rows, and not of a single row, during a picture
+        /// with lists (SIREN §4.1, copy-on-update of pages).
         pub copy_pages: bool,
     }
 
@@ -136,14 +136,14 @@ mod chosen {
             self.variants.log_records != LogRecords::Small
         }
 
-        /// A TID of `epoch` from the shared counter, if there is to be one and it is above what the commit saw. It
-        /// is not when the counter has just gone round; a commit then takes a TID of its own as usual (E5).
+        /// A TID of `epoch` from the shared counter, if the variant is on and the TID is above the commit's TIDs. A
+        /// counter that has just wrapped around gives no such TID; the commit then takes its own TID as usual (E5).
         #[inline]
         pub(crate) fn shared_tid(&self, epoch: Epoch, above: Tid) -> Option<Tid> {
             if !self.variants.global_tid {
                 return None;
             }
-            // Relaxed: numbers only; what they order is ordered by the records' locks.
+            // Relaxed: numbers only; the records' locks order the commits.
             let number = self.drawn.fetch_add(1, Ordering::Relaxed) & ((1 << SEQUENCE_BITS) - 1);
             let tid = Tid::from_word(Tid::first_of(epoch).bits() | number << STATUS_BITS);
             (tid > above).then_some(tid)

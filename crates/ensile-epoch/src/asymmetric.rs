@@ -1,14 +1,14 @@
 //! Asymmetric fences: the frequent side pays nothing, the rare side pays for both.
 //!
-//! A Dekker pair (store mine, fence, load yours) needs a store-load fence on both sides (C1). Pins are taken by every
-//! transaction and scanned a few times a second, so [`light`] is a compiler fence and [`heavy`] asks the kernel
-//! (`membarrier`, private expedited) to run a full fence on every processor that runs a thread of this process.
-//! The race, from both sides: if the heavy fence falls before the pinner's store, the pinner's later loads see all
-//! that the scanner stored before it; if it falls after, the scanner's later loads see the pin. Where the kernel has
-//! no such call, and under a model checker, both are `fence(SeqCst)`.
+//! A Dekker pair (store mine, fence, load yours) needs a store-load fence on both sides (C1). Every transaction takes
+//! pins, and a scan reads pins a few times a second. So [`light`] is a compiler fence, and [`heavy`] asks the kernel
+//! (`membarrier`, private expedited) to run a full fence on every processor that runs a thread of this process. The
+//! race, from both sides: if the heavy fence falls before the pinner's store, the pinner's later loads see every
+//! earlier store of the scanner; if the heavy fence falls after, the scanner's later loads see the pin. If the kernel
+//! has no such call, and under a model checker, both fences are `fence(SeqCst)`.
 //!
-//! Neighbours: pins (light) and the reclamation scan (heavy). Commit bindings do *not* use these: a commit has its
-//! own full fence after its locks.
+//! Neighbours: pins (light) and the reclamation scan (heavy). Commit bindings do *not* use these fences: a commit has
+//! its own full fence after its locks.
 
 use ensile_base::sync::{Ordering, fence};
 
@@ -27,7 +27,7 @@ mod kernel {
 
     static READY: OnceLock<bool> = OnceLock::new();
 
-    /// True once this process is registered; asked for when a registry is made, never on a hot path.
+    /// True once this process is registered; called when a registry is made, never on a hot path.
     pub(super) fn prepare() -> bool {
         *READY.get_or_init(|| {
             let offered = membarrier(QUERY);
@@ -43,18 +43,18 @@ mod kernel {
     }
 }
 
-/// How a registry fences: decided once, when it is made, so that both sides always agree.
+/// Kind of a registry's fences, decided once, when the registry is made: the two sides always agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fences {
     /// Full fences on both sides.
     Symmetric,
-    /// Compiler fence here, `membarrier` there.
+    /// Compiler fence on the frequent side, `membarrier` on the rare side.
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     Asymmetric,
 }
 
 impl Fences {
-    /// The cheapest kind that this machine offers.
+    /// The cheapest kind on the running machine.
     pub(crate) fn best() -> Self {
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
         if kernel::prepare() {

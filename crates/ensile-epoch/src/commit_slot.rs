@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Only the owner binds and unbinds; the heartbeat and the loggers only read.
 //! - E1: bound before the first lock, unbound after the log entry is in the buffer.
-//! - P1: marked as in the index while it changes leaves outside a commit's locks.
+//! - P1: marked as in the index during changes of leaves outside a commit's locks.
 //!
 //! Neighbours: the engine's commit is the owner; [`crate::Epochs::try_advance`] and the loggers read.
 
@@ -13,7 +13,7 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence_after_exchan
 
 use crate::registry::Registry;
 
-/// No commit is under way.
+/// Value of `bound` without a commit.
 const IDLE: u64 = u64::MAX;
 
 /// A worker's commit binding, on a cache line of its own.
@@ -34,8 +34,7 @@ impl CommitSlot {
         Self { words: CachePadded::new(words) }
     }
 
-    /// Binds the owner to `epoch`, which it just read from the global epoch (it may be stale: that only delays the
-    /// next advance).
+    /// Binds the owner to `epoch`, just read from the global epoch (a stale epoch only delays the next advance).
     #[inline]
     pub fn bind(&self, epoch: Epoch) {
         // Release, then the commit's fence(SeqCst) after its locks: the Dekker partner is the fence between the
@@ -43,18 +42,17 @@ impl CommitSlot {
         self.words.bound.store(epoch.number(), Ordering::Release);
     }
 
-    /// As [`bind`](Self::bind), and a `fence(SeqCst)` behind it: the binding comes before all that the owner loads from
-    /// here on.
+    /// As [`bind`](Self::bind), with a `fence(SeqCst)` behind: the binding comes before every later load of the owner.
     #[inline]
     pub fn bind_and_fence(&self, epoch: Epoch) {
-        // Release, as in `bind`; Acquire, so that no compiler makes a store of an exchange whose result nobody wants.
-        // On x86-64 an exchange is the fence as well; elsewhere one follows. Partners: the fences in
+        // Release, as in `bind`; Acquire, so that no compiler turns an exchange with an unused result into a store. On
+        // x86-64 an exchange is the fence as well; on other machines a fence follows. Partners: the fences in
         // `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
         self.words.bound.swap(epoch.number(), Ordering::AcqRel);
         fence_after_exchange();
     }
 
-    /// Ends the binding. A thread that reads `idle` sees everything the commit wrote, its log entry included (E1).
+    /// Ends the binding. A thread that reads `idle` sees every write of the commit, its log entry included (E1).
     #[inline]
     pub fn unbind(&self) {
         // Release: partner is the Acquire in `bound`.
@@ -65,24 +63,25 @@ impl CommitSlot {
     #[inline]
     #[must_use]
     pub fn bound(&self) -> Option<Epoch> {
-        // Acquire: a thread that reads `idle` sees what the commit installed and appended (partner: `unbind`).
+        // Acquire: a thread that reads `idle` sees the commit's installed and appended data (partner: `unbind`).
         match self.words.bound.load(Ordering::Acquire) {
             IDLE => None,
             number => Some(Epoch::new(number)),
         }
     }
 
-    /// Marks the owner as one that may change leaves of the index (P1), until the guard is dropped. The caller fences
-    /// before it looks whose turn it is.
+    /// Marks the owner as a possible changer of index leaves (P1), until the guard is dropped. The caller fences before
+    /// looking up the turn.
     #[inline]
     pub(crate) fn enter_index(&self) -> InIndex<'_> {
         debug_assert!(!self.is_in_index(), "a worker does one thing at a time");
-        // Relaxed: the caller's light fence orders it before the look; partner: the heavy fence of `fence_turn`.
+        // Relaxed: the caller's light fence orders the store before the look-up; partner: the heavy fence of
+        // `fence_turn`.
         self.words.in_index.store(true, Ordering::Relaxed);
         InIndex { slot: self }
     }
 
-    /// Whether the owner may be changing leaves of the index.
+    /// True if the owner may be changing leaves of the index.
     #[inline]
     pub(crate) fn is_in_index(&self) -> bool {
         // Acquire: a thread that reads `false` sees the leaves as the owner left them; partner: `InIndex`'s drop.
@@ -90,7 +89,7 @@ impl CommitSlot {
     }
 }
 
-/// A worker that may change leaves of the index (P1). Dropping it ends that.
+/// A worker that may change leaves of the index (P1). Dropping the guard ends the worker's time in the index.
 #[derive(Debug)]
 #[must_use = "dropping it ends the worker's time in the index"]
 pub struct InIndex<'s> {
@@ -100,12 +99,12 @@ pub struct InIndex<'s> {
 impl Drop for InIndex<'_> {
     #[inline]
     fn drop(&mut self) {
-        // Release: what was changed comes before; partner: the Acquire in `is_in_index`.
+        // Release: changes of leaves come before; partner: the Acquire in `is_in_index`.
         self.slot.words.in_index.store(false, Ordering::Release);
     }
 }
 
-/// Ownership of a registered [`CommitSlot`]; dropping it takes the slot out of the registry.
+/// Ownership of a registered [`CommitSlot`]; dropping the handle takes the slot out of the registry.
 #[derive(Debug)]
 pub struct CommitHandle {
     slot: Arc<CommitSlot>,

@@ -1,18 +1,18 @@
-//! The global epoch E, snapshot boundaries, freezes of pictures, and what may be reclaimed.
+//! The global epoch E, snapshot boundaries, freezes of pictures, and the limits of reclamation.
 //!
 //! Invariants:
-//! - E2: E moves from n to n+1 only after a fence and a scan that finds every bound `c_w >= n`; so `E >= n+1` means
-//!   that all commits of epochs below n are installed and appended.
-//! - S1: a boundary S is published before E reaches it, boundaries are at least two epochs apart, and S is served
-//!   only once `E >= S+1`.
-//! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
-//!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
-//! - V1: each set of boundaries that a scan publishes is part of the one before, so the snapshots' limit only grows.
-//!   The set is published before that limit.
-//! - E5: no two epochs begin closer than `spacing_nanos` of the earlier one.
-//! - N1: a freeze S of a picture is published before E reaches it, and only once E is above the freeze before.
-//! - N2: all commits of epochs below S are installed once `E >= S+1` (E2).
-//! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
+//! - E2: E moves from n to n+1 only after a fence and a scan that finds every bound `c_w >= n`. If `E >= n+1`, the
+//!   commits of epochs below n are therefore installed and appended.
+//! - S1: a boundary S is published before E reaches S. Boundaries are at least two epochs apart. S is served only once
+//!   `E >= S+1`.
+//! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed when
+//!   `e < limits.snapshots`. The limits come from a scan that read E and the served boundary first.
+//! - V1: each set of boundaries that a scan publishes is part of the set before, so the snapshots' limit only grows.
+//!   The set is published before the limit.
+//! - E5: no two epochs begin closer than `spacing_nanos` of the earlier epoch.
+//! - N1: a freeze S of a picture is published before E reaches S, and only once E is above the freeze before.
+//! - N2: the commits of epochs below S are installed once `E >= S+1` (E2).
+//! - L6: E stays below the last limit of `set_limit`: the epochs reserved on disk.
 //!
 //! Neighbours: driven by the engine's heartbeat thread (and early, by loggers with strict commits waiting); read by
 //! every commit, by snapshot readers, by the loggers. The pair of freezes stands in `freezes.rs`.
@@ -31,21 +31,21 @@ use crate::pin_slot::{PinHandle, PinSlot};
 use crate::registry::Registry;
 use crate::shown::{PublishedBoundaries, ShownBoundaries};
 
-/// How epochs run.
+/// Settings of the epochs.
 #[derive(Clone, Debug)]
 pub struct EpochConfig {
-    /// The first epoch in which transactions may commit: above every epoch that recovery saw (L4).
+    /// First epoch in which transactions may commit, above every epoch that recovery saw (L4).
     pub first: Epoch,
     /// Time between snapshot boundaries (Silo §4.9: about a second).
     pub snapshot_interval: Duration,
 }
 
-/// What came of an attempt to advance.
+/// Outcome of an attempt to advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// E is now this.
+    /// E advanced to this epoch.
     Advanced(Epoch),
-    /// A worker is still committing in an earlier epoch.
+    /// A worker is still committing in this earlier epoch.
     Held(Epoch),
     /// The last epoch began too short a time ago (E5).
     TooSoon,
@@ -53,18 +53,18 @@ pub enum Advance {
     AtLimit,
 }
 
-/// Whether an advance begins a snapshot boundary, if boundaries stay two epochs apart.
+/// Condition for a new snapshot boundary in an advance; boundaries stay two epochs apart in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BoundaryChoice {
     /// If the interval has passed.
     IfDue,
-    /// If it has passed by a quarter: the heartbeat is late, or ticks rarely.
+    /// If the interval and a quarter have passed: the heartbeat is late, or ticks rarely.
     IfOverdue,
     /// If no boundary above this epoch has begun.
     UnlessAbove(Epoch),
 }
 
-/// What may be reclaimed, as of the last scan.
+/// Limits of reclamation, as of the last scan.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimLimits {
     pins: Epoch,
@@ -72,14 +72,14 @@ pub struct ReclaimLimits {
 }
 
 impl ReclaimLimits {
-    /// Garbage whose tag is below this is out of every pin's reach.
+    /// Limit for garbage: a smaller tag is out of every pin's reach.
     #[inline]
     #[must_use]
     pub const fn pins(self) -> Epoch {
         self.pins
     }
 
-    /// Versions superseded in an epoch below this are out of every snapshot's reach.
+    /// Limit for versions: a version superseded in a smaller epoch is out of every snapshot's reach.
     #[inline]
     #[must_use]
     pub const fn snapshots(self) -> Epoch {
@@ -91,18 +91,19 @@ impl ReclaimLimits {
 struct EpochPace {
     last_advance_nanos: u64,
     last_boundary_nanos: u64,
-    /// E stays below this.
+    /// Upper limit of E, exclusive.
     limit: u64,
     is_stopped: bool,
 }
 
-/// The least time from the beginning of this epoch to the next one's (E5): short while there are plenty of epochs left.
+/// Least time from the beginning of this epoch to the next epoch's (E5). The time is short while plenty of epochs are
+/// left.
 const fn spacing_nanos(epoch: u64) -> u64 {
     let micros = if epoch < EPOCHS_CLOSE_TOGETHER { EPOCH_MICROS_CLOSE } else { EPOCH_MICROS_MIN };
     micros * 1_000
 }
 
-/// The heart: one per database.
+/// The epochs of a database.
 #[derive(Debug)]
 pub struct Epochs {
     global: CachePadded<AtomicU64>,
@@ -110,19 +111,19 @@ pub struct Epochs {
     freezes: CachePadded<Freezes>,
     limits: CachePadded<PublishedLimits>,
     shown: CachePadded<PublishedBoundaries>,
-    /// The set that was published last. A scan holds it from its beginning to its end.
+    /// The set of boundaries published last. A scan holds the lock from its beginning to its end.
     last_shown: Mutex<ShownBoundaries>,
     commits: Arc<Registry<CommitSlot>>,
     pins: Arc<Registry<PinSlot>>,
-    /// Transactions and snapshots that were expired.
+    /// Number of expired transactions and snapshots.
     expired: Arc<AtomicU64>,
     fences: Fences,
     pace: Mutex<EpochPace>,
     snapshot_interval_nanos: u64,
 }
 
-/// The newest snapshot boundary and the one before it. A bound committer at epoch e can meet `newest = e+1`, never
-/// later ones, as the next boundary needs two more advances; so one of the two is the newest boundary `<= e`.
+/// The newest snapshot boundary and the boundary before. A committer bound at epoch e can meet `newest = e+1`, never a
+/// later boundary, as the next boundary needs two more advances. So `newest` or `before` is the newest boundary `<= e`.
 #[derive(Debug)]
 struct Boundaries {
     newest: AtomicU64,
@@ -133,15 +134,15 @@ struct Boundaries {
 struct PublishedLimits {
     pins: AtomicU64,
     snapshots: AtomicU64,
-    /// The lowest boundary that a reader is registered for.
+    /// Lowest boundary with a registered reader.
     oldest_reader: AtomicU64,
-    /// The boundary that was served.
+    /// Served boundary.
     served: AtomicU64,
 }
 
 impl Epochs {
-    /// Epochs from `config.first` on. Everything older is taken as installed: the first snapshot boundary is
-    /// `config.first` and is served at once. The freeze that [`Epochs::freeze_at`] knows then is `config.first`, too.
+    /// Epochs from `config.first` on. Older epochs count as installed: the first snapshot boundary is `config.first`
+    /// and is served at once. The first freeze of [`Epochs::freeze_at`] is `config.first`, too.
     #[must_use]
     pub fn new(config: &EpochConfig) -> Self {
         let first = config.first.number();
@@ -178,8 +179,8 @@ impl Epochs {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Epoch {
-        // Acquire: a thread that sees E = S sees the boundary S and the freeze S, which were published before (S1, N1);
-        // partner: AcqRel in `advance`.
+        // Acquire: a thread that sees E = S sees the boundary S and the freeze S, published before (S1, N1); partner:
+        // AcqRel in `advance`.
         Epoch::new(self.global.load(Ordering::Acquire))
     }
 
@@ -195,7 +196,7 @@ impl Epochs {
         PinHandle::register(&self.pins, self.fences, &self.expired)
     }
 
-    /// E stays below `limit` from now on (L6). Nothing changes once it was stopped.
+    /// Keeps E below `limit` from now on (L6). After [`Epochs::stop`] the call changes nothing.
     pub fn set_limit(&self, limit: Epoch) {
         let mut pace = self.lock_pace();
         if !pace.is_stopped {
@@ -203,7 +204,7 @@ impl Epochs {
         }
     }
 
-    /// Stops E for good, and says where: no larger epoch is ever read here.
+    /// Stops E for good and returns the last epoch: no larger epoch is ever read here.
     pub fn stop(&self) -> Epoch {
         let mut pace = self.lock_pace();
         let last = self.now();
@@ -212,30 +213,33 @@ impl Epochs {
     }
 
     fn lock_pace(&self) -> MutexGuard<'_, EpochPace> {
-        // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
+        // Poison cannot matter: under this lock only the assertion that E moves by one can panic.
         self.pace.lock()
     }
 
-    /// Moves E forward by one if no bound worker is behind it (E2). The new epoch is a snapshot boundary if one is due.
-    /// `now_nanos` is the caller's clock. The caller scans soon (V1).
+    /// Moves E forward by one if no bound worker is behind (E2). The new epoch is a snapshot boundary if a boundary is
+    /// due. `now_nanos` is the caller's clock. The caller scans soon (V1).
     pub fn try_advance(&self, now_nanos: u64) -> Advance {
         self.advance(now_nanos, BoundaryChoice::IfDue)
     }
 
-    /// As [`Epochs::try_advance`], and makes the new epoch a snapshot boundary whatever the interval says, if
-    /// boundaries stay two epochs apart and none above `seen` has begun: one serves all who want a boundary above it.
+    /// As [`Epochs::try_advance`], but the new epoch is a snapshot boundary regardless of the interval. Conditions:
+    /// boundaries stay two epochs apart, and no boundary above `seen` has begun. One boundary serves every caller that
+    /// wants a boundary above `seen`.
     pub fn try_advance_to_boundary(&self, now_nanos: u64, seen: Epoch) -> Advance {
         self.advance(now_nanos, BoundaryChoice::UnlessAbove(seen))
     }
 
-    /// As [`Epochs::try_advance`], for callers that do not scan: the new epoch is a boundary only if one is overdue by
-    /// a quarter of the interval (V1). So snapshots do not grow old where the heartbeat is late or ticks rarely.
+    /// As [`Epochs::try_advance`], for callers that do not scan: the new epoch is a boundary only if a boundary is
+    /// overdue by a quarter of the interval (V1). The rule keeps snapshots fresh if the heartbeat is late or ticks
+    /// rarely.
     pub fn try_advance_early(&self, now_nanos: u64) -> Advance {
         self.advance(now_nanos, BoundaryChoice::IfOverdue)
     }
 
-    /// Closes the epoch of the newest boundary if that is not served yet, and once it is served, publishes which
-    /// boundaries can be shown (V1). A step of the heartbeat behind its tick. `Advanced` if the boundary is served.
+    /// Closes the epoch of the newest boundary if the boundary is not served yet. Once the boundary is served,
+    /// publishes the boundaries that can be shown (V1). The heartbeat calls this after its tick. Returns `Advanced` if
+    /// the boundary is served.
     pub fn try_serve_boundary(&self, now_nanos: u64) -> Advance {
         // Relaxed: a boundary that begins now is for the next step.
         let newest = Epoch::new(self.boundaries.newest.load(Ordering::Relaxed));
@@ -249,8 +253,8 @@ impl Epochs {
         Advance::Advanced(self.now())
     }
 
-    /// Whether the newest boundary was not yet served at the last scan. Until a scan finds it served, commits keep
-    /// versions for it and for the one before (V1).
+    /// True if the newest boundary was not yet served at the last scan. Until a scan finds the newest boundary served,
+    /// commits keep versions for two boundaries: the newest and its predecessor (V1).
     #[must_use]
     pub fn has_boundary_ahead(&self) -> bool {
         // Relaxed, both: the heartbeat asks again at its next tick.
@@ -287,32 +291,33 @@ impl Epochs {
             BoundaryChoice::UnlessAbove(seen) => newest <= seen.number(),
         };
         if is_wanted && next >= newest + 2 {
-            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner:
-            // `boundary_at`).
+            // Release: a committer that reads the new `newest` and steps back to `before` finds the old `newest` there
+            // (partner: `boundary_at`).
             self.boundaries.before.store(newest, Ordering::Release);
-            // Release: published before E reaches it (S1); partner: Acquire in `boundary_at` and `now`.
+            // Release: published before E reaches the boundary (S1); partner: Acquire in `boundary_at` and `now`.
             self.boundaries.newest.store(next, Ordering::Release);
             pace.last_boundary_nanos = now_nanos;
         }
-        // AcqRel: what was scanned idle happened before. A thread that reads the new E sees it, and the boundary. E2
-        // asks for a compare-exchange; under the lock it cannot fail.
+        // AcqRel: the slots scanned as idle happened before. A thread that reads the new E sees their state, and the
+        // boundary. E2 asks for a compare-exchange; under the lock the exchange cannot fail.
         let moved = self.global.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed);
         assert!(moved.is_ok(), "the global epoch moves under its lock only");
         pace.last_advance_nanos = now_nanos.max(1);
         Advance::Advanced(Epoch::new(next))
     }
 
-    /// The newest snapshot boundary `<= epoch`, for a commit that is bound at `epoch`: it keeps an old version iff
-    /// that version's epoch is below this (S1).
+    /// The newest snapshot boundary `<= epoch`, for a commit bound at `epoch`. The commit keeps an old version iff the
+    /// version's epoch is below the boundary (S1).
     #[inline]
     #[must_use]
     pub fn boundary_at(&self, epoch: Epoch) -> Epoch {
-        // Acquire: partner is the Release in `advance`; what `before` held when `newest` was published is visible.
+        // Acquire: partner is the Release in `advance`; the value of `before` at the publication of `newest` is
+        // visible.
         let newest = self.boundaries.newest.load(Ordering::Acquire);
         if newest <= epoch.number() {
             return Epoch::new(newest);
         }
-        // Acquire: partner is the Release of `before` in `advance`, which comes before that of `newest`.
+        // Acquire: partner is the Release of `before` in `advance`, which comes before the Release of `newest`.
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
@@ -320,23 +325,23 @@ impl Epochs {
     #[inline]
     #[must_use]
     pub fn served_snapshot(&self) -> Epoch {
-        // Acquire: the boundary first, then E: an old boundary is served whatever E has become.
+        // Acquire: the boundary first, then E: an old boundary is served for every later E.
         let newest = self.boundaries.newest.load(Ordering::Acquire);
         if self.now().number() > newest {
             return Epoch::new(newest);
         }
-        // Acquire: partner is the Release of `before` in `advance`, which comes before that of `newest`.
+        // Acquire: partner is the Release of `before` in `advance`, which comes before the Release of `newest`.
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
     /// Announces the freeze of a new picture: S = E + 1. The picture will show the state at the end of epoch S - 1.
-    /// `None` if E is not yet above the newest freeze: two are kept, and a commit that is under way may need the one
-    /// before. Callers announce a freeze only when the picture before has ended, installed or failed. E is above its
+    /// `None` if E is not yet above the newest freeze: two freezes are kept, and a running commit may need the older
+    /// freeze. Callers announce a freeze only after the picture before has ended, installed or failed. E is above its
     /// freeze by then.
     ///
-    /// E moves under the lock that this takes, so S is published before E reaches it (N1). That is so also if E was
-    /// stopped, or stands at its limit (L6). Then no commit ever has the epoch S. Only the picture waits, and it is the
-    /// caller's matter to give it up.
+    /// E moves under the lock that this function takes, so S is published before E reaches S (N1). The order also holds
+    /// if E was stopped, or stands at its limit (L6). No commit ever has the epoch S in this case. Only the picture
+    /// waits, and the caller may give the picture up.
     ///
     /// Returns S.
     #[must_use = "the picture belongs to this freeze; without one there is none"]
@@ -346,45 +351,45 @@ impl Epochs {
     }
 
     /// The newest freeze `<= epoch`, for a commit that is bound and has read `epoch` as its own (N1). If the commit
-    /// changes a version of a smaller epoch, that is its key's first change since the freeze.
+    /// changes a version of a smaller epoch than the freeze, the change is its key's first since the freeze.
     #[inline]
     #[must_use]
     pub fn freeze_at(&self, epoch: Epoch) -> Epoch {
         self.freezes.at(epoch)
     }
 
-    /// The newest freeze that was announced, whatever E is. A caller that is not bound can only guess by it: its commit
-    /// asks [`Epochs::freeze_at`].
+    /// The newest announced freeze, whatever E is. A caller that is not bound can only guess from the result; its
+    /// commit asks [`Epochs::freeze_at`].
     #[inline]
     #[must_use]
     pub fn newest_freeze(&self) -> Epoch {
         self.freezes.newest()
     }
 
-    /// Whether all commits of epochs below `epoch` are installed and appended, and visible to the caller: `E >= epoch +
-    /// 1` (E2). Of a freeze: whether its picture can be settled and walked (N2).
+    /// True if the commits of epochs below `epoch` are installed, appended, and visible to the caller: `E >= epoch + 1`
+    /// (E2). For a freeze: true if its picture can be settled and walked (N2).
     #[must_use]
     pub fn is_installed_below(&self, epoch: Epoch) -> bool {
         self.now() > epoch
     }
 
-    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and
-    /// be between calls: from now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
+    /// Registers the pin's owner as a reader of the newest snapshot and returns the snapshot. The slot must have begun,
+    /// and be between calls. From now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
     #[must_use]
     pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {
             let boundary = self.served_snapshot();
             pin.slot().register_snapshot(boundary);
-            // A scan that missed the registration read its served boundary before our fence: if that was a newer
-            // one, so do we now, and register again (S1).
+            // A scan that missed the registration read its served boundary before our fence. If the scan saw a newer
+            // boundary, the second look here sees the newer boundary as well, and registers again (S1).
             if self.served_snapshot() == boundary {
                 return boundary;
             }
         }
     }
 
-    /// Reads all pins and snapshot registrations and publishes what may be reclaimed (E3), and which boundaries can be
-    /// shown (V1). A step of the heartbeat.
+    /// Reads the pins and snapshot registrations, and publishes the limits of reclamation (E3) and the boundaries that
+    /// can be shown (V1). A step of the heartbeat.
     pub fn scan(&self) -> ReclaimLimits {
         let mut last_shown = self.last_shown.lock();
         let epoch = self.now();
@@ -404,8 +409,8 @@ impl Epochs {
             pins = pins.min(held.pin.unwrap_or(pins));
             let Some(boundary) = held.snapshot else { continue };
             oldest_reader = oldest_reader.min(boundary);
-            // A boundary that the last set lacks is a registration that does not stand: its owner will see at its
-            // second look that a newer one is served (V1).
+            // A boundary that the last set lacks belongs to an invalid registration: the owner's second look will find
+            // a newer boundary served (V1).
             if last_shown.has(boundary) {
                 shown.add(boundary);
             }
@@ -417,9 +422,9 @@ impl Epochs {
             *last_shown = shown;
         }
         let snapshots = shown.lowest();
-        // Relaxed: commits decide by it where versions go, which is right anywhere.
+        // Relaxed: commits use the value to place versions, and every place is correct.
         self.limits.oldest_reader.store(oldest_reader.number(), Ordering::Relaxed);
-        // Relaxed: it says only whether another scan is due.
+        // Relaxed: the value only tells if another scan is due.
         self.limits.served.store(served.number(), Ordering::Relaxed);
         // Release: the freeing worker's writes to reused memory come after the loads that this scan saw finished
         // (partner: Acquire in `limits`).
@@ -430,24 +435,24 @@ impl Epochs {
         ReclaimLimits { pins, snapshots }
     }
 
-    /// Whether a reader was registered at the last scan for a boundary below `boundary`: then versions that the newest
-    /// boundaries do not need may be kept for long (V1).
+    /// True if a reader was registered at the last scan for a boundary below `boundary`. Versions unneeded by the
+    /// newest boundaries may then be kept for long (V1).
     #[inline]
     #[must_use]
     pub fn has_reader_below(&self, boundary: Epoch) -> bool {
-        // Relaxed: nothing but memory depends on it.
+        // Relaxed: nothing but memory depends on the value.
         self.limits.oldest_reader.load(Ordering::Relaxed) < boundary.number()
     }
 
-    /// The boundaries that can be shown, as of the last scan; `None` while they are being published. A caller that
-    /// follows versions by them is bound (V1).
+    /// The boundaries that can be shown, as of the last scan; `None` during a publication. A caller that follows
+    /// versions by these boundaries is bound (V1).
     #[must_use]
     pub fn shown_boundaries(&self) -> Option<ShownBoundaries> {
         self.shown.read()
     }
 
-    /// Asks the owners of all pins below `pins` and of all snapshots below `snapshots` to end at their next call (E6).
-    /// The next scans stop honouring those that are between calls. Returns how many were asked.
+    /// Asks the owners of pins below `pins` and of snapshots below `snapshots` to end at their next call (E6). The next
+    /// scans ignore the asked slots that are between calls. Returns the number of asked owners.
     pub fn expire(&self, pins: Epoch, snapshots: Epoch) -> usize {
         let slots = self.pins.lock();
         let mut asked = 0;
@@ -461,22 +466,23 @@ impl Epochs {
             }
         }
         if asked > 0 {
-            // The scanner's half of the Dekker pair with `enter`. Here and not in the next scan, which may be another
-            // thread's and past its own fence already; it waits for our lock before it looks for requests.
+            // The scanner's half of the Dekker pair with `enter`. The fence stands here, because the next scan may run
+            // on another thread and be past its own fence already. The next scan waits for our lock before looking for
+            // requests.
             self.fences.heavy();
         }
         asked
     }
 
-    /// How many transactions and snapshots were ended.
+    /// Number of ended transactions and snapshots.
     #[must_use]
     pub fn expired(&self) -> u64 {
         // Relaxed: a figure.
         self.expired.load(Ordering::Relaxed)
     }
 
-    /// Marks a worker as one that may change leaves of the index, until the guard is dropped (P1). Whose turn it is
-    /// must be looked at after this: a turn that the look misses waits for the guard.
+    /// Marks a worker as a possible changer of index leaves, until the drop of the guard (P1). Look up the current turn
+    /// after this call: a turn that the look misses waits for the guard.
     #[inline]
     pub fn enter_index<'s>(&self, worker: &'s CommitSlot) -> InIndex<'s> {
         let entered = worker.enter_index();
@@ -490,21 +496,21 @@ impl Epochs {
         self.fences.heavy();
     }
 
-    /// Whether a worker may be changing leaves of the index. Workers that enter it after [`Epochs::fence_turn`] see the
-    /// turn that was stored before (P1).
+    /// True if a worker may be changing leaves of the index. Workers that enter the index after [`Epochs::fence_turn`]
+    /// see the turn that was stored before (P1).
     #[must_use]
     pub fn is_index_entered(&self) -> bool {
         self.commits.lock().iter().any(|worker| worker.is_in_index())
     }
 
-    /// Whether a worker is bound. Workers that are bound after [`Epochs::fence_turn`] and look whose turn it is see the
-    /// turn that was stored before (P1).
+    /// True if a worker is bound. Workers that are bound after [`Epochs::fence_turn`] and then look up the turn see the
+    /// turn stored before (P1).
     #[must_use]
     pub fn is_any_bound(&self) -> bool {
         self.commits.lock().iter().any(|worker| worker.bound().is_some())
     }
 
-    /// What may be reclaimed, as of the last scan.
+    /// Limits of reclamation, as of the last scan.
     #[inline]
     #[must_use]
     pub fn limits(&self) -> ReclaimLimits {
@@ -515,7 +521,7 @@ impl Epochs {
         ReclaimLimits { pins: Epoch::new(pins), snapshots: Epoch::new(snapshots) }
     }
 
-    /// How many workers and pins are registered.
+    /// Numbers of registered workers and pins.
     #[must_use]
     pub fn registered(&self) -> (usize, usize) {
         (self.commits.lock().len(), self.pins.lock().len())

@@ -1,14 +1,14 @@
-//! Things on their way out: retired under a tag, to be freed once a limit has passed it (Silo §4.8, E3).
+//! Garbage: things retired under a tag, to be freed once a limit has passed the tag (Silo §4.8, E3).
 //!
 //! A queue of chunks, each with one tag, so that a retired thing costs its own size and nothing more.
 //!
-//! Neighbours: one [`GarbageList`] per worker and kind of garbage, filled and emptied by that worker between requests.
+//! Neighbours: one [`GarbageList`] per worker and kind of garbage, filled and emptied by the worker between requests.
 
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
 
-/// Most things in one chunk: bounds both what an almost empty chunk wastes and how a chunk is recycled.
+/// Most things in a chunk. The number bounds the waste of an almost empty chunk, and the memory of a recycled chunk.
 const CHUNK: usize = 1024;
 
 #[derive(Debug)]
@@ -17,7 +17,8 @@ struct Chunk<T> {
     things: Vec<T>,
 }
 
-/// A first-in, first-out list of retired things, by tag.
+/// A list of retired things, in the order of tags. Chunks leave first in, first out; within a chunk the newest thing
+/// leaves first.
 #[derive(Debug)]
 pub struct GarbageList<T> {
     chunks: VecDeque<Chunk<T>>,
@@ -37,7 +38,7 @@ impl<T> GarbageList<T> {
     pub fn push(&mut self, tag: Epoch, thing: T) {
         self.len += 1;
         match self.chunks.back_mut() {
-            // A smaller tag than the last one's waits a little longer under the larger: always safe.
+            // A thing with a smaller tag than the last waits a little longer under the larger tag: always safe.
             Some(last) if last.tag >= tag && last.things.len() < CHUNK => last.things.push(thing),
             _ => self.push_chunk(tag, thing),
         }
@@ -53,7 +54,7 @@ impl<T> GarbageList<T> {
         debug_assert!(self.check(), "things leave in the order of their tags");
     }
 
-    /// Takes out a thing whose tag is below `limit`, if there is one.
+    /// Removes and returns a thing with a tag below `limit`, if the list has such a thing.
     #[inline]
     pub fn pop_below(&mut self, limit: Epoch) -> Option<T> {
         let first = self.chunks.front_mut()?;
@@ -71,7 +72,7 @@ impl<T> GarbageList<T> {
         thing
     }
 
-    /// Whether tags only grow from chunk to chunk, no chunk is empty, and as many things wait as are counted.
+    /// True if tags only grow from chunk to chunk, no chunk is empty, and the count of things is right.
     #[must_use]
     pub fn check(&self) -> bool {
         let in_order = self.chunks.iter().is_sorted_by_key(|chunk| chunk.tag);
@@ -88,8 +89,8 @@ impl<T> GarbageList<T> {
         }
     }
 
-    /// The thing that will come out `ahead` places after the next one, if it is in the same chunk. The caller fetches
-    /// it from memory ahead of its turn.
+    /// The thing that will come out `ahead` places after the next thing, if the thing is in the same chunk. The caller
+    /// prefetches the thing.
     #[inline]
     #[must_use]
     pub fn upcoming(&self, ahead: usize) -> Option<&T> {
@@ -97,21 +98,21 @@ impl<T> GarbageList<T> {
         things.get(things.len().checked_sub(ahead + 1)?)
     }
 
-    /// The tag of what comes out next.
+    /// The tag of the next thing to come out.
     #[inline]
     #[must_use]
     pub fn first_tag(&self) -> Option<Epoch> {
         self.chunks.front().map(|first| first.tag)
     }
 
-    /// How many things wait.
+    /// Number of waiting things.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

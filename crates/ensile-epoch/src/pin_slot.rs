@@ -1,23 +1,25 @@
-//! The pin of one open transaction: what it may still point to is not freed (E3), unless it is expired (E4).
+//! The pin of one open transaction: objects that the transaction may still point to are not freed (E3), unless the pin
+//! is expired (E4).
 //!
-//! A pin stands from begin to end of the transaction. Between the transaction's calls the heartbeat may *expire* it:
-//! its next call fails before it touches a pointer, and from then on the pin is ignored.
+//! A pin stands from begin to end of the transaction. Between the transaction's calls the heartbeat may *expire* the
+//! pin. The transaction's next call then fails before touching a pointer, and from then on the pin is ignored.
 //!
 //! The race between a call and an expiry is a Dekker pair over two words, `in_call` (owner) and `expiry` (heartbeat):
-//! - the owner's call first: `in_call` is stored, then the expiry is read; the heartbeat, after its heavy fence,
-//!   sees the call and leaves the pin alone until a later scan finds the owner between calls;
-//! - the expiry first: the owner, after its light fence, sees it and fails.
+//! - the owner's call first: `in_call` is stored, then the expiry is read; the heartbeat, after its heavy fence, sees
+//!   the call and leaves the pin alone until a later scan finds the owner between calls;
+//! - the expiry first: the owner, after its light fence, sees the expiry and fails.
 //!
-//! `expiry` moves `NONE -> ASKED -> IGNORED`, the first step by the heartbeat, the second by it or by the owner, whose
-//! call was refused; the owner's `begin` puts it back to `NONE`, which
-//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a
-//! slot for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any
-//! other, which loads `expiry` only behind its fence.
+//! `expiry` moves `NONE -> ASKED -> IGNORED`. The heartbeat makes the first step; the heartbeat, or the owner after a
+//! refused call, makes the second step. The owner's `begin` resets `expiry` to `NONE`. The reset makes the heartbeat's
+//! second step fail, because the step is a compare-exchange from `ASKED`. The heartbeat may choose a slot for its
+//! previous pin, and ask while the owner is within the next `begin`. `begin` is therefore a call like every other, and
+//! loads `expiry` only behind its fence.
 //!
 //! A reader of a snapshot finds versions by its registration, and keeps nothing else from call to call. So its pin
-//! counts within its calls only, and each call pins anew. Between calls it holds back versions, and nothing else.
+//! counts within its calls only, and each call pins anew. Between calls the reader holds back versions, and nothing
+//! else.
 //!
-//! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads it, and lets it expire.
+//! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads a slot, and lets its pin expire.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -27,18 +29,18 @@ use crate::asymmetric::Fences;
 use crate::pinned::Pinned;
 use crate::registry::Registry;
 
-/// Nothing is pinned, or no snapshot is registered.
+/// The pin word without a pin, and the snapshot word without a registration.
 const IDLE: u64 = u64::MAX;
 
 const NONE: u8 = 0;
 const ASKED: u8 = 1;
 const IGNORED: u8 = 2;
 
-/// The transaction was expired because it held back too much garbage while it was idle (E4). Retry it.
+/// The transaction was expired, because it held back too much garbage while idle (E4). Retry the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired;
 
-/// One transaction's registration, on a cache line of its own.
+/// A transaction's registration, on a cache line of its own.
 #[derive(Debug)]
 pub(crate) struct PinSlot {
     words: CachePadded<Words>,
@@ -53,7 +55,7 @@ struct Words {
     expiry: AtomicU8,
 }
 
-/// What a scan reads from a slot.
+/// Epochs that a slot holds back, as a scan reads them.
 pub(crate) struct HeldBack {
     pub(crate) pin: Option<Epoch>,
     pub(crate) snapshot: Option<Epoch>,
@@ -73,31 +75,31 @@ impl PinSlot {
     /// Pins `epoch` and enters the first call.
     #[inline]
     fn begin(&self, epoch: Epoch) {
-        // Relaxed, both: ordered before the load of `expiry` and before every later pointer load by the light fence;
+        // Relaxed: ordered before the load of `expiry` and before every later pointer load by the light fence;
         // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
-        // Release: a scan that reads this pin, and not the end of the last one, sees the last transaction's loads done;
-        // partner: Acquire in `held`. The light fence below orders it before every pointer load; partner: the heavy
-        // fence of `scan`.
+        // Release: a scan that reads this pin, and not the end of the last pin, sees the last transaction's loads done;
+        // partner: Acquire in `held`. The light fence below orders the store before every pointer load; partner: the
+        // heavy fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Release);
         self.fences.light();
-        // Relaxed: a thread that asks for an expiry fences, then looks for our call. If it missed our call, the light
-        // fence lets us see its demand here.
+        // Relaxed: a thread that asks for an expiry fences, then looks for our call. If the thread missed our call, the
+        // light fence lets us see its demand here.
         if self.words.expiry.load(Ordering::Relaxed) != NONE {
             self.forget_expiry();
         }
     }
 
-    /// An expiry of this slot's previous transaction is none of the new one's.
+    /// Drops an expiry that was meant for this slot's previous transaction.
     #[cold]
     fn forget_expiry(&self) {
-        // AcqRel: an exchange, so that the heartbeat's steps come wholly before or wholly after it.
+        // AcqRel: an exchange, so that the heartbeat's steps come wholly before or wholly after the reset.
         self.words.expiry.swap(NONE, Ordering::AcqRel);
-        // A scan that still read `IGNORED` fenced before this: what it lets go is not found any more.
+        // A scan that still read `IGNORED` fenced before this fence: objects freed by the scan are not found any more.
         self.fences.light();
     }
 
-    /// Registers snapshot `boundary`; the caller must look again, after this, whether it is still the one served (S1).
+    /// Registers snapshot `boundary`. Afterwards the caller must check again that `boundary` is still served (S1).
     #[inline]
     pub(crate) fn register_snapshot(&self, boundary: Epoch) {
         // Relaxed: ordered before the caller's second look by the light fence; partner: heavy fence of `scan`.
@@ -109,7 +111,7 @@ impl PinSlot {
     #[inline]
     fn enter_snapshot(&self, epoch: Epoch) -> Result<(), Expired> {
         // Release: a scan that finds this call and its pin sees the last call's loads done; partner: Acquire in `held`.
-        // The light fence in `enter` orders it before every pointer load; partner: the heavy fence of `scan`.
+        // The light fence in `enter` orders the store before every pointer load; partner: the heavy fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Release);
         self.enter()
     }
@@ -141,16 +143,15 @@ impl PinSlot {
     fn end(&self) {
         // Relaxed: the owner reads its own store.
         debug_assert!(!self.words.in_call.load(Ordering::Relaxed), "a transaction ends between its calls");
-        // Release, all three: the transaction's loads come before what it pinned may be freed; partner: `held`.
+        // Release, all three: the transaction's loads come before the pinned objects may be freed; partner: `held`.
         self.words.snapshot.store(IDLE, Ordering::Release);
-        // Release: the transaction's loads come before the garbage that its pin held back may be freed; partner:
-        // `held`.
+        // Release: the transaction's loads come before the garbage held back by its pin may be freed; partner: `held`.
         self.words.pin.store(IDLE, Ordering::Release);
         // Release: the last call's loads come before a scan sees that no call runs; partner: Acquire in `try_expire`.
         self.words.in_call.store(false, Ordering::Release);
     }
 
-    /// What this slot holds back. The caller has fenced (heavy) since it read the epoch.
+    /// Epochs that this slot holds back. The caller has fenced (heavy) since reading the epoch.
     pub(crate) fn held(&self) -> HeldBack {
         // Acquire: a thread that reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_expire`,
         // `end`).
@@ -162,8 +163,8 @@ impl PinSlot {
             number => Some(Epoch::new(number)),
         };
         let snapshot = read(&self.words.snapshot);
-        // Acquire: the last call's loads are done; partner: `leave`. A call that this misses fences after our caller
-        // did, and finds nothing that was unlinked before.
+        // Acquire: the last call's loads are done; partner: `leave`. A call that this load misses fences after our
+        // caller did, and finds no object that was unlinked before.
         if snapshot.is_some() && !self.words.in_call.load(Ordering::Acquire) {
             return HeldBack { pin: None, snapshot };
         }
@@ -176,7 +177,7 @@ impl PinSlot {
         let _ = self.words.expiry.compare_exchange(NONE, ASKED, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Stops honouring the pin if the expired owner is between calls. True if it is ignored from now on.
+    /// Stops honouring the pin if the expired owner is between calls. True if the pin is ignored from now on.
     pub(crate) fn try_expire(&self) -> bool {
         // Acquire: partner is the Release in `leave`.
         if self.words.in_call.load(Ordering::Acquire) {
@@ -186,14 +187,14 @@ impl PinSlot {
         self.words.expiry.compare_exchange(ASKED, IGNORED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether a request to expire stands that is not yet carried out.
+    /// True if a request to expire stands and is not yet carried out.
     pub(crate) fn expiry_is_asked(&self) -> bool {
-        // Relaxed: only the heartbeat, the one caller, asks; whether the owner is faster, `try_expire` finds out.
+        // Relaxed: only the heartbeat, the sole caller, asks. If the owner is faster, `try_expire` finds out.
         self.words.expiry.load(Ordering::Relaxed) == ASKED
     }
 }
 
-/// One call of an open transaction: while it lives the pin is honoured whatever the heartbeat asks for.
+/// A call of an open transaction. While the call lives, the pin is honoured in spite of the heartbeat's requests.
 ///
 /// Pointers found under an earlier call of the same transaction are still good: the pin has stood since `begin`.
 #[derive(Debug)]
@@ -212,7 +213,7 @@ impl Call<'_> {
         unsafe { Pinned::assume() }
     }
 
-    /// The snapshot that the owner of the pin is registered as a reader of (S1).
+    /// The snapshot whose registered reader is the owner of the pin (S1).
     #[inline]
     #[must_use]
     pub fn snapshot(&self) -> Option<Epoch> {
@@ -231,9 +232,9 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Ownership of a registered pin; dropping it takes the pin out of the registry.
+/// Ownership of a registered pin; dropping the handle takes the pin out of the registry.
 ///
-/// A pin does not end while a call of it lasts, and what was found in a call is not followed after it:
+/// A pin does not end while one of its calls lasts, and pointers found in a call are not followed after the call:
 /// ```compile_fail,E0499
 /// # use std::time::Duration;
 /// # use ensile_base::Epoch;
@@ -255,7 +256,7 @@ impl Drop for Call<'_> {
 pub struct PinHandle {
     slot: Arc<PinSlot>,
     registry: Arc<Registry<PinSlot>>,
-    /// How many were expired.
+    /// Number of expired transactions and snapshots.
     expired: Arc<AtomicU64>,
 }
 
@@ -270,7 +271,7 @@ impl PinHandle {
         Self { slot, registry: Arc::clone(registry), expired: Arc::clone(expired) }
     }
 
-    /// Carries out a request to expire that the owner has met before a scan did.
+    /// Carries out a request to expire that the owner has met before a scan.
     #[cold]
     fn expire(&self) -> Expired {
         if self.slot.try_expire() {
@@ -281,14 +282,14 @@ impl PinHandle {
     }
 }
 
-// Exclusive references: a pin does not end, and is not begun anew, while a call of it lasts.
+// Exclusive references: a pin does not end, and is not begun anew, while a call of the pin lasts.
 impl PinHandle {
     pub(crate) fn slot(&self) -> &PinSlot {
         &self.slot
     }
 
-    /// Pins `epoch` (just read from the global epoch; a stale one only holds more back) and enters the first call.
-    /// The caller may load shared pointers once this returns.
+    /// Pins `epoch` and enters the first call. Callers pass the global epoch just read; a stale epoch only holds back
+    /// more. The caller may load shared pointers once this function returns.
     #[inline]
     pub fn begin(&mut self, epoch: Epoch) -> Call<'_> {
         let slot: &PinSlot = &self.slot;
@@ -299,10 +300,11 @@ impl PinHandle {
     /// Enters a call of an open transaction.
     ///
     /// # Errors
-    /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
+    /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer of the transaction, end the
+    /// transaction, retry.
     ///
     /// # Safety
-    /// The pin was begun, and has not ended since; no snapshot was opened under it.
+    /// The pin was begun, and has not ended since; no snapshot was opened under the pin.
     #[inline]
     pub unsafe fn enter(&mut self) -> Result<Call<'_>, Expired> {
         match self.slot.enter() {
@@ -311,11 +313,11 @@ impl PinHandle {
         }
     }
 
-    /// Enters a call of a snapshot's reader, pinned at `epoch` (just read from the global epoch). What earlier calls
-    /// found may be gone.
+    /// Enters a call of a snapshot's reader, pinned at `epoch` (just read from the global epoch). Pointers found by
+    /// earlier calls may be invalid.
     ///
     /// # Errors
-    /// [`Expired`] if the heartbeat gave up on this reader: end it, retry.
+    /// [`Expired`] if the heartbeat gave up on this reader: end the reader, retry.
     #[inline]
     pub fn enter_snapshot(&mut self, epoch: Epoch) -> Result<Call<'_>, Expired> {
         let slot: &PinSlot = &self.slot;

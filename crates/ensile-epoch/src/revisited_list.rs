@@ -1,7 +1,7 @@
-//! Retired things that wait for a limit, some of which may go earlier: they are visited in turn (V1).
+//! Retired things that wait for a limit, some with an earlier end: the things are visited in turn (V1).
 //!
-//! Two garbage lists make a round: what was visited goes from the one to the other, in the order of tags. When the
-//! first is empty, they change places.
+//! Two garbage lists make a round: a visited thing goes from one list to the other, in the order of tags. When the
+//! first list is empty, the lists change places.
 //!
 //! Neighbours: the engine's garbage keeps old versions and absent records in such lists.
 
@@ -9,12 +9,12 @@ use ensile_base::Epoch;
 
 use crate::GarbageList;
 
-/// A first-in, first-out list of retired things, by tag, whose things are visited in turn.
+/// A list of retired things, in the order of tags; the things are visited in turn.
 #[derive(Debug)]
 pub struct RevisitedList<T> {
-    /// To be visited in this round.
+    /// Things to be visited in this round.
     ahead: GarbageList<T>,
-    /// Visited in this round: older than what is ahead.
+    /// Things visited in this round, older than the things in `ahead`.
     behind: GarbageList<T>,
 }
 
@@ -31,13 +31,13 @@ impl<T> RevisitedList<T> {
         self.ahead.push(tag, thing);
     }
 
-    /// Takes out a thing whose tag is below `limit`, if there is one.
+    /// Removes and returns a thing with a tag below `limit`, if the list has such a thing.
     #[inline]
     pub fn pop_below(&mut self, limit: Epoch) -> Option<T> {
         self.behind.pop_below(limit).or_else(|| self.ahead.pop_below(limit))
     }
 
-    /// Visits the next thing in turn, and takes it out if `is_dead` says so.
+    /// Visits the next thing in turn, and removes the thing if `is_dead` is true.
     pub fn revisit(&mut self, is_dead: impl FnOnce(&T) -> bool) -> Option<T> {
         if self.ahead.is_empty() {
             std::mem::swap(&mut self.ahead, &mut self.behind);
@@ -51,28 +51,28 @@ impl<T> RevisitedList<T> {
         None
     }
 
-    /// The thing that is to be visited `ahead` places after the next one, if it is near.
+    /// The thing to be visited `ahead` places after the next thing, if the thing is near.
     #[inline]
     #[must_use]
     pub fn upcoming(&self, ahead: usize) -> Option<&T> {
         self.ahead.upcoming(ahead)
     }
 
-    /// The tag of what comes out next.
+    /// The tag of the next thing to come out.
     #[inline]
     #[must_use]
     pub fn first_tag(&self) -> Option<Epoch> {
         self.behind.first_tag().or_else(|| self.ahead.first_tag())
     }
 
-    /// How many things wait.
+    /// Number of waiting things.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.behind.len() + self.ahead.len()
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -92,7 +92,7 @@ mod tests {
         (1..=100u64).for_each(|tag| list.push(Epoch::new(tag), tag));
         let mut dead = Vec::new();
         for visit in 0..150u64 {
-            // What comes meanwhile is visited behind all others.
+            // Later things are visited behind the others.
             list.push(Epoch::new(101 + visit), 101 + visit);
             dead.extend(list.revisit(|thing| thing % 3 == 0));
             dead.extend(list.revisit(|thing| thing % 3 == 0));
@@ -103,7 +103,7 @@ mod tests {
         dead.sort_unstable();
         assert!(dead.iter().copied().eq((1..=250).filter(|thing| thing % 3 == 0)), "{dead:?}");
         assert_eq!(list.len(), 250 - dead.len());
-        // In the middle of a round: the older ones were visited already.
+        // In the middle of a round: the older things were visited already.
         (0..40).for_each(|_| assert!(list.revisit(|_| false).is_none()));
         assert_eq!(list.first_tag(), Some(Epoch::new(1)));
         let mut last = 0;

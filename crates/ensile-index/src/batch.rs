@@ -1,13 +1,13 @@
 //! Many descents at once: their cache misses overlap.
 //!
-//! Sixteen descents fly side by side. Each takes one step and asks for the lines of its next one before the others take
-//! theirs: a step reads one node, except that a leaf takes two, its first line and then the slot that this line points
-//! to, so that two of its five lines cross the memory bus and not all. Only a tree's root and the root's child, which
-//! are in the cache, are passed at take-off. They step down together, look together, and those whose key goes on in a
-//! deeper layer go on from its root.
+//! Sixteen descents fly side by side. Each descent takes a step and prefetches the lines of its next step before the
+//! others take their step. A step reads a node. A leaf takes two steps: its first line, and then the slot that the
+//! first line points to, so that two of the leaf's five lines cross the memory bus. Only a tree's root and the root's
+//! child, which are in the cache, are passed at take-off. The descents step down together and look together. A descent
+//! whose key goes on in a deeper layer goes on from the layer's root.
 //!
-//! A descent that is made to insert asks for all lines of the leaf where its key is missing, and hands out the place:
-//! the insert itself then searches nothing.
+//! A descent that is made to insert prefetches every line of the leaf where its key is missing, and hands out the
+//! place: the insert then searches nothing.
 //!
 //! Neighbours: up, the engine's multi-get, replay and load; down, `descend`, `insert`.
 
@@ -26,30 +26,30 @@ use crate::tree::{Lookup, Masstree};
 use crate::version::Version;
 use crate::witness::{NodeChanges, Witness};
 
-/// Descents in flight: about as many as a core has outstanding line fills.
+/// Number of descents in flight: about the number of a core's outstanding line fills.
 const FLIGHTS: usize = 16;
 
-/// One key to look up in one tree.
+/// A key to look up in a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Probe<'a, L> {
     /// The tree.
     pub tree: &'a Masstree,
     /// The key.
     pub key: &'a [u8],
-    /// What the caller knows it by: handed back with the answer.
+    /// The caller's label of the key, handed back with the answer.
     pub label: L,
 }
 
-/// Where the way of a key ended.
+/// End of a key's way.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a, 'p> {
-    /// At its value.
+    /// At the key's value.
     Found(u64),
-    /// Where it would stand.
+    /// At the place where the key would stand.
     Gap(Gap<'a, 'p>),
 }
 
-/// Where a missing key would stand.
+/// Place where a missing key would stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap<'a, 'p> {
     tree: &'a Masstree,
@@ -62,8 +62,8 @@ impl<'a, 'p> Gap<'a, 'p>
 where
     'a: 'p,
 {
-    /// Inserts the key, unless it has been inserted meanwhile: as [`Masstree::insert_if_absent`], without a descent as
-    /// long as the leaf is as it was.
+    /// Inserts the key, unless another thread has inserted the key meanwhile. As [`Masstree::insert_if_absent`],
+    /// without a descent as long as the leaf is unchanged.
     #[inline]
     pub fn insert(
         &self,
@@ -81,24 +81,24 @@ where
     }
 }
 
-/// One descent between two steps.
+/// A descent between two steps.
 #[derive(Clone, Copy)]
 struct Flight<'a, 'p, L> {
     probe: Probe<'a, L>,
-    /// The root of the layer, and how many slices of the key lie above it.
+    /// Root of the layer. `depth` is the number of slices of the key above the layer.
     root: NodePtr<'p>,
     depth: u32,
-    /// The leaf of the layer above in which the layer's slot was seen.
+    /// Leaf of the layer above in which the layer's slot was seen.
     parent: Option<Ptr<'p, Leaf>>,
     part: KeyPart,
-    /// The node to read next, asked for.
+    /// Next node to read, already prefetched.
     node: NodePtr<'p>,
     stage: FlightStage,
-    /// The skip that stands next on the key's way was asked for.
+    /// True if the next skip on the key's way was prefetched.
     asked_for_skip: bool,
 }
 
-/// How far down in its layer a flight is.
+/// Depth of a flight in its layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlightStage {
     /// At the root.
@@ -109,7 +109,7 @@ enum FlightStage {
     Leaf,
 }
 
-/// A leaf as of when its slot was asked for.
+/// A leaf as of the prefetch of its slot.
 #[derive(Clone, Copy)]
 struct ObservedLeaf {
     seen: Version,
@@ -117,8 +117,8 @@ struct ObservedLeaf {
 }
 
 impl Masstree {
-    /// Looks up many keys, in many trees; `found(label, lookup)` is called once for each probe, in any order, as its
-    /// descent ends. Allocates nothing.
+    /// Looks up many keys, in many trees. `found(label, lookup)` is called once per probe, in any order, as its descent
+    /// ends. Allocates nothing.
     #[inline]
     pub fn get_batch<'a, L: Copy>(
         probes: impl IntoIterator<Item = Probe<'a, L>>,
@@ -136,7 +136,7 @@ impl Masstree {
         });
     }
 
-    /// As [`Masstree::get_batch`], for keys of which many are to be inserted.
+    /// As [`Masstree::get_batch`], for keys of which many will be inserted.
     #[inline]
     pub fn place_batch<'a, 'p, L: Copy>(
         probes: impl IntoIterator<Item = Probe<'a, L>>,
@@ -157,7 +157,7 @@ impl Masstree {
         });
     }
 
-    /// Lands once for each probe, in any order, where its key stands or would stand.
+    /// Lands once per probe, in any order, at the place where the key stands or would stand.
     #[inline(always)]
     fn descend_batch<'a, 'p, L: Copy, const TO_INSERT: bool>(
         mut probes: impl Iterator<Item = Probe<'a, L>>,
@@ -200,7 +200,7 @@ impl<'a, 'p, L: Copy> Flight<'a, 'p, L>
 where
     'a: 'p,
 {
-    /// Takes all flights down to a leaf of their layers, a step of each at a time.
+    /// Takes the flights down to a leaf of their layers, a step of each at a time.
     #[inline(always)]
     fn all_to_leaves(flights: &mut [Self], pinned: Pinned<'p>) {
         let mut is_high = true;
@@ -242,7 +242,7 @@ where
         Self { probe, root, depth: 0, parent: None, part, node: root, stage, asked_for_skip: false }
     }
 
-    /// What of the key is left at this layer.
+    /// Rest of the key at this layer.
     #[inline(always)]
     fn rest(&self) -> &'a [u8] {
         &self.probe.key[self.depth as usize * SLICE_BYTES..]
@@ -253,7 +253,7 @@ where
         Layer { root: self.root, parent: self.parent, rest: self.rest() }
     }
 
-    /// Through the root of the layer.
+    /// Passes through the root of the layer.
     #[inline(always)]
     fn enter(&mut self, pinned: Pinned<'p>) {
         loop {
@@ -267,7 +267,7 @@ where
                 (self.node, self.stage) = (node, FlightStage::Leaf);
                 return;
             }
-            // The child of a tree's root is in the cache as the root is.
+            // The child of a tree's root is in the cache, like the root.
             if self.depth == 0 && !seen.is_above_leaves() {
                 let Some(child) = child_for(node, seen, self.part.slice, pinned) else { continue };
                 (node, seen) = (child, child.stable());
@@ -278,7 +278,7 @@ where
         }
     }
 
-    /// One step down from an internal node.
+    /// Takes a step down from an internal node.
     #[inline(always)]
     fn step_down(&mut self, pinned: Pinned<'p>) {
         let seen = self.node.stable();
@@ -288,13 +288,13 @@ where
         }
     }
 
-    /// As [`Flight::enter`], where there is no need for a copy of it: at a deeper layer, or after a change on the way.
+    /// As [`Flight::enter`], where an inlined copy is not needed: at a deeper layer, or after a change on the way.
     #[inline(never)]
     fn enter_again(&mut self, pinned: Pinned<'p>) {
         self.enter(pinned);
     }
 
-    /// Stands at a node from now on, which is asked for: of a leaf, the line that tells the slot.
+    /// Moves to a node and prefetches the node; for a leaf, the line that tells the slot.
     #[inline(always)]
     fn go_to(&mut self, node: NodePtr<'p>, is_leaf: bool) {
         self.node = node;
@@ -307,8 +307,7 @@ where
         }
     }
 
-    /// Asks for the line of the slot where the key is likely to be, or for all lines of a leaf where it is to be
-    /// inserted.
+    /// Prefetches the line of the key's likely slot, or every line of a leaf for an insert.
     #[inline(always)]
     fn ask_for_slots<const TO_INSERT: bool>(&self) -> ObservedLeaf {
         let leaf = self.leaf();
@@ -322,7 +321,7 @@ where
         ObservedLeaf { seen, candidates }
     }
 
-    /// The usual end: a short key, whole in this layer, in the slot that was asked for.
+    /// The usual end: a short key, whole in this layer, in the prefetched slot.
     #[inline(always)]
     fn hit(&self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
@@ -334,7 +333,7 @@ where
         is_sure.then_some(LeafPlace { leaf, seen, found: InLeaf::Match { slot, value } })
     }
 
-    /// A look into the leaf; if the way goes on from there, the place is yet to be found.
+    /// Searches the leaf; `None` if the way goes on from there.
     #[inline(never)]
     fn look_closely(&mut self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
@@ -354,7 +353,7 @@ where
         None
     }
 
-    /// On to the root of a deeper layer, that these slices more of the key stand above.
+    /// Moves on to the root of a deeper layer; `slices` more slices of the key stand above the layer.
     #[inline(always)]
     fn go_deeper(&mut self, root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, slices: u32) {
         root.prefetch();
@@ -363,8 +362,8 @@ where
         self.stage = FlightStage::Root;
     }
 
-    /// Asks for a skip; when it is met again, behind the steps of all others, goes on below it. `None` if the key parts
-    /// from it.
+    /// Prefetches a skip. At the second visit, behind the steps of the other flights, goes on below the skip. `None` if
+    /// the key parts from the skip.
     #[inline(never)]
     fn follow_skip(&mut self, skip: SkipRef<'p>, leaf: Ptr<'p, Leaf>) -> Option<()> {
         self.asked_for_skip = !self.asked_for_skip;
@@ -380,7 +379,8 @@ where
     #[inline(always)]
     fn leaf(&self) -> Ptr<'p, Leaf> {
         debug_assert!(self.stage == FlightStage::Leaf && self.node.is_leaf());
-        // SAFETY: the node is a root whose version says LEAF, or a child of one that says LOW, or a leaf's neighbour.
+        // SAFETY: the node is a root whose version says LEAF, or a child of a node that says LOW, or a leaf's
+        // neighbour.
         unsafe { self.node.leaf() }
     }
 }

@@ -1,5 +1,5 @@
-//! The whole tree held against its invariants, for tests: COVER, LINK, KIND, CHILD, EAGER ROOT, FOLD, order, and that
-//! nothing empty was left behind.
+//! A check of the whole tree against its invariants, for tests: COVER, LINK, KIND, CHILD, EAGER ROOT, FOLD, order, and
+//! no empty remains.
 //!
 //! Neighbours: up, tests of this crate and of the engine; down, `node`.
 
@@ -13,22 +13,22 @@ use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::Version;
 
-/// What a tree is made of.
+/// Numbers of the parts of a tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
-    /// Keys.
+    /// Number of keys.
     pub keys: usize,
-    /// Layers, the first included.
+    /// Number of layers, the first included.
     pub layers: usize,
-    /// Leaves.
+    /// Number of leaves.
     pub leaves: usize,
-    /// Internal nodes.
+    /// Number of internal nodes.
     pub internals: usize,
-    /// Suffix blocks.
+    /// Number of suffix blocks.
     pub suffix_blocks: usize,
-    /// Skip blocks.
+    /// Number of skip blocks.
     pub skip_blocks: usize,
-    /// Bytes of all nodes and blocks.
+    /// Bytes of the nodes and blocks.
     pub bytes: usize,
     /// Layers on the longest way down.
     pub depth: usize,
@@ -39,7 +39,7 @@ pub struct Shape {
 /// A subtree still to be checked.
 struct UncheckedSubtree<'p> {
     node: NodePtr<'p>,
-    /// The slices that it must cover; `high == 0`: no upper bound.
+    /// Slices that the subtree must cover; `high == 0`: no upper bound.
     low: u64,
     high: u64,
     level: usize,
@@ -49,9 +49,9 @@ struct UncheckedSubtree<'p> {
 /// A layer still to be checked.
 struct UncheckedLayer<'p> {
     root: NodePtr<'p>,
-    /// How many layers there are from the first to this one.
+    /// Number of layers from the first to this layer.
     depth: usize,
-    /// Whether the layer above is not the first, and has only the entry that leads to this one.
+    /// True if the layer above is not the first, and has only the entry that leads to this layer.
     is_above_thin: bool,
 }
 
@@ -71,7 +71,7 @@ macro_rules! ensure {
 }
 
 impl Masstree {
-    /// Checks every invariant of a tree that nobody is changing, and counts what it is made of.
+    /// Checks every invariant of a tree that no thread is changing, and counts its parts.
     ///
     /// # Errors
     /// The first invariant found broken, in words.
@@ -88,7 +88,7 @@ impl Masstree {
 }
 
 impl<'p> Check<'p> {
-    /// One layer, left to right, so that its leaves come in the order of the chain.
+    /// Checks a layer, left to right, so that its leaves come in the order of the chain.
     fn layer(&mut self, layer: &UncheckedLayer<'p>) -> Result<(), String> {
         let mut pending =
             vec![UncheckedSubtree { node: layer.root, low: 0, high: 0, level: 1, is_root: true }];

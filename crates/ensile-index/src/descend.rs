@@ -1,8 +1,8 @@
 //! Finding a key's place within one layer: optimistic, writes nothing shared (Masstree §4.6).
 //!
 //! **LEAF TRUTH**: the way down is a hint. An internal node is validated after its child was chosen, so every pointer
-//! followed is a real one; but by the time the child is read it may have split or gone. What counts is the leaf: a
-//! hit is a hit in any leaf that validates, as entries live in one leaf only; a miss counts only in a live leaf that
+//! followed is a real pointer. By the time of the child's read, the child may have split or gone. Only the leaf counts:
+//! a hit is a hit in any leaf that validates, as entries live in one leaf only; a miss counts only in a live leaf that
 //! covers the slice (COVER).
 //!
 //! Neighbours: up, get, insert, remove, scan; down, `node`.
@@ -21,32 +21,32 @@ pub(crate) const HEIGHT_MAX: usize = 24;
 /// Hops along the chain of leaves before a search starts again from the root of the layer.
 const HOPS_MAX: usize = 4;
 
-/// The node that we began at is no root any more: the layer has a new root, or is gone.
+/// The start node is no root any more: the layer has a new root, or is gone.
 #[derive(Debug)]
 pub(crate) struct StaleRoot;
 
-/// What stands at a key's place in a leaf.
+/// Contents of a key's place in a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InLeaf<'p> {
     /// The key itself.
     Match {
-        /// Its slot.
+        /// Slot of the key.
         slot: usize,
-        /// Its value.
+        /// Value of the key.
         value: u64,
     },
-    /// The layer that the key goes on in.
+    /// Root of the layer that continues the key.
     Layer(NodePtr<'p>),
-    /// The layer that the key goes on in if it has the bytes of a skip; else the key is missing.
+    /// A skip before the layer that continues the key. The key is missing if its bytes differ from the skip's.
     Skip {
-        /// The skip's slot.
+        /// Slot of the skip.
         slot: usize,
         /// The skip.
         skip: SkipRef<'p>,
     },
-    /// Another key with the same slice, both going on.
+    /// Another key with the same slice; both keys go on.
     Clash {
-        /// The other key's slot.
+        /// Slot of the other key.
         slot: usize,
     },
     /// Nothing.
@@ -54,7 +54,8 @@ pub(crate) enum InLeaf<'p> {
 }
 
 impl<'p> InLeaf<'p> {
-    /// Where a key goes on, of which `rest` is left at this layer: the root of a deeper layer, and what is left there.
+    /// The root of the deeper layer that continues a key, and the rest of the key there; `rest` is the rest at this
+    /// layer.
     #[inline(always)]
     pub(crate) fn deeper<'k>(&self, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
         match *self {
@@ -65,7 +66,7 @@ impl<'p> InLeaf<'p> {
     }
 }
 
-/// As [`InLeaf::deeper`], below a skip. Out of line, so that keys without skips do not pay for it.
+/// As [`InLeaf::deeper`], below a skip. Out of line, so that keys without skips do not pay for the code.
 #[inline(never)]
 pub(crate) fn follow<'k, 'p>(skip: SkipRef<'p>, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
     let root = skip.root();
@@ -81,18 +82,18 @@ pub(crate) struct LeafPlace<'p> {
     pub(crate) found: InLeaf<'p>,
 }
 
-/// Outcome of one look into a leaf.
+/// Outcome of a look into a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeafSearch<'p> {
     /// A validated answer.
     Sure(InLeaf<'p>),
     /// The slice lies further right: go on at the next leaf.
     Right(NodePtr<'p>),
-    /// The leaf changed, is gone, or the way down misled us: start again from the root of the layer.
+    /// The leaf changed or is gone, or the way down was wrong: start again from the root of the layer.
     Again,
 }
 
-/// The leaf for a slice, and the version at which it was met.
+/// The leaf for a slice, and the leaf's version at arrival.
 #[inline(always)]
 pub(crate) fn leaf_for<'p>(
     root: NodePtr<'p>,
@@ -144,8 +145,8 @@ pub(crate) fn child_for<'p>(
     unsafe { Ptr::new_or_null(child) }
 }
 
-/// Looks for a key in a leaf among the candidates that it had at version `seen`; `rest` is what of the key is left at
-/// its layer.
+/// Looks for a key in a leaf among the leaf's candidates at version `seen`; `rest` is the rest of the key at the leaf's
+/// layer.
 #[inline(always)]
 pub(crate) fn search_leaf<'p, 'k>(
     leaf: Ptr<'p, Leaf>,
@@ -194,7 +195,7 @@ pub(crate) fn search_leaf<'p, 'k>(
     LeafSearch::Sure(found)
 }
 
-/// A slot that leads to a skip. Out of line, so that keys without skips do not pay for it.
+/// Searches a slot that leads to a skip. Out of line, so that keys without skips do not pay for the code.
 #[inline(never)]
 fn search_skip(leaf: Ptr<'_, Leaf>, seen: Version, slot: usize) -> LeafSearch<'_> {
     let value = leaf.slots[slot].value.read();
@@ -205,7 +206,7 @@ fn search_skip(leaf: Ptr<'_, Leaf>, seen: Version, slot: usize) -> LeafSearch<'_
     LeafSearch::Sure(InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(value) } })
 }
 
-/// A miss: true only if the leaf lives and covers the slice.
+/// Checks a miss: true only if the leaf lives and covers the slice.
 #[inline]
 fn search_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: InLeaf<'p>) -> LeafSearch<'p> {
     let (low, high, next) = (leaf.low.read(), leaf.high.read(), leaf.next.read());
@@ -222,7 +223,7 @@ fn search_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: InLea
     }
 }
 
-/// Finds the place of a key, of which `rest` is left, within the layer below `root`.
+/// Finds the place of a key with this `rest` within the layer below `root`.
 #[inline(always)]
 pub(crate) fn find<'p>(
     root: NodePtr<'p>,
@@ -246,14 +247,14 @@ pub(crate) fn find<'p>(
     }
 }
 
-/// The internal nodes from a layer's root down to a leaf's parent, each with the version at which it was read and the
-/// index of the child taken.
+/// The internal nodes from a layer's root down to a leaf's parent. A step has the version at which the node was read
+/// and the index of the child taken.
 pub(crate) struct Path<'p> {
     steps: [Option<PathStep<'p>>; HEIGHT_MAX],
     length: usize,
 }
 
-/// One internal node on a path.
+/// An internal node on a path.
 #[derive(Clone, Copy)]
 pub(crate) struct PathStep<'p> {
     pub(crate) node: Ptr<'p, Internal>,
@@ -262,8 +263,8 @@ pub(crate) struct PathStep<'p> {
 }
 
 impl<'p> Path<'p> {
-    /// The path to a leaf, for a caller that locks the leaf at a version that it has seen, before or afterwards; `None`
-    /// if the tree is being changed around it.
+    /// The path to a leaf, for a caller that locks the leaf at a version seen earlier, before or after this call;
+    /// `None` if the tree around the leaf is changing.
     pub(crate) fn to(root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, pinned: Pinned<'p>) -> Option<Self> {
         let slice = leaf.low.read();
         let mut path = Self { steps: [None; HEIGHT_MAX], length: 0 };
@@ -299,8 +300,8 @@ impl<'p> Path<'p> {
         self.steps[level].expect("a level below the length")
     }
 
-    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them changed
-    /// or is locked: the caller lets go of `locked`.
+    /// Locks the nodes from the leaf's parent up to the first node that `is_last` accepts. `None` if a node changed or
+    /// is locked: the caller drops `locked`.
     pub(crate) fn lock_up(
         &self,
         is_last: impl Fn(Version) -> bool,
@@ -321,12 +322,12 @@ impl<'p> Path<'p> {
 /// The locks of the lower end of a path.
 pub(crate) struct LockedPath<'p> {
     pub(crate) locks: [Option<NodeLock<'p>>; HEIGHT_MAX],
-    /// The level of the last node that was asked for; `None` if the root was passed.
+    /// Level of the topmost locked node, if `is_last` accepted the node; `None` if the root was passed.
     pub(crate) top: Option<usize>,
 }
 
 impl<'p> LockedPath<'p> {
-    /// Nothing is locked yet. Not to be moved: it is large.
+    /// A path without locks. Do not move the value: it is large.
     pub(crate) fn none() -> Self {
         Self { locks: [const { None }; HEIGHT_MAX], top: None }
     }

@@ -1,7 +1,6 @@
-//! Inserting a key that is not there yet (Masstree §4.6.2; the engine's placeholders, Silo §4.5).
+//! Inserting a missing key (Masstree §4.6.2; the engine's placeholders, Silo §4.5).
 //!
-//! The leaf is locked at the very version at which the key was found to be missing, so nothing needs to be searched
-//! again under the lock.
+//! The leaf is locked at the very version of the failed search, so nothing needs to be searched again under the lock.
 //!
 //! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`, `new_layer`.
 
@@ -34,19 +33,19 @@ pub(crate) struct Layer<'k, 'p> {
     pub(crate) root: NodePtr<'p>,
     /// The leaf of the layer above in which the layer's slot was seen; `None` for layer 0.
     pub(crate) parent: Option<Ptr<'p, Leaf>>,
-    /// What of the key is left at this layer.
+    /// Rest of the key at this layer.
     pub(crate) rest: &'k [u8],
 }
 
 impl<'k> Layer<'k, '_> {
-    /// A key that is to go on below a slot of this layer.
+    /// A key that will go on below a slot of this layer.
     fn new_key(&self, value: u64) -> NewKey<'k> {
         NewKey { behind: &self.rest[SLICE_BYTES..], value }
     }
 }
 
 impl Masstree {
-    /// Inserts a key unless it is there. Every leaf whose witness this changes is reported in `changes`.
+    /// Inserts a key unless it is there. Every leaf whose witness the insert changes is reported in `changes`.
     pub fn insert_if_absent(
         &self,
         key: &[u8],
@@ -65,7 +64,7 @@ impl Masstree {
         }
     }
 
-    /// One try from the root; `None`, with nothing changed, if another writer was in the way.
+    /// A try from the root; `None`, with nothing changed, if another writer was in the way.
     #[inline]
     fn try_insert(
         &self,
@@ -79,7 +78,7 @@ impl Masstree {
         self.insert_at(&layer, &place, value, memory, changes, pinned).map(InsertOutcome::insert)
     }
 
-    /// A key's place, from which it goes on to no deeper layer, with the layer that it is in.
+    /// A key's place in the deepest layer on its way, with the layer.
     #[inline(always)]
     pub(crate) fn deepest<'k, 'p>(
         &'p self,
@@ -101,7 +100,7 @@ impl Masstree {
         }
     }
 
-    /// Inserts a key at the place that a search has found, if it still is as it was then. `None`, with nothing changed,
+    /// Inserts a key at the place that a search found, if the place is unchanged. `None`, with nothing changed,
     /// otherwise.
     #[inline(always)]
     pub(crate) fn insert_at<'p>(
@@ -128,8 +127,8 @@ impl Masstree {
                 Some(InsertOutcome::Rebuilt)
             }
             InLeaf::Absent => {
-                // What the insert needs is known from the leaf as it was seen. It is obtained before the leaf is
-                // locked at that version (E1).
+                // The needs of the insert are known from the leaf as seen. The memory is obtained before the leaf is
+                // locked at the same version (E1).
                 let entry = NewEntry::of(layer.rest, value);
                 if leaf.permutation().count() == LEAF_SLOTS {
                     self.split_and_put(layer, (leaf, place.seen), entry, memory, changes, pinned)?;
@@ -146,14 +145,14 @@ impl Masstree {
     }
 }
 
-/// What an insert came to.
+/// Outcome of an insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InsertOutcome {
     /// The key was there, with this value.
     Exists(u64),
-    /// It is in the leaf, which has this version now.
+    /// The key is in the leaf, and the leaf has this version now.
     Put(Version),
-    /// It is there, and where the leaf was there are other leaves or a deeper layer.
+    /// The key is inserted, and other leaves or a deeper layer stand in place of the leaf.
     Rebuilt,
 }
 
@@ -166,8 +165,7 @@ impl InsertOutcome {
     }
 }
 
-/// Puts an entry at its position into a locked leaf that has room for it and its suffix; the version that the leaf has
-/// then.
+/// Puts an entry at its position into a locked leaf with room for entry and suffix. Returns the leaf's new version.
 #[inline]
 pub(crate) fn put(
     leaf: Ptr<'_, Leaf>,
@@ -205,7 +203,7 @@ fn put_growing<'p>(
     let position = leaf.position(leaf.permutation(), entry.part);
     let after = put(leaf, held, position, entry, changes);
     if let Some(old) = old {
-        // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
+        // SAFETY: the leaf names the copy, and under the lock this thread alone replaced the old block.
         unsafe { old.retire(memory) };
     }
     Some(after)

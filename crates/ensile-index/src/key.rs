@@ -1,8 +1,8 @@
-//! Keys as a trie of layers sees them: 8-byte slices with a rank.
+//! Keys as a trie of layers sees keys: 8-byte slices with a rank.
 //!
 //! Within a layer an entry is ordered by its [`KeyPart`]: the next eight bytes as a big-endian number, zero-padded,
-//! then the rank: how many of them are key (0..=8), or [`LONG`] when the key goes on. So `"a" < "a\0"`, NULs are
-//! ordinary bytes, and all entries of one slice (ten at most) stand side by side, LONG last.
+//! then the rank. The rank is the number of key bytes in the slice (0..=8), or [`LONG`] when the key goes on. So `"a" <
+//! "a\0"`, NULs are ordinary bytes, and the entries of one slice (ten at most) stand side by side, LONG last.
 //!
 //! Neighbours: up, every operation; down, nothing.
 
@@ -12,7 +12,7 @@ pub(crate) const SLICE_BYTES: usize = 8;
 /// The rank of an entry whose key goes on after the slice.
 pub(crate) const LONG: u8 = 9;
 
-/// Where a key stands within one layer.
+/// Place of a key within a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct KeyPart {
     pub(crate) slice: u64,
@@ -20,7 +20,7 @@ pub(crate) struct KeyPart {
 }
 
 impl KeyPart {
-    /// The part of a key of which `rest` is left at this layer.
+    /// The part of a key whose rest at this layer is `rest`.
     #[inline(always)]
     pub(crate) fn of(rest: &[u8]) -> Self {
         if let Some(first) = rest.first_chunk::<SLICE_BYTES>() {
@@ -34,11 +34,11 @@ impl KeyPart {
         self.rank == LONG
     }
 
-    /// The key bytes that lie in the slice, appended to `key`.
+    /// Appends the key bytes of the slice to `key`.
     #[inline]
     pub(crate) fn append_to(self, key: &mut Vec<u8>) {
         let end = key.len() + usize::from(self.rank);
-        // A width that the compiler knows: one store.
+        // A width that the compiler knows: a single store.
         key.extend_from_slice(&self.slice.to_be_bytes());
         key.truncate(end);
     }
@@ -49,7 +49,7 @@ impl KeyPart {
 fn short_slice(rest: &[u8]) -> u64 {
     debug_assert!(rest.len() < SLICE_BYTES);
     if let (Some(head), Some(tail)) = (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
-        // Two loads that overlap: both put the same bytes in the same places.
+        // Two overlapping loads put the same bytes in the same places.
         let head = u64::from(u32::from_be_bytes(*head)) << 32;
         let tail = u64::from(u32::from_be_bytes(*tail)) << (64 - 8 * rest.len());
         return head | tail;

@@ -1,16 +1,16 @@
-//! The index: an ordered, concurrent map from byte strings to one 64-bit value (Masstree, EuroSys'12), whose node
-//! versions are handed out as witnesses (Silo's node-set, SOSP'13 §4.6).
+//! The index: an ordered, concurrent map from byte strings to one 64-bit value (Masstree, EuroSys'12). The index hands
+//! out its node versions as witnesses (Silo's node-set, SOSP'13 §4.6).
 //!
-//! It knows no records and no transactions: a value is any `u64`, memory comes from a [`NodeMemory`], and that memory
-//! outlives its readers is the pin's promise ([`ensile_epoch::Pinned`]).
+//! The index knows no records and no transactions: a value is any `u64`, and memory comes from a [`NodeMemory`]. The
+//! pin promises that the memory outlives its readers ([`ensile_epoch::Pinned`]).
 //!
-//! **The way of a read:** `tree` (layer by layer) -> `descend` (down one layer's B+-tree) -> `node` (leaf search)
-//! -> `version` (was what we read one consistent state?). Reads write nothing shared.
+//! **The way of a read:** `tree` (layer by layer) -> `descend` (down one layer's B+-tree) -> `node` (leaf search) ->
+//! `version` (check for one consistent state). Reads write nothing shared.
 //! **The way of a write:** the same read, then the leaf is locked *at the version that was read* -> `insert`, `split`,
-//! `remove`, `prune`, `fold`. No writer waits for a lock while it holds one: what cannot be locked at once makes it let
-//! go of everything and start again, before anything was changed. So there is no order of locks to get wrong.
+//! `remove`, `prune`, `fold`. No writer waits for a lock while holding a lock. If a lock is not free, the writer lets
+//! go of its locks and starts again, before any change. No order of locks can be wrong.
 //!
-//! Invariants are named where they live: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
+//! Invariants have names and places: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
 //! `descend`; APPEND in `suffix_block`; SKIP in `skip_block`; FOLD in `fold`; the seqlock recipe in `version`.
 //!
 //! Neighbours: up, `ensile_engine` (tables: index entries meet records there); down, `ensile_base::sync`,

@@ -4,9 +4,9 @@
 //! two keys share `abc`:         slot SUFFIX           ->  slot SKIP [abc] -> leaf {d.., e..}
 //! a key parts behind `a`:       slot SKIP [abc] -> L  ->  slot SKIP [a] -> leaf {b -> SKIP [c] -> L, x..}
 //! ```
-//! (each letter a slice; a skip of no slices is a LAYER slot). All of it is made before the leaf is locked (E1), and is
-//! linked by an exchange of one slot, within a change of its leaf (C4). Only what changes without a version is read
-//! under the lock: the value of the key, or the root behind the skip.
+//! (each letter a slice; a skip of no slices is a LAYER slot). The new nodes are made before the leaf is locked (E1),
+//! and are linked by an exchange of one slot, within a change of its leaf (C4). Under the lock only values that change
+//! without a version are read: the value of the key, or the root behind the skip.
 //!
 //! Neighbours: up, `insert`; down, `skip_block`, `node`.
 
@@ -20,7 +20,7 @@ use crate::suffix_block::{SuffixBlockRef, capacity_for};
 use crate::version::Version;
 use crate::witness::NodeChanges;
 
-/// The slot that is to lead to a new layer, in its leaf as of a version.
+/// The slot of a future layer, in its leaf as of a version.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotPlace<'p> {
     pub(crate) leaf: Ptr<'p, Leaf>,
@@ -28,22 +28,22 @@ pub(crate) struct SlotPlace<'p> {
     pub(crate) slot: usize,
 }
 
-/// A key to be inserted below that slot.
+/// A key to be inserted below the slot.
 #[derive(Clone, Copy)]
 pub(crate) struct NewKey<'k> {
-    /// What follows the slot's slice.
+    /// Key bytes behind the slot's slice.
     pub(crate) behind: &'k [u8],
     pub(crate) value: u64,
 }
 
-/// A layer of one leaf that nobody else has seen, with the skip to it, if there is one.
+/// A layer of one leaf unseen by other threads, with the skip to the layer, if there is a skip.
 #[derive(Clone, Copy)]
 struct FreshLayer<'p> {
     leaf: Ptr<'p, Leaf>,
     skip: Option<SkipRef<'p>>,
 }
 
-/// The bytes, whole slices, that a key shares with `shared` before it parts from it: something is left of the key.
+/// Number of bytes, in whole slices, that a key shares with `shared`. The key always keeps a rest.
 fn common_bytes(shared: &[u8], key: &[u8]) -> usize {
     let slices = shared.chunks_exact(SLICE_BYTES).zip(key.chunks_exact(SLICE_BYTES));
     let equal = slices.take_while(|(a, b)| a == b).count();
@@ -56,8 +56,8 @@ impl<'p> FreshLayer<'p> {
         Self { leaf, skip }
     }
 
-    /// Puts the layer in the place of what a slot held, if the leaf is still as it was seen. `finish` is called under
-    /// the lock, before. `None`, with nothing changed, otherwise.
+    /// Puts the layer in place of a slot's contents, if the leaf is unchanged. `finish` is called under the lock,
+    /// before the change. `None`, with nothing changed, otherwise.
     fn link(
         self,
         SlotPlace { leaf, seen, slot }: SlotPlace<'p>,
@@ -80,9 +80,9 @@ impl<'p> FreshLayer<'p> {
         Some(())
     }
 
-    /// Gives the layer back: it was not linked.
+    /// Gives back a layer that was not linked.
     fn discard(self, memory: &mut dyn NodeMemory) {
-        // SAFETY: nobody else has seen the leaf, its suffix block and the skip.
+        // SAFETY: no other thread has seen the leaf, its suffix block and the skip.
         unsafe {
             self.leaf.discard_with_suffixes(memory);
             if let Some(skip) = self.skip {
@@ -92,8 +92,8 @@ impl<'p> FreshLayer<'p> {
     }
 }
 
-/// Turns the slot of a key into a layer that holds it and the new key. `None`, with nothing changed, if the leaf is not
-/// as it was seen any more.
+/// Turns the slot of a key into a layer with the old key and the new key. `None`, with nothing changed, if the leaf has
+/// changed since.
 pub(crate) fn grow_layer(
     place: SlotPlace<'_>,
     key: NewKey<'_>,
@@ -126,8 +126,8 @@ pub(crate) fn grow_layer(
     linked
 }
 
-/// Puts a layer where a new key parts from a skip's bytes: it holds the new key, and the way to what the skip led to.
-/// `None`, with nothing changed, if the leaf is not as it was seen any more.
+/// Puts a layer at the byte where a new key parts from a skip. The layer holds the new key, and the way to the skip's
+/// old layer. `None`, with nothing changed, if the leaf has changed since.
 pub(crate) fn part_skip<'p>(
     place: SlotPlace<'p>,
     skip: SkipRef<'p>,
@@ -166,7 +166,7 @@ pub(crate) fn part_skip<'p>(
     }
     layer.discard(memory);
     if let Some(rest) = rest {
-        // SAFETY: it was named by a slot of the layer that was not linked, and by nothing else.
+        // SAFETY: only a slot of the unlinked layer named the rest.
         unsafe { rest.discard(memory) };
     }
     None

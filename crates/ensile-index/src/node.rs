@@ -1,24 +1,24 @@
 //! The two kinds of nodes: leaves and internal nodes of the B+-tree of one layer (Masstree §4.1, §4.2).
 //!
-//! A leaf is five cache lines: all that a search must know to find its slot stands in the first, a byte of hash (tag)
-//! for each slot among it; slices with their values (or roots of deeper layers) fill the others, so a hit reads two
+//! A leaf is five cache lines. The first line has everything that a search needs to find its slot, including a byte of
+//! hash (tag) per slot. The other lines have slices with their values (or roots of deeper layers), so a hit reads two
 //! lines. An internal node is four lines: version and keys in two, children in two.
 //!
 //! Invariants:
-//! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that
-//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot or skip pointed to the
-//!   layer's new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is
+//! * **VERSIONED**: the reader-visible fields of a node change only between `NodeLock::begin_change` and the drop of
+//!   the lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot or skip pointed to
+//!   the layer's new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is
 //!   re-checked by COVER).
 //! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
 //!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
-//! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's
+//! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left node's
 //!   lock.
-//! * **KIND**: a slot's kind is FREE exactly when the permutation does not name it among the entries, so a search by
-//!   tag, slice and kind needs no permutation.
+//! * **KIND**: a slot's kind is FREE exactly when the permutation does not name the slot among the entries, so a search
+//!   by tag, slice and kind needs no permutation.
 //! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
 //!   `u64::MAX`; a node without keys has one child.
-//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. Who
-//!   arrives at a root without it holds an old pointer and starts again.
+//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. A
+//!   thread that arrives at a root without ROOT holds an old pointer and starts again.
 //!
 //! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
 
@@ -41,16 +41,16 @@ use crate::version::{NodeLock, Version, VersionWord};
 /// Keys of an internal node.
 pub(crate) const INTERNAL_KEYS: usize = 15;
 
-/// Kind of a slot: 0..=8 is a key that ends here, with that number of bytes in the slice.
+/// Kind of a slot: 0..=8 is the number of bytes in the slice of a key that ends here. SUFFIX is a key with a suffix.
 pub(crate) const SUFFIX: u8 = LONG;
-/// The key goes on in a deeper layer, whose root the slot holds.
+/// The key goes on in a deeper layer; the slot holds the root of the layer.
 pub(crate) const LAYER: u8 = 10;
-/// As LAYER, with bytes between that all keys of the layer share: the slot holds a skip block.
+/// As LAYER, with shared bytes between: the keys of the layer have a common prefix, and the slot holds a skip block.
 pub(crate) const SKIP: u8 = 11;
 /// No entry.
 pub(crate) const FREE: u8 = 0xf;
 
-/// Whether a slot of this kind leads to a deeper layer.
+/// True if a slot of this kind leads to a deeper layer.
 #[inline(always)]
 pub(crate) const fn is_link(kind: u8) -> bool {
     kind == LAYER || kind == SKIP
@@ -81,11 +81,11 @@ pub(crate) struct LeafSlot {
 pub(crate) struct Leaf {
     pub(crate) version: VersionWord,
     pub(crate) permutation: GuardedU64,
-    /// A nibble for each slot.
+    /// A nibble per slot.
     kinds: GuardedU64,
-    /// A byte for each slot. The sixteenth belongs to the holder of the lock and is a hint for `split`. It describes
-    /// the last inserts, as long as each went right behind the one before. The low nibble is the position behind the
-    /// last of them; the high nibble is their number.
+    /// A byte per slot. The sixteenth byte belongs to the holder of the lock and is a hint for `split`. The hint
+    /// describes the last inserts, as long as each insert went right behind the insert before. The low nibble is the
+    /// position behind the last insert; the high nibble is the number of inserts.
     tags: [GuardedU64; 2],
     pub(crate) suffixes: GuardedPtr<SuffixBlock>,
     pub(crate) low: GuardedU64,
@@ -112,11 +112,12 @@ const _: () = {
     assert!(std::mem::offset_of!(Leaf, slots) == 64, "a search finds its slot in the first line");
 };
 
-/// A node, or a part of one, that is not freed within `'p`: it was reached under a pin, or the holder owns it.
+/// A node, or a part of a node, that is not freed within `'p`: the node was reached under a pin, or the holder owns the
+/// node.
 #[derive(Debug)]
 pub(crate) struct Ptr<'p, T>(NonNull<T>, PhantomData<&'p T>);
 
-/// A node of either kind, by the word that both start with.
+/// A node of either kind, by the word at the start of both kinds.
 pub(crate) type NodePtr<'p> = Ptr<'p, VersionWord>;
 
 impl<T> Clone for Ptr<'_, T> {
@@ -145,11 +146,11 @@ impl<T> Deref for Ptr<'_, T> {
 }
 
 impl<'p, T> Ptr<'p, T> {
-    /// A pointer that is known to stand.
+    /// A pointer with a valid target.
     ///
     /// # Safety
-    /// `target` is a node that was linked in the tree at some time since the pin of `'p` was taken (so it was loaded
-    /// from a live node whose version was validated after the load), or one that the caller owns.
+    /// `target` is a node that was linked in the tree at some time since the pin of `'p` was taken, or a node of the
+    /// caller. The first case holds for a pointer loaded from a live node whose version was validated after the load.
     #[inline(always)]
     pub(crate) unsafe fn new(target: NonNull<T>) -> Self {
         Self(target, PhantomData)
@@ -169,7 +170,7 @@ impl<'p, T> Ptr<'p, T> {
         self.0.as_ptr()
     }
 
-    /// The target, for as long as the pointer stands.
+    /// The target, for as long as the pointer is valid.
     #[inline(always)]
     pub(crate) fn get(self) -> &'p T {
         // SAFETY: as in `deref`.
@@ -191,7 +192,7 @@ impl<'p, T> Ptr<'p, T> {
         unsafe { retire(memory, self.0.cast(), Layout::new::<T>()) }
     }
 
-    /// Gives back a node that nobody else has seen.
+    /// Gives back a node unseen by other threads.
     ///
     /// # Safety
     /// The node was never linked, and is given back once.
@@ -202,19 +203,19 @@ impl<'p, T> Ptr<'p, T> {
 }
 
 impl<'p> NodePtr<'p> {
-    /// Asks for all lines of the node, of either kind, before the first is touched.
+    /// Prefetches the lines of a node of either kind, before the first is touched.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         prefetch::lines(self.0.as_ptr(), size_of::<Leaf>());
     }
 
-    /// Asks for all lines of an internal node.
+    /// Prefetches the lines of an internal node.
     #[inline(always)]
     pub(crate) fn prefetch_internal(self) {
         prefetch::lines(self.0.as_ptr(), size_of::<Internal>());
     }
 
-    /// Asks for the first line only: of a leaf, where a search finds its slot.
+    /// Prefetches the first line only, where a search of a leaf finds its slot.
     #[inline(always)]
     pub(crate) fn prefetch_first_line(self) {
         prefetch::line(self.0.as_ptr());
@@ -251,7 +252,7 @@ impl<'p> NodePtr<'p> {
 }
 
 impl<'p> Ptr<'p, Leaf> {
-    /// Allocates a leaf that nobody else knows yet.
+    /// Allocates a leaf that no other thread knows yet.
     pub(crate) fn create(root: bool, low: u64, high: u64, memory: &mut dyn NodeMemory) -> Self {
         let block = allocate(memory, Layout::new::<Leaf>()).cast::<Leaf>();
         let leaf = Leaf {
@@ -286,15 +287,15 @@ impl<'p> Ptr<'p, Leaf> {
             .map(|suffixes| unsafe { SuffixBlockRef::from_raw(suffixes) })
     }
 
-    /// Whether the leaf's suffix block takes the suffix of an entry. Without a lock: true of the version that the
-    /// caller validates.
+    /// True if the leaf's suffix block has room for the suffix of an entry. Without a lock the result holds for the
+    /// version that the caller validates.
     #[inline(always)]
     pub(crate) fn has_room_for(self, suffix: &[u8]) -> bool {
         self.suffixes().is_some_and(|suffixes| suffixes.has_room(suffix.len()))
     }
 
-    /// A copy of the leaf's suffix block with room for one more suffix, of `length` bytes, made before the leaf is
-    /// locked at `seen` (E1). `None` if the leaf has changed.
+    /// A copy of the leaf's suffix block with room for one more suffix of `length` bytes. The copy is made before the
+    /// leaf is locked at `seen` (E1). `None` if the leaf has changed.
     pub(crate) fn larger_suffixes(
         self,
         seen: Version,
@@ -309,7 +310,7 @@ impl<'p> Ptr<'p, Leaf> {
         if !self.get().version.unchanged(seen) {
             return None;
         }
-        // No suffix is empty: its key would end with the slice.
+        // No suffix is empty: a key without a suffix ends with the slice.
         let live = || suffixes.iter().enumerate().filter(|(_, suffix)| !suffix.is_empty());
         let bytes = live().map(|(_, suffix)| suffix.len()).sum::<usize>();
         let grown = SuffixBlockRef::create(capacity_for(bytes + length, live().count() + 1), memory);
@@ -317,15 +318,15 @@ impl<'p> Ptr<'p, Leaf> {
         Some(grown)
     }
 
-    /// Makes a larger copy the leaf's suffix block; under the lock, in no change: readers may use either. Returns the
-    /// old one, to be retired when the lock is given up.
+    /// Makes a larger copy the leaf's suffix block; under the lock, in no change, because readers may use either block.
+    /// Returns the old block for the caller to retire on unlock.
     pub(crate) fn exchange_suffixes(self, grown: SuffixBlockRef<'p>) -> Option<SuffixBlockRef<'p>> {
         let old = self.suffixes();
         self.suffixes.publish(grown.as_ptr());
         old
     }
 
-    /// Gives back a leaf that nobody else has seen, and its suffix block.
+    /// Gives back a leaf unseen by other threads, and its suffix block.
     ///
     /// # Safety
     /// As for [`Ptr::discard`].
@@ -369,7 +370,7 @@ impl Leaf {
         permutation.slots().take_while(|&slot| self.part(slot) < part).count()
     }
 
-    /// Whether the leaf covers a slice (COVER).
+    /// True if the leaf covers a slice (COVER).
     #[inline(always)]
     pub(crate) fn covers(&self, slice: u64) -> bool {
         let high = self.high.read();
@@ -394,7 +395,7 @@ impl Leaf {
         self.kinds.write(self.kinds.read() & !(0xf << shift) | u64::from(kind) << shift);
     }
 
-    /// One bit for each slot whose tag is that of `part`, whether it is in use or not.
+    /// A bit per slot whose tag is the tag of `part`, for used and unused slots.
     #[inline(always)]
     pub(crate) fn candidates(&self, part: KeyPart) -> u32 {
         // The sixteenth byte is no tag.
@@ -410,7 +411,7 @@ impl Leaf {
         self.tags[word].write(self.tags[word].read() & !(0xff << shift) | u64::from(tag) << shift);
     }
 
-    /// Counts inserts that go one right behind the other, for `split` to tell a load in order from chance.
+    /// Counts inserts right behind one another, so that `split` can tell an ordered load from chance.
     pub(crate) fn note_run(&self, position: usize) {
         let (word, shift) = Self::byte(LEAF_SLOTS);
         let run = (self.tags[word].read() >> shift) as u8;
@@ -419,18 +420,18 @@ impl Leaf {
         self.start_run(count, position + 1);
     }
 
-    /// Begins a run of `count` inserts of which the next one would go to position `next`.
+    /// Begins a run of `count` inserts; the next insert of the run would go to position `next`.
     pub(crate) fn start_run(&self, count: u8, next: usize) {
         self.set_tag(LEAF_SLOTS, count << 4 | (next & 0xf) as u8);
     }
 
-    /// How many inserts went one right behind the other (at most 15).
+    /// Length of the run of inserts right behind one another (at most 15).
     pub(crate) fn run_length(&self) -> u8 {
         let (word, shift) = Self::byte(LEAF_SLOTS);
         (self.tags[word].read() >> shift) as u8 >> 4
     }
 
-    /// Writes an entry into a slot, all but its suffix.
+    /// Writes an entry into a slot, without its suffix.
     pub(crate) fn write_slot(&self, slot: usize, slice: u64, kind: u8, value: u64) {
         self.slots[slot].slice.write(slice);
         self.slots[slot].value.write(value);
@@ -440,8 +441,8 @@ impl Leaf {
 }
 
 impl<'p> Ptr<'p, Internal> {
-    /// Memory for an internal node that nobody else knows yet: without children, so not to be linked before
-    /// [`Self::begin`].
+    /// Memory for an internal node that no other thread knows yet. The node has no children, so link the node only
+    /// after [`Self::begin`].
     pub(crate) fn create(memory: &mut dyn NodeMemory) -> Self {
         let block = allocate(memory, Layout::new::<Internal>()).cast::<Internal>();
         let internal = Internal {
@@ -455,7 +456,7 @@ impl<'p> Ptr<'p, Internal> {
         Self(block, PhantomData)
     }
 
-    /// Makes a fresh node one with its first child only, and locks it: nobody else knows it yet.
+    /// Initializes a fresh node with its first child only, and locks the node, which no other thread knows yet.
     pub(crate) fn begin(self, root: bool, first: NodePtr<'p>) -> NodeLock<'p> {
         // LEAF never changes, so the first child may be changing just now.
         let held = self.get().version.begin(Version::internal(root, first.is_leaf()));
@@ -473,25 +474,25 @@ impl Internal {
     /// Index of the child that covers `slice`, in a node of `keys` keys.
     #[inline(always)]
     pub(crate) fn index_of(&self, keys: usize, slice: u64) -> usize {
-        // A short chain without a branch that depends on the keys: the unused ones are u64::MAX (CHILD), so all fifteen
-        // count, and three of them tell which three others to compare.
+        // A short chain without a branch that depends on the keys. Unused keys are u64::MAX (CHILD), so fifteen keys
+        // count, and three keys select the three others to compare.
         let passes = |index: usize| usize::from(self.keys[index].read() <= slice);
         let groups = passes(3) + passes(7) + passes(11);
-        // SAFETY: a sum of three numbers of which none is above one.
+        // SAFETY: a sum of three numbers, none above one.
         unsafe { std::hint::assert_unchecked(groups <= 3) };
         let group = 4 * groups;
         let rest = passes(group) + passes(group + 1) + passes(group + 2);
-        // SAFETY: again a sum of three numbers of which none is above one.
+        // SAFETY: again a sum of three numbers, none above one.
         unsafe { std::hint::assert_unchecked(rest <= 3) };
         if slice == u64::MAX {
-            // This slice alone passes keys that are not in use.
+            // Only this slice passes keys that are not in use.
             std::hint::cold_path();
             return keys;
         }
         group + rest
     }
 
-    /// Puts `key` and the child on its right in at key index `at`, in a node of `keys` keys.
+    /// Inserts `key` and its right child at key index `at` into a node of `keys` keys.
     pub(crate) fn insert(&self, keys: usize, at: usize, key: u64, right: *mut VersionWord) {
         debug_assert!(at <= keys && keys < INTERNAL_KEYS);
         for index in (at..keys).rev() {
@@ -502,7 +503,7 @@ impl Internal {
         self.children[at + 1].write(right);
     }
 
-    /// Takes key `key` and child `child` out of a node of `keys` keys.
+    /// Removes key `key` and child `child` from a node of `keys` keys.
     pub(crate) fn remove(&self, keys: usize, key: usize, child: usize) {
         debug_assert!(key < keys && (child == key || child == key + 1));
         for index in key..keys - 1 {

@@ -1,9 +1,9 @@
-//! Inserts in key order, as a load of sorted keys makes them: while keys fall into the leaf of the key before, none of
-//! them needs a descent.
+//! Inserts in key order, as a load of sorted keys makes inserts: a key that falls into the leaf of the key before needs
+//! no descent.
 //!
-//! Several loads may work on one tree at a time, each on runs of keys of its own: where they meet, and where anything
-//! else changed the leaf, the version says so and the key goes the long way. `split` sees the order too and leaves full
-//! nodes behind.
+//! Several loads may work on one tree at a time, each on its own runs of keys. If two loads meet, or another thread
+//! changes the leaf, the version shows the change and the key goes the long way. `split` sees the order too and leaves
+//! full nodes behind.
 //!
 //! Neighbours: up, the engine's load of a checkpoint; down, `insert`.
 
@@ -19,18 +19,18 @@ use crate::tree::Masstree;
 use crate::version::Version;
 use crate::witness::NodeChanges;
 
-/// A run of inserts in key order. Keys out of order are inserted as well, only not as fast.
+/// A run of inserts in key order. Keys out of order are inserted as well, only slower.
 #[derive(Debug)]
 pub struct OrderedInserts<'a, 'p> {
     tree: &'a Masstree,
     last: Option<Last<'a, 'p>>,
 }
 
-/// Where the last key went.
+/// Place of the last key.
 #[derive(Debug)]
 struct Last<'a, 'p> {
     leaf: Ptr<'p, Leaf>,
-    /// As the insert left it.
+    /// Version that the insert left.
     seen: Version,
     /// The part of the key in front of the leaf's layer.
     prefix: &'a [u8],
@@ -40,7 +40,7 @@ impl<'a, 'p> OrderedInserts<'a, 'p>
 where
     'a: 'p,
 {
-    /// A run that begins.
+    /// A fresh run.
     #[must_use]
     pub fn new(tree: &'a Masstree) -> Self {
         Self { tree, last: None }
@@ -75,12 +75,12 @@ where
         }
     }
 
-    /// Puts a key into the leaf of the one before. `None`, with nothing changed, if it does not belong there, may be
-    /// there already, or finds no room.
+    /// Puts a key into the leaf of the key before. `None`, with nothing changed, if the key does not belong there, may
+    /// be there already, or finds no room.
     #[inline]
     fn insert_beside_last(&mut self, key: &'a [u8], value: u64, changes: &mut NodeChanges) -> Option<()> {
         let last = self.last.as_mut()?;
-        // A key that ends where the layer begins stands in the layer above.
+        // A key that ends at the begin of the layer stands in the layer above.
         let rest = key.strip_prefix(last.prefix).filter(|rest| !rest.is_empty() || last.prefix.is_empty())?;
         let (leaf, entry) = (last.leaf, NewEntry::of(rest, value));
         if entry.part.is_long() && !leaf.has_room_for(entry.suffix) {
@@ -91,7 +91,7 @@ where
         if permutation.count() == LEAF_SLOTS || !leaf.covers(entry.part.slice) {
             return None;
         }
-        // In order, so behind all others as a rule.
+        // In order, so behind the other entries as a rule.
         let is_behind = leaf.part(permutation.slot(permutation.count().checked_sub(1)?)) < entry.part;
         let position = if is_behind { permutation.count() } else { leaf.position(permutation, entry.part) };
         if position < permutation.count() && leaf.part(permutation.slot(position)) == entry.part {

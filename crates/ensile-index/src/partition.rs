@@ -1,10 +1,10 @@
 //! Keys that cut a tree into parts of roughly equal numbers of entries, from its upper levels alone.
 //!
-//! A tree is looked at as runs in key order, at first one: the whole. A run whose estimated weight is too large for one
-//! part is opened, an internal node into its children, a leaf with deeper layers into its entries, until all are small
-//! or there are enough. A subtree's weight is estimated along one way down its middle, so that one deep layer among
-//! thousands of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a
-//! tree into parts that cover it.
+//! A tree is a list of runs in key order, at first one run: the whole tree. A run whose estimated weight is too large
+//! for a part is opened, an internal node into its children, a leaf with deeper layers into its entries. Opening ends
+//! if every run is small or there are enough runs. A subtree's weight is estimated along one way down its middle, so
+//! the estimate overlooks a single deep layer among thousands of keys. Estimates and concurrent changes only make parts
+//! less equal, as any keys cut a tree into parts that cover the tree.
 //!
 //! Neighbours: up, walks of a table by several threads; down, `node`.
 
@@ -15,17 +15,17 @@ use crate::node::{NodePtr, Ptr, is_link};
 use crate::skip_block::{SkipRef, layer_of};
 use crate::tree::Masstree;
 
-/// Pieces are opened until each is this fraction of a part.
+/// Divisor of a part's weight: runs are opened until each weighs at most the quotient.
 const FINENESS: u64 = 8;
-/// At most this many runs for each part.
+/// Most runs per part.
 const RUNS_MAX: usize = 64;
-/// Levels, over all layers, behind which an estimate ends.
+/// Most levels, over the layers, that an estimate descends.
 const LEVELS_MAX: usize = 64;
 
-/// A run of keys, from `from` to the next run's.
+/// A run of keys, from `from` to the next run's `from`.
 struct KeyRun<'p> {
     from: Vec<u8>,
-    /// The subtree that holds them, and the key bytes of the layers above it; `None` if there is nothing to open.
+    /// Subtree of the run, and the key bytes of the layers above; `None` if there is nothing to open.
     subtree: Option<(NodePtr<'p>, Vec<u8>)>,
     weight: u64,
 }
@@ -70,7 +70,7 @@ fn cut(runs: &[KeyRun<'_>], parts: usize, total: u64) -> Vec<Vec<u8>> {
             if separators.last().is_none_or(|last| *last < run.from) && !run.from.is_empty() {
                 separators.push(run.from.clone());
             }
-            // A run that is as large as several parts leaves fewer of them.
+            // A run as large as several parts leaves fewer parts.
             part = (before * parts as u64 / total.max(1)).max(part) + 1;
         }
         before += run.weight;
@@ -78,7 +78,7 @@ fn cut(runs: &[KeyRun<'_>], parts: usize, total: u64) -> Vec<Vec<u8>> {
     separators
 }
 
-/// A run as the runs that it consists of; as it is, but not to be opened again, if its node is being changed.
+/// Opens a run into smaller runs. If the run's node is changing, returns the run unchanged, not to be opened again.
 fn open<'p>(run: KeyRun<'p>, pinned: Pinned<'p>) -> Vec<KeyRun<'p>> {
     let KeyRun { from, subtree, weight } = run;
     let opened = subtree.and_then(|(node, prefix)| open_node(&from, node, &prefix, pinned));
@@ -144,7 +144,7 @@ fn open_node<'p>(
     (!runs.is_empty()).then_some(runs)
 }
 
-/// An estimate of the entries below a node: as if all its ways down were like the one in its middle.
+/// An estimate of the entries below a node: as if every way down were like the way in the middle.
 fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
     let (mut node, mut ways, mut entries) = (node, 1_u64, 0_u64);
     for _ in 0..LEVELS_MAX {
@@ -184,7 +184,7 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
         let Some(next) = next else { break };
         node = next;
     }
-    // What changed while it was looked at weighs something too; no sum of runs overflows.
+    // A node that changed during the look weighs something too; no sum of runs overflows.
     entries.max(ways).clamp(1, 1 << 40)
 }
 

@@ -1,11 +1,11 @@
-//! The permutation word of a leaf: which slots are used, and in which order.
+//! The permutation word of a leaf: the used slots and their order.
 //!
 //! Nibble 0 is the number of entries; nibble `i + 1` is the slot of the entry at position `i`. The nibbles behind the
 //! last entry hold the free slots, so the word always names each of the fifteen slots once (checked by `check`).
 //!
 //! Neighbours: up, `node` and the operations that change leaves.
 
-/// Entries of a leaf.
+/// Most entries of a leaf.
 pub(crate) const LEAF_SLOTS: usize = 15;
 
 const _: () = assert!(LEAF_SLOTS == 15, "fifteen nibbles and a count fill the word");
@@ -46,23 +46,23 @@ impl Permutation {
         ((self.0 >> (4 * position + 4)) & 0xf) as usize
     }
 
-    /// The slots of all entries, in order.
+    /// The slots of the entries, in order.
     pub(crate) fn slots(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.count()).map(move |position| self.slot(position))
     }
 
-    /// The slots of the entries as nibbles, the first one's lowest: cheaper than [`Self::slot`] where all of them are
-    /// wanted.
+    /// The slots of the entries as nibbles, the first entry's lowest. Cheaper than [`Self::slot`] for a walk over the
+    /// entries.
     #[inline(always)]
     pub(crate) const fn nibbles(self) -> u64 {
         self.0 >> 4
     }
 
-    /// As [`Self::nibbles`], the last one's lowest.
+    /// As [`Self::nibbles`], the last entry's lowest.
     #[inline(always)]
     pub(crate) const fn nibbles_back(self) -> u64 {
         const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
-        // All sixteen nibbles the other way round, the count highest; behind that, the free slots lowest.
+        // The sixteen nibbles in reverse order, the count highest; after the shift, the last entry's slot is lowest.
         let bytes = self.0.swap_bytes();
         let nibbles = (bytes & LOW) << 4 | bytes >> 4 & LOW;
         nibbles >> (4 * (LEAF_SLOTS - self.count()))
@@ -80,7 +80,7 @@ impl Permutation {
         let slot = self.free_slot() as u64;
         let shift = 4 * position + 4;
         let low = self.0 & ((1 << shift) - 1);
-        // Positions from `position` up to the free slot's own move up by one; what lies behind stays.
+        // Positions from `position` up to the free slot's own move up by one; nibbles behind stay.
         let end = 4 * self.count() + 8;
         let behind = if end == 64 { 0 } else { self.0 >> end << end };
         let moved = (self.0 ^ behind) >> shift << shift << 4;
@@ -88,7 +88,7 @@ impl Permutation {
         Self((behind | moved | slot << shift | low) + 1)
     }
 
-    /// Takes the entry at `position` out; its slot becomes the first free one.
+    /// Removes the entry at `position`; its slot becomes the first free slot.
     #[must_use]
     pub(crate) const fn remove(self, position: usize) -> Self {
         debug_assert!(position < self.count());
@@ -108,7 +108,7 @@ impl Permutation {
         Self(self.0 & !0xf | count as u64)
     }
 
-    /// Whether the word names each slot once.
+    /// True if the word names each slot once.
     pub(crate) fn is_whole(self) -> bool {
         let named = (0..LEAF_SLOTS).fold(0u32, |named, position| named | 1 << self.slot(position));
         named == (1 << LEAF_SLOTS) - 1

@@ -1,15 +1,15 @@
-//! Unlinking what removals have emptied: leaves, the internal nodes above them, whole layers; and roots that have only
-//! one child left (Masstree §4.6.5). A layer whose one entry leads on is folded (`fold`), and so is one above it that
-//! has no other entry.
+//! Unlinking nodes that removals have emptied: leaves, the internal nodes above, whole layers; and roots with only one
+//! child (Masstree §4.6.5). A layer whose only entry leads on is folded (`fold`), and so is a layer above without
+//! another entry.
 //!
-//! An empty leaf's range goes to a neighbour in the chain, such that the way down stays exact (CHILD): if the subtree
-//! that dies with the leaf has a left sibling, the leaf on the left takes over by raising its `high`; otherwise the
-//! leaf on the right by lowering its `low`. Nothing is merged, nothing moves.
+//! An empty leaf's range goes to a neighbour in the chain, such that the way down stays exact (CHILD). If the subtree
+//! that dies with the leaf has a left sibling, the leaf on the left takes over by raising its `high`. Otherwise the
+//! leaf on the right takes over by lowering its `low`. Nothing is merged, nothing moves.
 //!
-//! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning aims
-//! at a state ("no empty leaf at this place, and no layer that only leads on"). It is tried until that state is seen,
-//! since another thread may have refilled the leaf, or unlinked it first. A thread that takes an entry out of a leaf,
-//! or makes a leaf a root, prunes afterwards. So the state is everywhere once all of them are done.
+//! As in `split`, every lock is taken before any change, and no lock is waited for while another is held. Pruning aims
+//! at a state ("no empty leaf at this place, and no layer that only leads on"). A prune tries until it sees the state,
+//! since another thread may have refilled or unlinked the leaf first. A thread that takes an entry out of a leaf, or
+//! makes a leaf a root, prunes afterwards. The state therefore holds everywhere once these threads are done.
 //!
 //! Neighbours: up, `remove`; down, `fold`, `descend::Path`, `node`.
 
@@ -26,30 +26,31 @@ use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
-/// A layer on the way to the place that is pruned: its root, and the leaf that the way leads through.
+/// A layer on the way to the pruned place: its root, and the leaf that the way leads through.
 #[derive(Clone, Copy)]
 struct Trail<'p> {
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
-    /// How many bytes of the key stand above the layer.
+    /// Number of bytes of the key above the layer.
     prefix: usize,
 }
 
-/// What one try came to.
+/// Outcome of a try.
 enum Pruned {
     /// Nothing is left to do at this layer.
     Clean,
-    /// Something was unlinked or has changed: look at this layer again.
+    /// A node was unlinked or has changed: look at this layer again.
     Again,
-    /// The layer is gone, and its parent leaf has one entry or none.
+    /// The layer is gone, and its parent leaf has at most one entry.
     LayerAbove,
     /// Another writer was in the way.
     Busy,
 }
 
 impl Masstree {
-    /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it. Folds the layer
-    /// that the removal left with nothing but the way to another, and the layer above if it has nothing else either.
+    /// Unlinks the leaf that the removal of `key` left empty, if the leaf still is empty, and the nodes that die with
+    /// the leaf. Folds the layer that the removal left with only the way to another layer, and the layer above if it
+    /// has no other entry either.
     pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
         let Some(mut prefix) = removed.thinned else { return };
         let mut backoff = Backoff::new();
@@ -76,8 +77,8 @@ impl Masstree {
         }
     }
 
-    /// Notes the layers along `key` down to the one that `prefix` bytes of it stand above; false if the way does not
-    /// lead there: someone else was here.
+    /// Notes the layers along `key` down to the layer below `prefix` bytes of the key. False if the way does not lead
+    /// there: another thread was faster.
     fn follow<'p>(
         &'p self,
         key: &[u8],
@@ -110,7 +111,7 @@ impl Masstree {
         }
     }
 
-    /// One try at the last layer of a trail.
+    /// A try at the last layer of a trail.
     fn try_prune<'p>(
         &'p self,
         trail: &[Trail<'p>],
@@ -152,7 +153,7 @@ impl Masstree {
             drop(held);
             match leads_on {
                 true => fold_layer((leaf, seen), (above.leaf, KeyPart::of(&key[above.prefix..])), memory),
-                // Its key stays where it is. The layer above may have only this layer.
+                // The entry's key stays in place. The layer above may have only this layer.
                 false => Some(above.leaf.permutation().count()),
             }
         };
@@ -163,7 +164,7 @@ impl Masstree {
         }
     }
 
-    /// Unlinks a layer whose only leaf is empty (and held); tells how many entries the leaf above has left.
+    /// Unlinks a layer whose only leaf is empty (and held). Returns the number of entries that the leaf above has left.
     fn unlink_layer<'p>(
         &'p self,
         leaf: Ptr<'p, Leaf>,
@@ -193,7 +194,7 @@ impl Masstree {
         Some(entries)
     }
 
-    /// Makes the first node below a root without keys that is a leaf or has keys the new root.
+    /// Makes a node below a root without keys the new root: the first node that is a leaf or has keys.
     fn collapse_root<'p>(
         &'p self,
         root: NodePtr<'p>,
@@ -214,7 +215,7 @@ impl Masstree {
             if seen.is_leaf() || seen.keys() > 0 {
                 break held;
             }
-            // SAFETY: the version under our lock does not say LEAF; its only child is linked while we hold it.
+            // SAFETY: the version under our lock does not say LEAF; the only child is linked while we hold the node.
             let (internal, child) =
                 unsafe { (node.internal(), Ptr::new_or_null(node.internal().children[0].read())) };
             dying[count] = Some((internal, held));
@@ -241,7 +242,7 @@ impl Masstree {
     }
 }
 
-/// Unlinks an empty, locked leaf that is not the root, and the internal nodes that have no other child.
+/// Unlinks an empty, locked leaf that is not the root, and the internal nodes without another child.
 fn unlink_leaf<'p>(
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
@@ -252,13 +253,13 @@ fn unlink_leaf<'p>(
     let path = Path::to(root, leaf, pinned)?;
     let mut locked = LockedPath::none();
     path.lock_up(|seen| seen.keys() > 0, &mut locked)?;
-    // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
+    // A root always has keys here (`try_prune` collapses other roots first), unless the root changed since: try again.
     let top = locked.top?;
     let step = path.step(top);
     // `prev` belongs to the left neighbour's lock, which we do not have yet (LINK).
     let (prev, next) = (leaf.prev.read_to_follow(), leaf.next.read());
     // SAFETY: neighbours of a leaf that we hold locked: `next` is linked (LINK); `prev` was linked under our pin, and
-    // whether it still is our neighbour is checked under its lock.
+    // the code checks under the lock of `prev` that `prev` still is our neighbour.
     let (prev, next) = unsafe { (Ptr::new_or_null(prev), Ptr::new_or_null(next)) };
     let held_prev = match prev {
         None => None,
@@ -302,7 +303,7 @@ fn unlink_leaf<'p>(
     Some(())
 }
 
-/// Locks a leaf if it is (still) the left neighbour of another.
+/// Locks a leaf if the leaf is (still) the left neighbour of another leaf.
 fn lock_left_neighbour<'p>(left: Ptr<'p, Leaf>, leaf: Ptr<'p, Leaf>) -> Option<NodeLock<'p>> {
     let held = left.get().version.try_lock_now()?;
     (!held.seen().is_deleted() && left.next.read() == leaf.as_ptr()).then_some(held)

@@ -1,4 +1,4 @@
-//! Removing a key. What the removal leaves without use is unlinked by `prune`.
+//! Removing a key. `prune` unlinks the nodes that the removal leaves without use.
 //!
 //! Neighbours: up, the engine's unhooking of absent records (U1, U2); down, `tree::find`, `prune`.
 
@@ -10,18 +10,18 @@ use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr, is_link};
 use crate::tree::Masstree;
 
-/// What a removal has left to do: perhaps a leaf is empty, or a layer has only the way to another left.
-/// [`Masstree::prune`] sees to it.
+/// Remaining work of a removal: perhaps a leaf is empty, or a layer has only the way to another layer left.
+/// [`Masstree::prune`] does the work.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an empty leaf, or a layer that only leads on, is to be pruned"]
 pub struct KeyRemoval {
-    /// The layer in which that is so: how many bytes of the key stand above it.
+    /// Number of key bytes above the thinned layer; `None` if no layer was thinned.
     pub(crate) thinned: Option<usize>,
 }
 
 impl Masstree {
-    /// Removes a key if its value is `expected`. Leaves that this empties are unlinked and retired, and so are layers
-    /// that it leaves with nothing but the way to another.
+    /// Removes a key if its value is `expected`. Leaves emptied by the removal are unlinked and retired, and so are
+    /// layers left with only the way to another layer. True if the key was removed.
     #[must_use]
     pub fn remove(&self, key: &[u8], expected: u64, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) -> bool {
         let Some(removed) = self.take_out(key, expected, pinned) else { return false };
@@ -30,7 +30,7 @@ impl Masstree {
     }
 
     /// Removes a key if its value is `expected`, and nothing else: no memory is given back, and one leaf is locked.
-    /// `None` if the key has another value, or none.
+    /// `None` if the key is missing or has another value.
     pub fn take_out(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Option<KeyRemoval> {
         let mut backoff = Backoff::new();
         loop {
@@ -44,8 +44,8 @@ impl Masstree {
 
     fn try_remove(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Try {
         let (mut root, mut rest) = (self.root(pinned), key);
-        // Whether the layer above has only the entry that leads here. If it comes to that later, by another removal,
-        // that removal prunes it.
+        // True if the layer above has only the entry that leads here. If a later removal thins the layer above, the
+        // later removal prunes the layer.
         let mut is_above_thin = false;
         loop {
             let Ok(place) = find(root, rest, pinned) else { return Try::Again };
@@ -63,7 +63,7 @@ impl Masstree {
             }
             held.begin_change();
             clear_slot(place.leaf, slot);
-            // An empty root of layer 0 is how an empty tree looks.
+            // An empty tree is an empty root of layer 0.
             let is_thin = match place.leaf.permutation().count() {
                 0 => !(is_first && place.seen.is_root()),
                 1 if place.seen.is_root() && !is_first => {
@@ -78,7 +78,7 @@ impl Masstree {
     }
 }
 
-/// The outcome of one try.
+/// Outcome of a try.
 enum Try {
     Missing,
     Removed(KeyRemoval),

@@ -1,13 +1,13 @@
 //! Scans in both directions, one consistent leaf at a time.
 //!
-//! A scan stands at a cursor: a place between keys. Each leaf is copied to the stack under one version and handed
-//! out only after that version was validated: first the witness, then the entries. What is copied includes the places
-//! of suffixes, whose bytes never change (APPEND), so nothing of an entry is read after validation that could change.
+//! A scan stands at a cursor: a place between keys. The scan copies a leaf to the stack under one version, and hands
+//! the copy out only after validating the version: first the witness, then the entries. The copy includes the places of
+//! suffixes; suffix bytes never change (APPEND). So no changeable part of an entry is read after validation.
 //!
-//! Going on to a neighbour is checked by COVER: the next leaf must begin where the last one ended. Where it does not,
-//! or a leaf or layer is gone, the scan descends again from the root to its cursor, behind everything it has handed
-//! out. An empty layer or leaf is an ordinary stop with a witness and no entries, so neither direction can turn on it
-//! for ever.
+//! Going on to a neighbour is checked by COVER: the next leaf must begin at the end of the last leaf. If the check
+//! fails, or a leaf or layer is gone, the scan descends again from the root to its cursor, behind the entries already
+//! handed out. An empty layer or leaf is an ordinary stop with a witness and no entries, so neither direction can turn
+//! on an empty layer or leaf for ever.
 //!
 //! Neighbours: up, the engine's range reads; down, `descend`, `node`.
 
@@ -29,13 +29,13 @@ use crate::witness::Witness;
 /// A range of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'a> {
-    /// Where it begins.
+    /// Lower bound of the range.
     pub lower: Bound<&'a [u8]>,
-    /// Where it ends.
+    /// Upper bound of the range.
     pub upper: Bound<&'a [u8]>,
 }
 
-/// Which end of the range comes first.
+/// Order of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Smallest key first.
@@ -44,34 +44,35 @@ pub enum Direction {
     Reverse,
 }
 
-/// What a scan calls.
+/// Receiver of a scan's results.
 pub trait ScanVisitor {
-    /// A leaf that the answer depends on, link-only and empty ones included; before the entries read from it. The
-    /// same leaf may be handed in several times.
+    /// Receives a leaf that the answer depends on, before the entries read from the leaf. Leaves with only links and
+    /// empty leaves count, too. The same leaf may come several times.
     fn witness(&mut self, witness: Witness);
 
-    /// The next entry in order. `Break` ends the scan.
+    /// Receives the next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()>;
 
-    /// The value of an entry that comes up soon, unless the scan ends before: what it stands for can be asked for.
+    /// Receives the value of an entry that comes up soon, unless the scan ends before. The visitor can prefetch the
+    /// value's target.
     #[inline]
     fn announce(&mut self, value: u64) {
         let _ = value;
     }
 }
 
-/// Where a scan goes on, relative to its key bytes; in reverse read "before" for "behind".
+/// Position where a scan goes on, relative to its key bytes; in reverse read "before" for "behind".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Edge {
     /// At the key itself.
     At,
     /// Behind the key.
     Behind,
-    /// Forward: behind all keys that begin with it. Reverse: at the last of them.
+    /// Forward: behind the keys that begin with the cursor's key. Reverse: at the last of these keys.
     AroundPrefix,
 }
 
-/// Why a run through leaves ended.
+/// Reason for the end of a run through leaves.
 enum Stop {
     /// The scan is done.
     Done,
@@ -79,22 +80,22 @@ enum Stop {
     Lost,
 }
 
-/// An entry as copied from a leaf.
+/// An entry copied from a leaf.
 #[derive(Clone, Copy)]
 struct Copied<'p> {
     part: KeyPart,
     value: u64,
-    /// What follows the slice: of a key, or of all keys of a layer. Of an entry that is LONG only, else left from
-    /// another leaf.
+    /// Bytes behind the slice: of a key, or shared by the keys of a layer. Valid only for a LONG entry; a shorter entry
+    /// has old bytes of another leaf.
     suffix: &'p [u8],
 }
 
 /// A leaf as of one version.
 struct LeafCopy<'p> {
-    /// In the direction of the scan.
+    /// Entries in the direction of the scan.
     entries: [Copied<'p>; LEAF_SLOTS],
     count: usize,
-    /// A bit for each entry that is a layer.
+    /// A bit per entry that is a layer.
     layers: u32,
     low: u64,
     high: u64,
@@ -103,30 +104,31 @@ struct LeafCopy<'p> {
 }
 
 impl LeafCopy<'_> {
-    /// Room for a leaf: one for all leaves of a scan, since to clear it would cost as much as to fill it.
+    /// Room for a leaf. A scan uses one copy for its leaves, because clearing the room costs as much as filling the
+    /// room.
     fn new() -> Self {
         let nothing = Copied { part: KeyPart { slice: 0, rank: 0 }, value: 0, suffix: &[] };
         let entries = [nothing; LEAF_SLOTS];
         Self { entries, count: 0, layers: 0, low: 0, high: 0, neighbour: std::ptr::null_mut() }
     }
 
-    /// Whether an entry is a layer.
+    /// True if an entry is a layer.
     #[inline(always)]
     fn is_layer(&self, index: usize) -> bool {
         self.layers >> index & 1 != 0
     }
 
-    /// The first layer from entry `from` on; behind the entries if there is none.
+    /// Index of the first layer from entry `from` on; the number of entries if there is none.
     #[inline(always)]
     fn layer_from(&self, from: usize) -> usize {
         ((self.layers >> from << from).trailing_zeros() as usize).min(self.count)
     }
 }
 
-/// Layers above a scan that take no allocation.
+/// Number of layers above a scan that need no allocation.
 const LAYERS_NEAR: usize = 4;
 
-/// Leaves whose layer slots a scan went down through, outermost first, each with the slices above its layer.
+/// Leaves whose layer slots a scan went down through, outermost first, each with the number of slices above its layer.
 struct LayersAbove<'p> {
     near: [Option<(Ptr<'p, Leaf>, u32)>; LAYERS_NEAR],
     far: Vec<(Ptr<'p, Leaf>, u32)>,
@@ -165,48 +167,49 @@ struct ScanCursor<'t, 'p, V> {
     pinned: Pinned<'p>,
     visitor: &'t mut V,
     reverse: bool,
-    /// The bound where the scan ends.
+    /// Bound at the end of the scan.
     end: Bound<&'t [u8]>,
-    /// The slice of that bound in the layer that we stand in, if the bound lies in it; if not, all keys of the layer
-    /// are within the range as far as that end is concerned.
+    /// Slice of the end bound in the current layer, if the bound lies in the layer. If not, the keys of the layer are
+    /// within the range as far as the end is concerned.
     end_slice: Option<u64>,
-    /// The key bytes of the cursor. While a leaf's entries are handed out their keys stand here, behind the bytes that
-    /// they have in common; the cursor moves when the leaf is left.
+    /// Key bytes of the cursor. While the entries of a leaf are handed out, their keys stand here, behind their common
+    /// bytes. The cursor moves when the scan leaves the leaf.
     key: &'t mut Vec<u8>,
     edge: Edge,
-    /// How many slices of the cursor's key stand above the layer that we stand in. So few that no sum with their bytes
-    /// overflows, which the compiler can tell.
+    /// Number of slices of the cursor's key above the current layer. The type is so small that no sum with the slices'
+    /// bytes overflows, and the compiler can tell.
     slices: u32,
-    /// The leaves whose layer slots we went down through.
+    /// The leaves whose layer slots the scan went down through.
     above: LayersAbove<'p>,
-    /// How many entries ahead are announced: more with each that it has gone past, so that a scan of one entry
-    /// asks for nothing else.
+    /// Number of entries announced ahead. The number grows with every entry passed, so that a scan of one entry
+    /// prefetches nothing else.
     ahead: usize,
 }
 
-/// Where to start within one layer: a part, and whether the entry there is itself meant.
+/// Start within one layer: a part, and a flag that includes the entry of the part.
 #[derive(Clone, Copy)]
 struct Start {
     part: KeyPart,
     inclusive: bool,
-    /// Whether the cursor's key goes on behind `part` (which is LONG then): what is left of it decides.
+    /// True if the cursor's key goes on behind `part` (which is LONG then): the rest of the key decides.
     goes_on: bool,
 }
 
-/// How a leaf was left.
+/// Outcome of the visit of a leaf.
 enum Left<'p> {
     /// The scan is done.
     Done,
-    /// A layer comes next, behind this many bytes that its keys share.
+    /// A layer comes next, behind this number of bytes that its keys share.
     Layer(NodePtr<'p>, usize),
-    /// All entries are handed out.
+    /// The entries are handed out.
     Exhausted,
 }
 
 impl Masstree {
     /// Hands the entries of a range to a visitor, in order, while other threads change the tree.
     ///
-    /// Each leaf's entries are one consistent state; the whole is one if all witnesses hold afterwards.
+    /// The entries of one leaf are one consistent state. The whole scan is one consistent state if its witnesses hold
+    /// afterwards.
     pub fn scan(
         &self,
         range: Range<'_>,
@@ -285,19 +288,19 @@ where
         }
     }
 
-    /// How many bytes of the cursor's key stand above the layer that we stand in.
+    /// Number of bytes of the cursor's key above the current layer.
     #[inline(always)]
     fn prefix(&self) -> usize {
         self.slices as usize * SLICE_BYTES
     }
 
-    /// The leaf of the cursor in the layer that we stand in, whose root is given.
+    /// The leaf of the cursor in the current layer; `root` is the layer's root.
     fn enter(&mut self, root: NodePtr<'p>) -> Option<Ptr<'p, Leaf>> {
         self.end_slice = self.end_in_layer();
         leaf_for(root, self.start().part.slice, self.pinned).ok().map(|(leaf, _)| leaf)
     }
 
-    /// The cursor as seen from the layer that we stand in.
+    /// The cursor as seen from the current layer.
     fn start(&self) -> Start {
         let rest = &self.key[self.prefix()..];
         let part = KeyPart::of(rest);
@@ -305,13 +308,13 @@ where
         if part.is_long() || self.edge != Edge::AroundPrefix {
             return Start { part, inclusive, goes_on: part.is_long() };
         }
-        // Around all keys that begin with this slice; in reverse, around a whole layer when no slice is left.
+        // Around the keys that begin with this slice; in reverse, around a whole layer when no slice is left.
         let slice = if rest.is_empty() { u64::MAX } else { part.slice };
         Start { part: KeyPart { slice, rank: LONG }, inclusive: self.reverse, goes_on: false }
     }
 
-    /// Copies a leaf as of one version, which is returned; `None` if it is gone, or does not cover the slice (any
-    /// more).
+    /// Copies a leaf as of one version, and returns the version; `None` if the leaf is gone, or does not cover the
+    /// slice (any more).
     #[inline(always)]
     fn copy(&self, leaf: Ptr<'p, Leaf>, slice: u64, snapshot: &mut LeafCopy<'p>) -> Option<Version> {
         loop {
@@ -344,7 +347,7 @@ where
                 (snapshot.low, snapshot.high, snapshot.neighbour) = (low, high, neighbour);
                 if layers != 0 {
                     let slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
-                    // SAFETY: what was copied was validated just now.
+                    // SAFETY: the copied values were validated just now.
                     unsafe { follow_skips(&mut snapshot.entries, layers, slots, kinds) };
                 }
                 return (low <= slice && (slice < high || high == 0)).then_some(seen);
@@ -352,8 +355,8 @@ where
         }
     }
 
-    /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or of the leaf. The
-    /// range may end at the slice `end`.
+    /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or the end of the
+    /// leaf. The range may end at the slice `end`.
     #[inline(always)]
     fn hand_out(&mut self, snapshot: &LeafCopy<'p>, start: Start, end: Option<u64>) -> Left<'p> {
         let first =
@@ -399,7 +402,8 @@ where
         Left::Layer(unsafe { NodePtr::from_value(entry.value) }, entry.suffix.len())
     }
 
-    /// How many entries of a leaf have slices before that of the range's end, and how many have slices not behind it.
+    /// Number of entries with slices before the slice of the range's end, and number of entries with slices not behind
+    /// the end's slice.
     #[inline(always)]
     fn split_at_end(&self, snapshot: &LeafCopy<'p>, end: Option<u64>) -> (usize, usize) {
         let Some(end) = end else { return (snapshot.count, snapshot.count) };
@@ -410,7 +414,7 @@ where
         (before, before + at)
     }
 
-    /// Announces entries that come up soon to the visitor. The index behind the last of them.
+    /// Announces entries that come up soon to the visitor. Returns the index behind the last announced entry.
     #[inline(always)]
     fn announce(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
         let announced = range.end;
@@ -418,7 +422,7 @@ where
         announced
     }
 
-    /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
+    /// True if an entry lies ahead of the cursor, or is a layer that may hold an entry ahead of the cursor.
     fn is_ahead(&self, snapshot: &LeafCopy<'_>, index: usize, start: Start) -> bool {
         let entry = &snapshot.entries[index];
         let order = if self.reverse { start.part.cmp(&entry.part) } else { entry.part.cmp(&start.part) };
@@ -444,8 +448,8 @@ where
         }
     }
 
-    /// Moves the cursor past an exhausted leaf, which the range may end within or right behind, or may not. `None`: the
-    /// scan is done; otherwise the leaf to go on with, if known.
+    /// Moves the cursor past an exhausted leaf. The range may or may not end within the leaf or right behind the leaf
+    /// (`may_end`). `None`: the scan is done; otherwise the leaf to go on with, if known.
     fn leave(&mut self, snapshot: &LeafCopy<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
         self.key.truncate(self.prefix());
         let (is_last, part, edge) = if self.reverse {
@@ -465,22 +469,22 @@ where
             part.append_to(self.key);
             self.edge = edge;
             // SAFETY: a neighbour of a leaf that was live under our pin at the validated version, so a node that was
-            // linked then; `copy` checks that it is (still) the one that covers the cursor.
+            // linked then; `copy` checks that the neighbour (still) covers the cursor.
             unsafe { Ptr::new_or_null(snapshot.neighbour) }
         };
         (!(may_end && self.is_past_end())).then_some(next)
     }
 
-    /// The slice of the range's end in the layer that we stand in. An end that does not lie in the layer is behind all
-    /// its keys: else the layer would not have been entered.
+    /// The slice of the range's end in the current layer. An end outside the layer is behind its keys: the scan would
+    /// not have entered the layer otherwise.
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
         let rest = end.strip_prefix(&self.key[..self.prefix()])?;
         Some(KeyPart::of(rest).slice)
     }
 
-    /// The slice where the range ends, if it may end within the slices that a leaf covers or right behind them; if not,
-    /// all its entries are in the range as far as that end is concerned, and need no look at it.
+    /// The slice of the range's end, if the range may end within the slices of a leaf or right behind the leaf. If not,
+    /// the leaf's entries are in the range as far as the end is concerned, and are not compared with the end.
     #[inline(always)]
     fn end_near(&self, snapshot: &LeafCopy<'p>) -> Option<u64> {
         self.end_slice.filter(|&end| {
@@ -488,17 +492,17 @@ where
         })
     }
 
-    /// Whether nothing at or behind the cursor lies within the range.
+    /// True if the range has no key at or behind the cursor.
     fn is_past_end(&self) -> bool {
         is_past(self.end, self.reverse, self.key, self.edge)
     }
 }
 
-/// Puts the bytes and the root of each skip among a leaf's layers in the place of its address. `slots` has the nibble
-/// of each entry's slot.
+/// Replaces the address of each skip among a leaf's layers by the skip's bytes and root. `slots` has the nibble of each
+/// entry's slot.
 ///
 /// # Safety
-/// Entries and kinds are those of a version that was validated.
+/// Entries and kinds are from a version that was validated.
 #[inline(never)]
 unsafe fn follow_skips(entries: &mut [Copied<'_>; LEAF_SLOTS], mut layers: u32, slots: u64, kinds: Kinds) {
     while layers != 0 {
@@ -513,7 +517,7 @@ unsafe fn follow_skips(entries: &mut [Copied<'_>; LEAF_SLOTS], mut layers: u32, 
     }
 }
 
-/// Puts a cursor in front of all keys of a layer.
+/// Puts a cursor in front of the keys of a layer.
 #[inline(never)]
 fn move_to_layer(key: &mut Vec<u8>, prefix: usize, layer: &Copied<'_>, reverse: bool) -> Edge {
     key.truncate(prefix);
@@ -522,13 +526,13 @@ fn move_to_layer(key: &mut Vec<u8>, prefix: usize, layer: &Copied<'_>, reverse: 
     if reverse { Edge::AroundPrefix } else { Edge::Behind }
 }
 
-/// Whether a cursor stands among the keys of a layer, that share these bytes behind the cursor's slice. `tail` is what
-/// the cursor's key has there.
+/// True if a cursor stands among the keys of a layer. `shared` is the bytes that the keys share behind the cursor's
+/// slice; `tail` is the cursor's key behind the slice.
 fn is_in_layer(shared: &[u8], tail: &[u8]) -> bool {
     tail.len() > shared.len() && tail.starts_with(shared)
 }
 
-/// Whether that layer may hold something ahead of the cursor.
+/// True if the layer may hold a key ahead of the cursor.
 #[inline(never)]
 fn is_layer_ahead(shared: &[u8], tail: &[u8], edge: Edge, reverse: bool) -> bool {
     if is_in_layer(shared, tail) {
@@ -537,15 +541,15 @@ fn is_layer_ahead(shared: &[u8], tail: &[u8], edge: Edge, reverse: bool) -> bool
     if !shared.starts_with(tail) {
         return if reverse { shared < tail } else { shared > tail };
     }
-    // All keys of the layer begin with the cursor's key, and are longer.
+    // The keys of the layer begin with the cursor's key, and are longer.
     match edge {
         Edge::At | Edge::Behind => !reverse,
         Edge::AroundPrefix => reverse,
     }
 }
 
-/// Puts an entry's key into `key`, whose first `prefix` bytes it has. What is behind it stays: keys are mostly of one
-/// length, and so the buffer is.
+/// Puts an entry's key into `key`; the first `prefix` bytes are the entry's already. Bytes behind the key stay in the
+/// buffer: keys mostly have one length, and the buffer keeps its length, too.
 #[inline(always)]
 fn show<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8] {
     let (slice, end) = (entry.part.slice.to_be_bytes(), prefix + SLICE_BYTES);
@@ -563,7 +567,7 @@ fn show<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8]
     &key[..prefix + usize::from(entry.part.rank)]
 }
 
-/// Whether nothing at or behind a cursor lies within a range that ends at `end`.
+/// True if no key at or behind a cursor lies within a range that ends at `end`.
 fn is_past(end: Bound<&[u8]>, reverse: bool, key: &[u8], edge: Edge) -> bool {
     let (end, included) = match end {
         Bound::Unbounded => return false,

@@ -1,15 +1,16 @@
-//! Skip blocks: bytes that all keys of a layer share, between the slot that leads to the layer and the layer's root.
+//! Skip blocks: bytes shared by the keys of a layer, between the slot that leads to the layer and the layer's root.
 //!
-//! Masstree makes a layer of each eight bytes that keys share, and a leaf for it even if it holds nothing but the way
-//! to the next one. Here such layers stand in one block: their slices, and the root of the first layer with more than
-//! one entry. So a skip of `n` slices is a chain of `n` layers of one slot each, and whatever is true of those is true
-//! of it: a key goes on below it only if it has all its bytes and more.
+//! Masstree makes a layer of each eight bytes that keys share, and a leaf for the layer even if the leaf holds nothing
+//! but the way to the next layer. Here such layers stand in one block: their slices, and the root of the first layer
+//! with more than one entry. So a skip of `n` slices is a chain of `n` layers of one slot each, and has the properties
+//! of the chain: a key goes on below the skip only if the key has the skip's bytes and more.
 //!
-//! **SKIP**: a skip's bytes are whole slices, at least one, and never change. Its root does, as a slot's of kind LAYER
-//! would: under the lock of the leaf whose slot names the skip. A key that parts from the skip's bytes is missing for
-//! as long as that leaf's version stands. Its insert puts other blocks in the skip's place, and retires it.
+//! **SKIP**: a skip's bytes are whole slices, at least one, and never change. A skip's root changes like the root in a
+//! LAYER slot: under the lock of the leaf whose slot names the skip. A key that parts from the skip's bytes is missing
+//! for as long as the leaf's version stands. The key's insert puts other blocks in the skip's place, and retires the
+//! skip.
 //!
-//! Neighbours: up, `descend` follows it, `new_layer` makes it; down, `memory`, `guarded`.
+//! Neighbours: up, `descend` follows a skip, `new_layer` makes a skip; down, `memory`, `guarded`.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -24,7 +25,7 @@ use crate::memory::{NodeMemory, allocate, retire};
 use crate::node::{LAYER, Leaf, NodePtr, Ptr, SKIP};
 use crate::version::VersionWord;
 
-/// The head of a skip block; `length` bytes follow it.
+/// The head of a skip block; `length` bytes follow the head.
 #[repr(C)]
 #[derive(Debug)]
 struct SkipBlock {
@@ -42,7 +43,7 @@ impl<'p> SkipRef<'p> {
         debug_assert!(!shared.is_empty() && shared.len().is_multiple_of(SLICE_BYTES), "whole slices (SKIP)");
         let block = allocate(memory, Self::layout(shared.len())).cast::<SkipBlock>();
         let skip = SkipBlock { root: GuardedPtr::new(root.as_ptr()), length: shared.len() as u64 };
-        // SAFETY: the block is ours, large and aligned enough for a head and its bytes, which follow it.
+        // SAFETY: the block is ours, large and aligned enough for a head and its bytes, which follow the head.
         unsafe {
             block.write(skip);
             let bytes = block.add(1).cast::<u8>();
@@ -62,7 +63,7 @@ impl<'p> SkipRef<'p> {
         Self(unsafe { NonNull::new_unchecked(block) }, PhantomData)
     }
 
-    /// What a slot holds.
+    /// The skip's value in a slot.
     pub(crate) fn expose(self) -> u64 {
         self.0.as_ptr().expose_provenance() as u64
     }
@@ -73,17 +74,17 @@ impl<'p> SkipRef<'p> {
     }
 
     fn head(self) -> &'p SkipBlock {
-        // SAFETY: by `create` and the contract of `from_value` the head is valid for 'p; all of it but the root, an
-        // atomic word, never changes.
+        // SAFETY: by `create` and the contract of `from_value` the head is valid for 'p; no part of the head but the
+        // root, an atomic word, ever changes.
         unsafe { self.0.as_ref() }
     }
 
-    /// Asks for the block's first line.
+    /// Prefetches the block's first line.
     pub(crate) fn prefetch(self) {
         prefetch::line(self.0.as_ptr());
     }
 
-    /// The bytes that all keys of the layer share.
+    /// Bytes shared by the keys of the layer.
     pub(crate) fn bytes(self) -> &'p [u8] {
         let length = self.head().length as usize;
         // SAFETY: the bytes follow the head in the same block, were written before the block was linked, and never
@@ -98,8 +99,8 @@ impl<'p> SkipRef<'p> {
         Self::layout(self.head().length as usize).size()
     }
 
-    /// What is left of a key in the layer; `None` if the key parts from the skip. `behind` is what follows the slice of
-    /// the skip's slot.
+    /// The rest of a key in the layer; `None` if the key parts from the skip. `behind` is the part of the key behind
+    /// the slice of the skip's slot.
     pub(crate) fn lead(self, behind: &[u8]) -> Option<&[u8]> {
         behind.strip_prefix(self.bytes()).filter(|rest| !rest.is_empty())
     }
@@ -118,28 +119,28 @@ impl<'p> SkipRef<'p> {
     /// Gives the block back.
     ///
     /// # Safety
-    /// No slot names the skip any more, and it is retired once.
+    /// No slot names the skip any more, and the skip is retired once.
     pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().length as usize);
-        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        // SAFETY: the caller's promise; the layout is the layout that `create` asked for.
         unsafe { retire(memory, self.0.cast(), layout) }
     }
 
-    /// Gives back a block that nobody else has seen.
+    /// Gives back a block unseen by other threads.
     ///
     /// # Safety
     /// The skip was never linked, and is given back once.
     pub(crate) unsafe fn discard(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().length as usize);
-        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        // SAFETY: the caller's promise; the layout is the layout that `create` asked for.
         unsafe { memory.discard(self.0.cast(), layout) }
     }
 }
 
-/// The root of the layer that a slot of this kind and value leads to, and the skip to it.
+/// The root of the layer that a slot of this kind and value leads to, and the skip to the layer.
 ///
 /// # Safety
-/// Both were read under one version that was validated since, or under the lock; `'p` is within the pin.
+/// Kind and value were read under one version that was validated since, or under the lock; `'p` is within the pin.
 pub(crate) unsafe fn layer_of<'p>(kind: u8, value: u64) -> Option<(NodePtr<'p>, Option<SkipRef<'p>>)> {
     match kind {
         // SAFETY: the caller's promise.

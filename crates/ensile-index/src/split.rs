@@ -1,13 +1,14 @@
-//! Splitting a full leaf, and the internal nodes above it that are full as well (Masstree §4.3, §4.6.4).
+//! Splitting a full leaf, and the full internal nodes above (Masstree §4.3, §4.6.4).
 //!
-//! What the split needs is known from the versions at which the leaf and the nodes above it were seen, and is obtained
-//! before anything is locked (E1). Then all nodes that will change are locked at those versions, from the leaf up to
-//! the first one with room, or past the root to the word that names it. Then all of them are changed, and all are let
-//! go. Until the last lock is had nothing has been changed, so giving up is always possible.
+//! The needs of the split are known from the versions at which the leaf and the nodes above were seen, and are obtained
+//! before any lock (E1). Then the changing nodes are locked at these versions, from the leaf up to the first node with
+//! room, or past the root to the word that names the root. Then the locked nodes are changed and let go. Nothing
+//! changes before the last lock is taken, so giving up is always possible.
 //!
-//! A load in order leaves full nodes behind: where inserts come one right behind the other, the cut is made at the
-//! newest. At the right edge of a leaf the new key alone goes to the right, and likewise up the tree; within a leaf
-//! (several loads side by side) what is behind the new key goes, so that the load has the edge to itself from then on.
+//! A load in order leaves full nodes behind: if inserts come right behind one another, the cut is made at the newest
+//! entry. At the right edge of a leaf the new key alone goes to the right, and likewise up the tree. Within a leaf
+//! (several loads side by side) the entries behind the new key go, so that the load has the edge to itself from then
+//! on.
 //!
 //! Neighbours: up, `insert`; down, `descend::Path`, `node`.
 
@@ -24,18 +25,19 @@ use crate::tree::Masstree;
 use crate::version::{NodeLock, Version, VersionWord};
 use crate::witness::NodeChanges;
 
-/// Inserts, each right behind the one before, that make a load in order: by chance one leaf in many thousands.
+/// Number of inserts right behind one another that make a load in order: by chance, a leaf in many thousands has such a
+/// run.
 const RUN_MIN: u8 = 6;
 
-/// Where a full leaf is cut, the new entry counted in.
+/// Cut of a full leaf, including the new entry.
 struct SplitPoint {
     /// Position of the new entry among the sixteen.
     position: usize,
-    /// Entries that stay left.
+    /// Number of entries that stay left.
     left: usize,
     /// First slice of the right leaf.
     separator: u64,
-    /// Whether this is a load in order.
+    /// True for a load in order.
     in_order: bool,
 }
 
@@ -45,18 +47,18 @@ impl SplitPoint {
     }
 }
 
-/// The nodes that a split may link, obtained before anything is locked (E1).
+/// Nodes that a split may link, obtained before any lock (E1).
 struct SplitNodes<'p> {
     right: Ptr<'p, Leaf>,
-    /// The left leaf's suffix block, if its own has no room for the new entry's suffix.
+    /// New suffix block of the left leaf, if the leaf's own block has no room for the new entry's suffix.
     left_suffixes: Option<SuffixBlockRef<'p>>,
-    /// One for each node of the path that is full, and one for a new root.
+    /// Nodes for each full node of the path, and a node for a new root.
     internals: [Option<Ptr<'p, Internal>>; HEIGHT_MAX + 1],
     count: usize,
 }
 
 impl<'p> SplitNodes<'p> {
-    /// What the split of a leaf as of `seen` needs. `None`, with nothing obtained, if the leaf has changed.
+    /// Obtains the nodes for the split of a leaf as of `seen`. `None`, with nothing obtained, if the leaf has changed.
     #[inline(always)]
     fn obtain(
         leaf: Ptr<'p, Leaf>,
@@ -101,13 +103,13 @@ impl<'p> SplitNodes<'p> {
         self.internals[self.count].take().expect("a node for each that is full, and a root (E1)")
     }
 
-    /// Gives all of them back: nothing was locked.
+    /// Gives the nodes back if nothing was linked.
     fn discard(mut self, memory: &mut dyn NodeMemory) {
         while self.count > 0 {
-            // SAFETY: nobody else has seen the node, and it is taken out of the list.
+            // SAFETY: no other thread has seen the node, and the node is taken out of the list.
             unsafe { self.internal().discard(memory) };
         }
-        // SAFETY: nobody else has seen the leaf and the suffix blocks.
+        // SAFETY: no other thread has seen the leaf and the suffix blocks.
         unsafe {
             self.right.discard_with_suffixes(memory);
             if let Some(suffixes) = self.left_suffixes {
@@ -118,8 +120,8 @@ impl<'p> SplitNodes<'p> {
 }
 
 impl Masstree {
-    /// Splits a leaf that was full at the version at which it was seen, and puts the entry into the half where it
-    /// belongs. `None`, with nothing changed, if some node has changed or is in another writer's hands.
+    /// Splits a leaf that was full at the version seen, and puts the entry into its half. `None`, with nothing changed,
+    /// if a node has changed or is in another writer's hands.
     pub(crate) fn split_and_put<'p>(
         &'p self,
         layer: &Layer<'_, 'p>,
@@ -140,14 +142,14 @@ impl Masstree {
         changes.changed(leaf, seen, after);
         changes.created(right, leaf, Version::leaf(false));
         if let Some(suffixes) = replaced {
-            // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
+            // SAFETY: the leaf names the copy, and under the lock this thread alone replaced the old block.
             unsafe { suffixes.retire(memory) };
         }
         Some(())
     }
 
-    /// Locks all nodes that a split changes, changes them, and lets them go. Returns the leaf's version then, and the
-    /// suffix block that was replaced.
+    /// Locks the nodes that a split changes, changes the nodes, and lets them go. Returns the leaf's new version, and
+    /// the replaced suffix block.
     #[inline(always)]
     fn split_locked<'p>(
         &'p self,
@@ -159,7 +161,7 @@ impl Masstree {
         nodes: &mut SplitNodes<'p>,
     ) -> Option<(Version, Option<SuffixBlockRef<'p>>)> {
         let mut held = leaf.get().version.try_lock(seen)?;
-        // Behind the leaf's lock, so that they are given up before it.
+        // Declared after the leaf's lock, so that these locks are dropped before the leaf's lock.
         let mut locked = LockedPath::none();
         path.lock_up(|seen| seen.keys() < INTERNAL_KEYS, &mut locked)?;
         let root_word = match locked.top {
@@ -189,8 +191,8 @@ impl Masstree {
     }
 }
 
-/// Decides where to cut: in the middle, or at the edge for a load in order; never between entries of one slice. `None`
-/// only of a leaf that has changed.
+/// Chooses the cut: in the middle, or at the edge for a load in order; never between entries of one slice. `None` only
+/// for a leaf that has changed.
 fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> Option<SplitPoint> {
     let permutation = leaf.permutation();
     let position = leaf.position(permutation, entry.part);
@@ -215,7 +217,7 @@ fn moved(leaf: Ptr<'_, Leaf>, cut: &SplitPoint) -> impl Iterator<Item = usize> {
     (first..LEAF_SLOTS).map(move |position| permutation.slot(position))
 }
 
-/// The capacity of the suffix block that the right leaf needs, if it needs one.
+/// Capacity of the right leaf's suffix block in bytes, if the leaf needs a block.
 fn right_suffixes(leaf: Ptr<'_, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) -> Option<usize> {
     let old = moved(leaf, cut).filter(|&slot| leaf.kind(slot) == SUFFIX);
     let lengths = old.filter_map(|slot| leaf.suffixes().map(|suffixes| suffixes.suffix(slot).len()));
@@ -225,8 +227,8 @@ fn right_suffixes(leaf: Ptr<'_, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) ->
     (count > 0).then(|| capacity_for(bytes, count))
 }
 
-/// Fills the new leaf with the entries from the cut on, and links it to its neighbours on its own side only. Its suffix
-/// block has the room.
+/// Fills the new leaf with the entries from the cut on, and sets only the new leaf's own links to its neighbours. The
+/// new leaf's suffix block has the room.
 fn fill_right_half<'p>(leaf: Ptr<'p, Leaf>, right: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) {
     right.next.write(leaf.next.read());
     right.prev.write(leaf.as_ptr());
@@ -250,7 +252,7 @@ fn fill_right_half<'p>(leaf: Ptr<'p, Leaf>, right: Ptr<'p, Leaf>, cut: &SplitPoi
     }
 }
 
-/// The left side of a split, within the leaf's change.
+/// Makes the left side of a split, within the leaf's change.
 fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>, right: Ptr<'p, Leaf>) {
     let permutation = leaf.permutation();
     let new_is_left = !cut.new_is_right();
@@ -271,8 +273,8 @@ fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntr
     leaf.next.write(right.as_ptr());
 }
 
-/// Links the new right leaf into its locked parent, and so on up while parents are full and split. What is over at the
-/// end, a separator and a node, belongs into a new root.
+/// Links the new right leaf into its locked parent, and so on up while parents are full and split. A left-over
+/// separator and node belong into a new root.
 fn link<'p>(
     path: &Path<'p>,
     locked: &mut LockedPath<'p>,
@@ -297,8 +299,8 @@ fn link<'p>(
     (separator, Some(right))
 }
 
-/// Splits a full internal node within its change, for a new key with the child on its right: `keep` of the sixteen keys
-/// (the new one counted in) stay, the next one goes up and is returned, the others move to the new node.
+/// Splits a full internal node within its change, for a new key and its right child. Of the sixteen keys, including the
+/// new key, `keep` keys stay, the next key goes up and is returned, and the others move to the new node.
 fn split_internal<'p>(
     &PathStep { node, index: at, .. }: &PathStep<'p>,
     held: &mut NodeLock<'_>,

@@ -1,9 +1,9 @@
 //! Suffix blocks: the bytes of keys behind the slice, for the LONG entries of one leaf.
 //!
-//! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. So a
-//! reader that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the
-//! leaf: the suffix block itself lives as long as its pin. A suffix block that is full is replaced by a larger copy and
-//! retired; space of removed keys is left behind in that copy.
+//! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. A
+//! reader that got a place under a validated version may therefore compare or copy the bytes afterwards, in spite of
+//! later changes of the leaf: the suffix block itself lives as long as its pin. A full suffix block is replaced by a
+//! larger copy and retired; the copy leaves out the space of removed keys.
 //!
 //! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
 
@@ -18,11 +18,11 @@ use crate::guarded::GuardedU64;
 use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::LEAF_SLOTS;
 
-/// Where a suffix lies in its suffix block: offset in the high half, length in the low half.
+/// Place of a suffix in its suffix block: offset in the high half, length in the low half.
 #[derive(Debug)]
 struct SuffixPlace(AtomicU64);
 
-/// The head of a suffix block; `capacity` bytes follow it.
+/// The head of a suffix block; `capacity` bytes follow the head.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct SuffixBlock {
@@ -67,8 +67,8 @@ impl<'p> SuffixBlockRef<'p> {
     }
 
     fn head(self) -> &'p SuffixBlock {
-        // SAFETY: by the contract of `from_raw` and by `create` the head is valid for 'p; it has atomic fields only,
-        // but for the capacity, which never changes.
+        // SAFETY: by the contract of `from_raw` and by `create` the head is valid for 'p; the head has atomic fields
+        // only, but for the capacity, which never changes.
         unsafe { self.0.as_ref() }
     }
 
@@ -89,34 +89,35 @@ impl<'p> SuffixBlockRef<'p> {
         unsafe { self.0.as_ptr().add(1).cast::<u8>().add(offset) }
     }
 
-    /// The suffix of a slot. For a slot that has none the answer is some other bytes of the suffix block: the caller's
-    /// validation throws them away.
+    /// The suffix of a slot. A slot without a suffix gets other bytes of the suffix block: the caller's validation
+    /// throws the bytes away.
     #[inline]
     pub(crate) fn suffix(self, slot: usize) -> &'p [u8] {
         // Acquire: pairs with the Release store of `append`: the bytes of this place are seen.
         let place = self.head().places[slot].0.load(Ordering::Acquire);
         let (offset, length) = ((place >> 32) as usize, (place & 0xffff_ffff) as usize);
         debug_assert!(offset + length <= self.head().capacity as usize);
-        // SAFETY: places are written by `append` only, which keeps them inside the block; the bytes were written
+        // SAFETY: places are written by `append` only, which keeps places inside the block; the bytes were written
         // before the place and are never written again (APPEND).
         let suffix = unsafe { std::slice::from_raw_parts(self.bytes(offset), length) };
         note::load(suffix);
         suffix
     }
 
-    /// Whether another suffix of this length fits. Without the leaf's lock: true of the version that the caller
-    /// validates.
+    /// True if another suffix of this length fits. Without the leaf's lock the result holds for the version that the
+    /// caller validates.
     #[inline]
     pub(crate) fn has_room(self, length: usize) -> bool {
         self.head().used.read() + length as u64 <= self.head().capacity
     }
 
-    /// Adds a slot's suffix. Under the leaf's lock, or in a suffix block that nobody else knows; there must be room.
+    /// Adds a slot's suffix. Under the leaf's lock, or in a suffix block that no other thread knows; there must be
+    /// room.
     pub(crate) fn append(self, slot: usize, suffix: &[u8]) {
         assert!(self.has_room(suffix.len()), "room is reserved before a suffix is added");
         let offset = self.head().used.read();
-        // SAFETY: the target lies within the block, behind every place handed out so far, so nobody reads it; the
-        // source is not in that space.
+        // SAFETY: the target lies within the block, behind every place handed out so far, and is therefore never read;
+        // the source is not in the target's space.
         unsafe { self.bytes(offset as usize).copy_from_nonoverlapping(suffix.as_ptr(), suffix.len()) };
         note::store(self.bytes(offset as usize), suffix.len());
         self.head().used.write(offset + suffix.len() as u64);
@@ -131,23 +132,23 @@ impl<'p> SuffixBlockRef<'p> {
     /// The suffix block is linked nowhere any more and is retired once.
     pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().capacity as usize);
-        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        // SAFETY: the caller's promise; the layout is the layout that `create` asked for.
         unsafe { retire(memory, self.0.cast(), layout) }
     }
 
-    /// Gives back a block that nobody else has seen.
+    /// Gives back a block unseen by other threads.
     ///
     /// # Safety
     /// The suffix block was never linked, and is given back once.
     pub(crate) unsafe fn discard(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().capacity as usize);
-        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        // SAFETY: the caller's promise; the layout is the layout that `create` asked for.
         unsafe { memory.discard(self.0.cast(), layout) }
     }
 }
 
-/// Capacity for a suffix block that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such
-/// suffixes, but at most twice what is needed.
+/// Capacity in bytes for a suffix block that must hold `needed` bytes in `entries` suffixes. The block has room for a
+/// leaf full of such suffixes, but at most for twice the needed bytes.
 pub(crate) fn capacity_for(needed: usize, entries: usize) -> usize {
     let full = needed.div_ceil(entries.max(1)) * LEAF_SLOTS;
     full.clamp(needed, needed * 2).next_multiple_of(8)

@@ -1,5 +1,5 @@
-//! What the crate's tests share: a memory that frees at the end and keeps book, a visitor that collects; in `bench`, a
-//! tree for one thread and keys made to hurt.
+//! Shared parts of the crate's tests: a memory that frees at the end and keeps book, and a visitor that collects. In
+//! `bench`: a tree for one thread and hostile keys.
 //!
 //! Neighbours: up, the tests of `tree` and `witness`.
 
@@ -20,7 +20,7 @@ use crate::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 #[cfg(not(shuttle))]
 mod bench;
 
-/// Node memory that defers every free to its own end, and catches what is retired twice.
+/// Node memory that defers every free to its own end, and catches double retires.
 #[derive(Debug, Default)]
 pub(crate) struct BookedMemory {
     allocated: HashMap<usize, Layout>,
@@ -33,7 +33,7 @@ pub(crate) struct BookedMemory {
 // dropped, after every use of the tree.
 unsafe impl NodeMemory for BookedMemory {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
-        // SAFETY: no node or suffix block has size zero.
+        // SAFETY: no node, suffix block or skip block has size zero.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
         self.allocated.insert(block.as_ptr().expose_provenance(), layout);
         self.allocated_bytes += layout.size();
@@ -56,10 +56,10 @@ unsafe impl NodeMemory for BookedMemory {
     }
 }
 
-// SAFETY: the blocks are memory, addressed by numbers; nothing in them belongs to a thread.
+// SAFETY: the blocks are memory, addressed by numbers; nothing in the blocks belongs to a thread.
 unsafe impl Send for BookedMemory {}
 
-/// A probe for each key, known by its position.
+/// A probe per key, labelled with the key's position.
 #[cfg(test)]
 pub(crate) fn probes<'a>(
     tree: &'a Masstree,
@@ -104,16 +104,16 @@ pub(crate) fn pinned<'p>() -> Pinned<'p> {
     unsafe { Pinned::assume() }
 }
 
-/// All that a scan handed out.
+/// Results of a scan.
 #[derive(Default, Debug)]
 pub struct Collected {
-    /// Witnesses of the leaves that it depends on.
+    /// Witnesses of the leaves that the scan depends on.
     pub witnesses: Vec<Witness>,
     /// Keys and values.
     pub entries: Vec<(Vec<u8>, u64)>,
     /// Values that were announced.
     pub announced: Vec<u64>,
-    /// Where it stops.
+    /// Number of entries at which the scan stops; `None`: no limit.
     pub entries_max: Option<usize>,
 }
 

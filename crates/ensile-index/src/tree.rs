@@ -17,7 +17,7 @@ use crate::witness::Witness;
 
 /// An ordered map from byte strings to 64-bit values: a trie of B+-trees, read without locks (Masstree, EuroSys'12).
 ///
-/// Dropping it frees nothing, since it owns no memory of its own: see [`Masstree::dismantle`].
+/// Dropping a tree frees nothing, since a tree owns no memory: see [`Masstree::dismantle`].
 #[derive(Debug)]
 pub struct Masstree {
     root: AtomicPtr<VersionWord>,
@@ -28,7 +28,7 @@ pub struct Masstree {
 pub enum Lookup {
     /// The key's value.
     Found(u64),
-    /// No such key; for as long as the witness holds there is none.
+    /// No such key; the key stays missing for as long as the witness holds.
     Missing(Witness),
 }
 
@@ -36,7 +36,7 @@ pub enum Lookup {
 pub(crate) enum RootWord<'p> {
     /// Layer 0: the tree's own word, which belongs to the root node's lock.
     Tree(&'p AtomicPtr<VersionWord>),
-    /// A deeper layer: a slot of a leaf of the layer above, with that leaf's lock.
+    /// A deeper layer: a slot of a leaf of the layer above, with the leaf's lock.
     Slot {
         /// The leaf.
         leaf: Ptr<'p, Leaf>,
@@ -48,7 +48,7 @@ pub(crate) enum RootWord<'p> {
 }
 
 impl<'p> RootWord<'p> {
-    /// Names another root. The caller holds the old root's lock, and clears its ROOT flag when this is done.
+    /// Names another root. The caller holds the old root's lock, and clears its ROOT flag afterwards.
     pub(crate) fn publish(&self, root: NodePtr<'p>) {
         match self {
             // Release: pairs with the Acquire load of `Masstree::root`: the node's content is seen.
@@ -75,14 +75,14 @@ impl Masstree {
     /// The root of layer 0.
     #[inline(always)]
     pub(crate) fn root<'p>(&'p self, _pinned: Pinned<'p>) -> NodePtr<'p> {
-        // Acquire: pairs with the Release store of `RootWord::publish`, or with how the tree itself was handed over.
+        // Acquire: pairs with the Release store of `RootWord::publish`, or with the hand-over of the tree itself.
         let root = self.root.load(Ordering::Acquire);
-        // SAFETY: the word names a node at all times, which was linked when we loaded it under the pin.
+        // SAFETY: the word names a node at all times, which was linked when we loaded the word under the pin.
         unsafe { Ptr::new(std::ptr::NonNull::new_unchecked(root)) }
     }
 
-    /// Locks the word that names `root`, the root of a layer below `parent` (`None`: of layer 0). The caller holds
-    /// the root's lock. `None` if the parent leaf is locked, or does not hold the layer (any more).
+    /// Locks the word that names `root`, the root of a layer below `parent` (`None`: of layer 0). The caller holds the
+    /// root's lock. `None` if the parent leaf is locked, or does not hold the layer (any more).
     pub(crate) fn lock_root_word<'p>(
         &'p self,
         parent: Option<Ptr<'p, Leaf>>,
@@ -110,7 +110,7 @@ impl Masstree {
         }
     }
 
-    /// A key's place in the deepest layer that its way leads through: it goes on to no deeper one.
+    /// A key's place in the deepest layer on its way.
     #[inline(always)]
     pub(crate) fn find<'p>(&'p self, key: &[u8], pinned: Pinned<'p>) -> LeafPlace<'p> {
         'tree: loop {
@@ -131,7 +131,8 @@ impl Masstree {
         }
     }
 
-    /// Exchanges a key's value for another if it is `expected`. No witness fails by this: the key was and is there.
+    /// Exchanges a key's value for `new` if the value is `expected`. True after an exchange. No witness fails: the key
+    /// was and is there.
     #[must_use]
     pub fn replace(&self, key: &[u8], expected: u64, new: u64, pinned: Pinned<'_>) -> bool {
         let mut backoff = Backoff::new();
@@ -151,14 +152,13 @@ impl Masstree {
         }
     }
 
-    /// Retires every node and suffix block, deepest layers included. What the values stand for is the caller's
-    /// business.
+    /// Retires the nodes, suffix blocks and skip blocks of every layer. The objects behind the values are the caller's.
     ///
     /// # Safety
-    /// No other thread uses the tree now, and nobody uses it afterwards (dropping it is fine). `memory` takes back
-    /// what the memories handed to this tree's operations allocated.
+    /// No other thread uses the tree, now or afterwards (dropping the tree is fine). `memory` takes back the
+    /// allocations of the memories passed to this tree's operations.
     pub unsafe fn dismantle(&self, memory: &mut dyn NodeMemory) {
-        // SAFETY: nothing is freed while we walk but by us, and we let go of a node before we retire it.
+        // SAFETY: only this function frees nodes during the walk, and lets go of a node before retiring the node.
         let pinned = unsafe { Pinned::assume() };
         let mut pending = vec![self.root(pinned)];
         while let Some(node) = pending.pop() {
@@ -171,11 +171,11 @@ impl Masstree {
                 for (root, skip) in leaf.permutation().slots().filter_map(below) {
                     pending.push(root);
                     if let Some(skip) = skip {
-                        // SAFETY: nobody comes back to this leaf, and the root was read before.
+                        // SAFETY: no thread comes back to this leaf, and the root was read before.
                         unsafe { skip.retire(memory) };
                     }
                 }
-                // SAFETY: nobody comes back to this leaf: its parent is gone already.
+                // SAFETY: no thread comes back to this leaf: its parent is gone already.
                 unsafe { leaf.retire_with_suffixes(memory) };
             } else {
                 // SAFETY: the version does not say LEAF.
@@ -190,7 +190,7 @@ impl Masstree {
         }
     }
 
-    /// Keys longer than the index takes are a bug of the caller's.
+    /// Asserts the length of a key: a longer key is a bug of the caller.
     #[inline]
     pub(crate) fn assert_key(key: &[u8]) {
         assert!(

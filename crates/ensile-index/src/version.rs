@@ -9,21 +9,21 @@
 //! +-------------------+----+------+----+----+-------+--------+------+
 //! ```
 //!
-//! * LOCKED: one writer owns the node. Readers pass.
-//! * CHANGING: the owner is changing what readers see. Set before the first store of the change, cleared together
+//! * LOCKED: a writer owns the node. Readers pass.
+//! * CHANGING: the owner is changing reader-visible fields. Set before the first store of the change, cleared together
 //!   with LOCKED by the store that bumps the counter. Readers wait.
-//! * DELETED: the node is out of the tree for good; only readers that came earlier still stand on it.
+//! * DELETED: the node is out of the tree for good; only readers that came earlier still stand on the node.
 //! * ROOT: root of its layer. LEAF: set at birth, never changed.
 //! * keys: the number of keys of an internal node (a leaf keeps its count in the permutation).
 //! * LOW: an internal node whose children are leaves. Set at birth, never changed.
 //!
 //! The counter would wrap after 2^54 changes of one node: five centuries at a million changes a second.
 //!
-//! **Seqlock recipe** (stands here once; everything else in the crate reads and writes [`crate::guarded`] words):
-//! the writer dirties the word, fences Release, stores data, stores the new word with Release. The reader loads the
-//! word with Acquire, loads data, fences Acquire, loads the word again. If the reader saw any store of a change, the
-//! writer's fence and the reader's fence pair, so its second look at the word sees CHANGING or something later; if
-//! its first look saw the end of a change, that Acquire load pairs with the Release store that ended it.
+//! **Seqlock recipe** (stands here once; everything else in the crate reads and writes [`crate::guarded`] words): the
+//! writer dirties the word, fences Release, stores data, stores the new word with Release. The reader loads the word
+//! with Acquire, loads data, fences Acquire, loads the word again. If the reader saw any store of a change, the
+//! writer's fence and the reader's fence pair, so its second look at the word sees CHANGING or a later word. If its
+//! first look saw the end of a change, the Acquire load pairs with the Release store that ended the change.
 //!
 //! Neighbours: up, every operation of the tree; down, `ensile_base::sync`.
 
@@ -43,17 +43,17 @@ const COUNTER_ONE: u64 = 1 << COUNTER_SHIFT;
 
 const _: () = assert!(64 - COUNTER_SHIFT >= 48, "C4: a counter that never wraps in practice");
 
-/// What a version word said at rest: neither LOCKED nor CHANGING is ever set in it.
+/// A version word at rest: neither LOCKED nor CHANGING is ever set here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Version(u64);
 
 impl Version {
-    /// The version that a leaf is born with.
+    /// The version of a new leaf.
     pub(crate) const fn leaf(root: bool) -> Self {
         Self(COUNTER_ONE | LEAF | if root { ROOT } else { 0 })
     }
 
-    /// The version that an internal node without keys is born with.
+    /// The version of a new internal node without keys.
     pub(crate) const fn internal(root: bool, above_leaves: bool) -> Self {
         Self(COUNTER_ONE | if above_leaves { LOW } else { 0 } | if root { ROOT } else { 0 })
     }
@@ -63,7 +63,7 @@ impl Version {
         self.0 & LEAF != 0
     }
 
-    /// An internal node whose children are leaves.
+    /// True if the node is an internal node whose children are leaves.
     #[inline(always)]
     pub(crate) const fn is_above_leaves(self) -> bool {
         self.0 & LOW != 0
@@ -79,7 +79,7 @@ impl Version {
         self.0 & ROOT != 0
     }
 
-    /// Still the root of its layer, and the layer still in the tree.
+    /// True if the node is still the root of its layer, and the layer still in the tree.
     #[inline(always)]
     pub(crate) const fn is_live_root(self) -> bool {
         self.0 & (ROOT | DELETED) == ROOT
@@ -106,7 +106,7 @@ impl Version {
     }
 }
 
-/// The shared word itself: first field of every node.
+/// The shared word: first field of every node.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct VersionWord(AtomicU64);
@@ -116,11 +116,11 @@ impl VersionWord {
         Self(AtomicU64::new(version.0))
     }
 
-    /// The version of a node that is not changing; waits while it is. A lock alone does not keep readers out.
+    /// The version of a node that is not changing; waits during a change. A lock alone does not keep readers out.
     #[inline(always)]
     pub(crate) fn stable(&self) -> Version {
-        // Acquire: pairs with the Release store of `NodeLock::drop` (end of a change): the data of that version is
-        // seen.
+        // Acquire: pairs with the Release store of `NodeLock::drop` (end of a change): the data of the loaded version
+        // is seen.
         let word = self.0.load(Ordering::Acquire);
         if word & CHANGING == 0 { Version(word & !LOCKED) } else { self.stable_later() }
     }
@@ -140,31 +140,31 @@ impl VersionWord {
         }
     }
 
-    /// Whether everything read since `seen` was loaded belongs to version `seen`.
+    /// True if the data read since the load of `seen` belongs to version `seen`.
     #[inline(always)]
     #[must_use]
     pub(crate) fn unchanged(&self, seen: Version) -> bool {
         // Acquire fence: pairs with the Release fence of `NodeLock::begin_change`. If a data load before this line saw
-        // a store of some change, the load below sees that change's CHANGING bit or a later word.
+        // a store of some change, the load below sees the CHANGING bit of the same change or a later word.
         fence(Ordering::Acquire);
         // Relaxed: ordered after the data loads by the fence above.
         self.0.load(Ordering::Relaxed) & !LOCKED == seen.0
     }
 
-    /// Whether the word is exactly `bits`, at rest: what [`crate::Witness::holds`] asks.
+    /// True if the word is exactly `bits`, at rest: the check of [`crate::Witness::holds`].
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_exactly(&self, bits: u64) -> bool {
-        // Acquire: pairs with `NodeLock::drop`, and keeps what the caller reads after a good validation behind it. The
-        // store-load order that C1 asks for comes from the caller's SeqCst fence before validation: a thread that made
-        // a change which the caller must not miss had dirtied this word (`NodeLock::begin_change`) before its own
+        // Acquire: pairs with `NodeLock::drop`, and keeps the caller's reads after a good validation behind this load.
+        // The store-load order that C1 asks for comes from the caller's SeqCst fence before validation: a thread that
+        // made a change which the caller must not miss had dirtied this word (`NodeLock::begin_change`) before its own
         // fence.
         let word = self.0.load(Ordering::Acquire);
         debug_assert_ne!(word, FREED_WORD, "a node that was freed is reached (E3)");
         word == bits
     }
 
-    /// Locks the node if it still is at `seen`: everything read under `seen` is then true under the lock as well.
+    /// Locks the node if its version still is `seen`: data read under `seen` is then true under the lock as well.
     #[inline]
     #[must_use]
     pub(crate) fn try_lock(&self, seen: Version) -> Option<NodeLock<'_>> {
@@ -176,14 +176,14 @@ impl VersionWord {
         swap.ok().map(|_| NodeLock::taken(self, seen))
     }
 
-    /// Locks the node at whatever version it has, unless another writer holds it right now.
+    /// Locks the node at its present version, unless another writer holds the node right now.
     #[inline]
     #[must_use]
     pub(crate) fn try_lock_now(&self) -> Option<NodeLock<'_>> {
         self.try_lock(self.stable())
     }
 
-    /// Gives a fresh node, which nobody else knows, the version that it is born with, and locks it within a change.
+    /// Gives a fresh node, unknown to other threads, its first version, and locks the node within a change.
     pub(crate) fn begin(&self, version: Version) -> NodeLock<'_> {
         // Relaxed: the node is published later, by a Release store to a word of another node.
         self.0.store(version.0 | LOCKED, Ordering::Relaxed);
@@ -192,13 +192,13 @@ impl VersionWord {
         held
     }
 
-    /// Whether the node is a leaf, changing or not.
+    /// True if the node is a leaf, changing or not.
     pub(crate) fn is_leaf(&self) -> bool {
-        // Relaxed: LEAF is set before the node is known to anyone, and never changes.
+        // Relaxed: LEAF is set before the node is known to other threads, and never changes.
         self.0.load(Ordering::Relaxed) & LEAF != 0
     }
 
-    /// The raw word, for a check of a tree at rest.
+    /// The raw word, for a check of a tree at rest; `None` if the word is LOCKED or CHANGING.
     pub(crate) fn at_rest(&self) -> Option<Version> {
         // Acquire: pairs with `NodeLock::drop`; the caller reads the node next.
         let word = self.0.load(Ordering::Acquire);
@@ -206,7 +206,7 @@ impl VersionWord {
     }
 }
 
-/// A held lock. Dropping it unlocks, and ends the change if one was begun.
+/// A held lock. Dropping the lock unlocks, and ends the change if the owner began a change.
 #[derive(Debug)]
 pub(crate) struct NodeLock<'p> {
     word: &'p VersionWord,
@@ -216,7 +216,7 @@ pub(crate) struct NodeLock<'p> {
 
 #[cfg(debug_assertions)]
 ensile_base::sync::thread_local! {
-    /// Locks of nodes that this thread holds (E1).
+    /// Number of node locks that this thread holds (E1).
     static LOCKS_HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -230,7 +230,8 @@ impl<'p> NodeLock<'p> {
 }
 
 impl NodeLock<'_> {
-    /// How many locks of nodes this thread holds, where debug assertions are on: memory is asked for with none (E1).
+    /// Number of node locks that this thread holds; always 0 without debug assertions. Memory is asked for without
+    /// locks (E1).
     pub(crate) fn held_by_this_thread() -> usize {
         #[cfg(debug_assertions)]
         return LOCKS_HELD.with(std::cell::Cell::get);
@@ -243,18 +244,19 @@ impl NodeLock<'_> {
         self.seen
     }
 
-    /// The version that the node will have once this lock is dropped.
+    /// The version of the node after the drop of this lock.
     pub(crate) fn after(&self) -> Version {
         self.next.unwrap_or(self.seen)
     }
 
-    /// Dirties the word: must stand before the first store that a reader could notice.
+    /// Dirties the word. The call must stand before the first store that a reader could notice.
     pub(crate) fn begin_change(&mut self) {
         if self.next.is_some() {
             return;
         }
         self.next = Some(self.seen.bumped());
-        // Relaxed: the fence below orders it before the data stores that follow; only the lock's owner stores here.
+        // Relaxed: the fence below orders the store before the data stores that follow; only the lock's owner stores
+        // here.
         self.word.0.store(self.seen.0 | LOCKED | CHANGING, Ordering::Relaxed);
         // Release fence: pairs with the Acquire fence of `VersionWord::unchanged` and `try_lock`.
         fence(Ordering::Release);

@@ -1,9 +1,9 @@
-//! Witnesses: what a search saw of a leaf, so that a commit can ask whether it still is so (Silo §4.6, C4).
+//! Witnesses: a leaf and the leaf's version at a search. With a witness a commit can check for changes (Silo §4.6, C4).
 //!
-//! **COVER**: a leaf covers the slices `low..high` of its layer, and its witness vouches for all of them. The bounds
-//! change only together with the version, so a key that comes into being later, wherever it lands, has changed the
-//! word of the leaf that covered it when it was missed: by an insert there, by a slot that became a layer, by a split
-//! or by the leaf's own end. A layer that is unlinked or folded takes its last leaf's word with it.
+//! **COVER**: a leaf covers the slices `low..high` of its layer, and its witness vouches for the whole range. The
+//! bounds change only together with the version. A later insert of a missing key, in any leaf, has therefore changed
+//! the word of the leaf that covered the missing key: by an insert there, by a slot that became a layer, by a split or
+//! by the leaf's own end. An unlinked or folded layer takes the last leaf's word with it.
 //!
 //! Neighbours: up, the engine's node-set; down, `version`.
 
@@ -12,7 +12,7 @@ use ensile_epoch::Pinned;
 use crate::node::{Leaf, Ptr};
 use crate::version::{Version, VersionWord};
 
-/// A leaf's identity: its address. Only compared, ordered and handed back.
+/// Identity of a leaf: its address. Only compared, ordered and handed back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(usize);
 
@@ -22,7 +22,7 @@ impl NodeId {
     }
 }
 
-/// A leaf and the version at which it was read.
+/// A leaf and the version at which a search read the leaf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Witness {
     node: NodeId,
@@ -34,7 +34,7 @@ impl Witness {
         Self { node: NodeId::of(leaf), version: seen.bits() }
     }
 
-    /// A witness put together from parts that the index handed out: one that [`NodeChange`] has moved on.
+    /// A witness from parts that the index handed out, as after a [`NodeChange`].
     #[inline]
     #[must_use]
     pub const fn new(node: NodeId, version: u64) -> Self {
@@ -55,60 +55,60 @@ impl Witness {
         self.version
     }
 
-    /// Whether the leaf still is as it was: same version, and no writer in it.
+    /// True if the leaf is unchanged: same version, and no writer in the leaf.
     ///
     /// The order against other transactions is the caller's: C1 puts a SeqCst fence between the last read of the
-    /// transaction (or its last lock) and this. `pinned` stands for the pin under which the witness was handed out;
-    /// making a token for any other pin breaks the promise of [`Pinned::assume`].
+    /// transaction (or its last lock) and this call. `pinned` stands for the pin under which the witness was handed
+    /// out; making a token for any other pin breaks the promise of [`Pinned::assume`].
     #[inline]
     #[must_use]
     pub fn holds(self, pinned: Pinned<'_>) -> bool {
         let _ = pinned;
         let word = std::ptr::with_exposed_provenance::<VersionWord>(self.node.0);
-        // SAFETY: a NodeId is made only from a leaf that was reached under a pin, whose version word is its first
-        // field; `pinned` is that pin, so the leaf's memory has not been freed (E3).
+        // SAFETY: a NodeId is made only from a leaf that was reached under a pin, and a leaf's first field is the
+        // version word; `pinned` is the same pin, and the leaf's memory has not been freed (E3).
         unsafe { (*word).is_exactly(self.version) }
     }
 }
 
-/// What an insert did to one leaf.
+/// A change that an insert made to a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeChange {
     /// A leaf's version moved.
     Changed {
         /// The leaf.
         node: NodeId,
-        /// Its version just before.
+        /// Version just before.
         old: u64,
-        /// Its version after.
+        /// Version after.
         new: u64,
     },
     /// A leaf was made: by a split, or as part of a new layer.
     Created {
         /// The new leaf.
         node: NodeId,
-        /// The leaf that covered its keys until then.
+        /// The leaf that covered the new leaf's keys until then.
         from: NodeId,
-        /// Its first version.
+        /// First version of the new leaf.
         version: u64,
     },
 }
 
-/// What one insert, or several, did to leaves, oldest first; reused without allocating once it has grown.
+/// Changes of leaves by one insert, or several, oldest first; reused without allocating once grown.
 ///
-/// A transaction that inserts a key updates its own node-set: for each `Changed`, the entry `(node, old)` becomes
-/// `(node, new)`; for each `Created` whose `from` is in the set, `(node, version)` is added.
+/// A transaction with an insert updates its own node-set. A `Changed` turns the entry `(node, old)` into `(node, new)`.
+/// A `Created` with `from` in the set adds `(node, version)`.
 #[derive(Debug, Default)]
 pub struct NodeChanges(Vec<NodeChange>);
 
 impl NodeChanges {
-    /// No changes yet.
+    /// An empty list of changes.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Forgets all changes and keeps the space.
+    /// Forgets the changes and keeps the space.
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();

@@ -1,9 +1,9 @@
-//! One worker's share of the memory: a free list and a span per size class, no shared line touched (Silo §5.1).
+//! A worker's share of the memory: a free list and a span per size class, no shared line touched (Silo §5.1).
 //!
-//! A block freed by another worker than the one that allocated it stays with the freeing one; a list that grows past
-//! [`keep_max`] hands half of itself to the pool, so that a producer and a consumer stay in balance.
+//! A block freed by another worker than its allocator stays with the freeing worker. A list that grows past
+//! [`keep_max`] hands half of its blocks to the pool, so that a producer and a consumer stay in balance.
 //!
-//! Neighbours: owned by the engine's workers; [`crate::Memory`] behind it.
+//! Neighbours: owned by the engine's workers; [`crate::Memory`] behind the cache.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::pool::UncutSpan;
 use crate::prefetch;
 use crate::span::{BlockList, SPAN_BYTES, SPAN_HEADER_BYTES, Span, SpanBlocks};
 
-/// Bytes of free blocks of a class that a cache keeps, within the limits that follow.
+/// Bytes of free blocks of a class that a cache keeps, within `KEEP_MIN` and `KEEP_MAX` blocks.
 const KEEP_BYTES: usize = 1 << 20;
-/// Most free blocks of a class that a cache keeps, and the fewest.
+/// Most and fewest free blocks of a class that a cache keeps.
 const KEEP_MAX: usize = 8192;
 const KEEP_MIN: usize = 64;
 
-/// What freed blocks are filled with under shuttle.
+/// Byte that fills freed blocks under shuttle.
 const FREED_BYTE: u8 = 0xDB;
-/// A word of a block that was freed, under shuttle: nothing that a pin protects ever reads so (E3).
+/// A word of a freed block, under shuttle: memory that a pin protects never reads as this word (E3).
 pub const FREED_WORD: u64 = u64::from_ne_bytes([FREED_BYTE; 8]);
 
-/// Bytes of the next free block that are asked for ahead of its use.
+/// Bytes of the next free block that are prefetched before use.
 const PREFETCHED_BYTES: usize = 128;
 
 struct Shelf {
@@ -50,13 +50,13 @@ const fn keep_max(class: SizeClass) -> u32 {
 pub struct Cache {
     memory: Arc<Memory>,
     shelves: Box<[Shelf]>,
-    /// By class: lists from the pool, to be used one after the other.
+    /// Lists from the pool by class, to be used one after the other.
     batches: Box<[Vec<BlockList>]>,
     span: *mut u8,
     spans_left: usize,
 }
 
-// SAFETY: the blocks that a cache holds are its own until it hands them out.
+// SAFETY: a cache owns its blocks until the cache hands the blocks out.
 unsafe impl Send for Cache {}
 
 impl std::fmt::Debug for Cache {
@@ -88,8 +88,8 @@ impl Cache {
         Self { memory, shelves, batches, span: std::ptr::null_mut(), spans_left: 0 }
     }
 
-    /// A block of `class`, uninitialised, aligned to 8 bytes, and to 64 if the class is a multiple of 64. Aborts when
-    /// the machine is out of memory.
+    /// A block of `class`, uninitialised, aligned to 8 bytes, and to 64 if the class is a multiple of 64. Aborts if the
+    /// machine is out of memory.
     #[inline]
     pub fn allocate(&mut self, class: SizeClass) -> NonNull<u8> {
         self.memory.in_use.add(class);
@@ -106,10 +106,10 @@ impl Cache {
         }
         let shelf = &mut self.shelves[class.index()];
         if let Some(block) = shelf.free {
-            // SAFETY: a free block's first word links to the next one (`free` wrote it).
+            // SAFETY: a free block's first word links to the next block (`free` wrote the link).
             shelf.free = NonNull::new(unsafe { block.cast::<*mut u8>().read() });
             shelf.count -= 1;
-            // The next allocation reads the next block's link and then fills it: ask for it now.
+            // The next allocation reads the next block's link and then fills the block: prefetch the block now.
             if let Some(next) = shelf.free {
                 prefetch::lines(next.as_ptr(), class.bytes().min(PREFETCHED_BYTES));
             }
@@ -162,8 +162,8 @@ impl Cache {
     /// Takes a block back.
     ///
     /// # Safety
-    /// `block` was allocated under `class` from a cache of the same [`Memory`], is freed once, and nothing uses it
-    /// any more.
+    /// `block` was allocated under `class` from a cache of the same [`Memory`], is freed once, and is not used any
+    /// more.
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, class: SizeClass) {
         self.memory.in_use.remove(class);
@@ -178,8 +178,9 @@ impl Cache {
         // SAFETY: the block is of a span that was cut, and in use until now.
         debug_assert_eq!(unsafe { Span::around(block).class() }, class, "a block is freed under its class");
         if cfg!(shuttle) {
-            // The block is never used again. No word of a record or a node has this pattern, so a thread that still
-            // reaches it is found out. SAFETY: the block is ours now, and this long.
+            // The block is never used again. No word of a record or a node has the pattern of freed blocks, and the
+            // pattern exposes a thread that still reaches the block. SAFETY: the block is ours now, and has
+            // `class.bytes()` bytes.
             return unsafe { block.write_bytes(FREED_BYTE, class.bytes()) };
         }
         let shelf = &mut self.shelves[class.index()];
@@ -194,7 +195,7 @@ impl Cache {
         }
     }
 
-    /// Counts a block as one that is not in use: its owner ends, and leaves the block to the memory's end.
+    /// Counts a block as not in use: its owner ends, and leaves the block to the memory's end.
     #[cfg(feature = "audit")]
     pub fn leave(&self, class: SizeClass) {
         self.memory.in_use.remove(class);
@@ -210,14 +211,15 @@ impl Cache {
             let Some(next) = NonNull::new(unsafe { last.cast::<*mut u8>().read() }) else { return };
             last = next;
         }
-        // SAFETY: `last` is a free block of this list, the end of what is kept; its first word is its link.
+        // SAFETY: `last` is a free block of the list, the last block that is kept; the first word of `last` is the
+        // link.
         let rest = unsafe { last.cast::<*mut u8>().replace(std::ptr::null_mut()) };
         note::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
         shelf.count = keep;
         let mut blocks = Vec::with_capacity(given as usize);
-        // SAFETY: behind `last` the list goes on as it was, and is nobody else's; its blocks were allocated from this
-        // memory, which is in use, and under this class.
+        // SAFETY: behind `last` the list goes on as before, and no other list has the blocks; the blocks were allocated
+        // from the cache's memory, in use now, and under `class`.
         unsafe {
             collect(NonNull::new(rest), &mut blocks);
             self.memory.give_runs(class, &SpanBlocks::link(&mut blocks));
@@ -225,10 +227,10 @@ impl Cache {
     }
 }
 
-/// The blocks of a list.
+/// Collects the blocks of a list.
 ///
 /// # Safety
-/// Each block links to the next, the last one to none, and the list is the caller's.
+/// Each block links to the next block, the last block to none, and the list is the caller's.
 unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
     let mut next = head;
     while let Some(block) = next {
@@ -249,12 +251,11 @@ impl Drop for Cache {
                 let mut blocks = Vec::new();
                 let lists = shelf.free.into_iter().chain(batches.iter().map(|batch| batch.head));
                 for head in lists {
-                    // SAFETY: the lists are this cache's, which ends; the memory is there, and stays while the lock is
-                    // held.
+                    // SAFETY: the lists are the cache's, and the cache ends; the memory is there, and stays while the
+                    // lock is held.
                     unsafe { collect(Some(head), &mut blocks) };
                 }
-                // SAFETY: the blocks came from this cache's lists of this class, so they are free and in no other list
-                // now.
+                // SAFETY: the blocks came from the cache's lists of `class`, and are free and in no other list now.
                 emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()

@@ -1,4 +1,4 @@
-//! Size classes: multiples of eight bytes up to a cap, then eight steps to each doubling.
+//! Size classes: multiples of eight bytes up to a cap, then eight steps per doubling.
 //!
 //! A class fits one byte, so a record's header can carry its capacity.
 //!
@@ -13,10 +13,10 @@ const COARSE_STEPS: usize = 8;
 /// Doublings above [`FINE_MAX`]: up to 32 MiB.
 const DOUBLINGS: usize = 17;
 
-/// Classes up to this size are cut from spans; larger blocks come from the global allocator one by one.
+/// Largest class that is cut from spans, in bytes; larger blocks come singly from the global allocator.
 pub(crate) const SPANNED_BYTES_MAX: usize = 8 << 10;
 
-/// One block size of the slabs.
+/// A block size of the slabs.
 ///
 /// ```
 /// use ensile_memory::SizeClass;
@@ -27,11 +27,11 @@ pub(crate) const SPANNED_BYTES_MAX: usize = 8 << 10;
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// How many classes there are.
+    /// Number of classes.
     pub const COUNT: usize = FINE_CLASSES + DOUBLINGS * COARSE_STEPS;
-    /// The largest block, in bytes.
+    /// Size of the largest block, in bytes.
     pub const BYTES_MAX: usize = FINE_MAX << DOUBLINGS;
-    /// How many classes are cut from spans.
+    /// Number of classes that are cut from spans.
     pub(crate) const SPANNED: usize = Self::of_bytes(SPANNED_BYTES_MAX).index() + 1;
 
     /// The smallest class of at least `bytes` bytes; at most [`SizeClass::BYTES_MAX`].
@@ -42,14 +42,14 @@ impl SizeClass {
             return Self((bytes.saturating_sub(1) / FINE_STEP) as u8);
         }
         assert!(bytes <= Self::BYTES_MAX, "larger than the largest block");
-        // The doubling that `bytes` falls into: base < bytes <= 2 * base.
+        // The doubling of `bytes`: base < bytes <= 2 * base.
         let doubling = ((bytes - 1) / FINE_MAX).ilog2() as usize;
         let base = FINE_MAX << doubling;
         let step = (FINE_MAX / COARSE_STEPS) << doubling;
         Self((FINE_CLASSES + doubling * COARSE_STEPS + (bytes - base - 1) / step) as u8)
     }
 
-    /// Size of its blocks, in bytes. Every read of a record asks: looked up, not computed.
+    /// Size of the class's blocks, in bytes. Every read of a record needs the size: looked up, not computed.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> usize {
@@ -63,7 +63,7 @@ impl SizeClass {
         self.0 as usize
     }
 
-    /// The class with this number, as [`SizeClass::index`] gave it.
+    /// The class with this number, as returned by [`SizeClass::index`].
     #[inline]
     #[must_use]
     pub const fn from_index(index: usize) -> Self {
@@ -76,7 +76,7 @@ impl SizeClass {
     }
 }
 
-/// The block sizes of the classes. As long as a byte has values, so that a lookup needs no check.
+/// The block sizes of the classes. The table has an entry for every value of a byte, so that a lookup needs no check.
 static BYTES: [u32; 256] = {
     let (mut bytes, mut index) = ([0; 256], 0);
     while index < SizeClass::COUNT {

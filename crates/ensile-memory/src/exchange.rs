@@ -1,17 +1,17 @@
-//! A box that two threads hand to each other: taken by an atomic exchange, put back by a store.
+//! A box that two threads exchange: taken by an atomic exchange, put back by a store.
 //!
 //! Invariant: a pointer stands either in the cell or with one owner. Every way out is an exchange, so a box is taken
-//! once for each time that it was put. The way in needs none: the cell is empty while there is an owner, and a thread
-//! that takes nothing from it leaves it empty.
+//! once for each put. The way in needs no exchange: the cell is empty while there is an owner, and a thread that takes
+//! nothing from the cell leaves the cell empty.
 //!
-//! Neighbours: a log's worker and its logger exchange the worker's buffer through it.
+//! Neighbours: a log's worker and its logger exchange the worker's buffer through the cell.
 
 use std::marker::PhantomData;
 use std::ptr;
 
 use ensile_base::sync::{AtomicPtr, Ordering};
 
-/// A box, or nothing while its owner has it.
+/// A box; the cell is empty while an owner has the box.
 #[derive(Debug)]
 pub struct Exchange<T> {
     pointer: AtomicPtr<T>,
@@ -19,23 +19,23 @@ pub struct Exchange<T> {
 }
 
 impl<T: Send> Exchange<T> {
-    /// A cell with this box in it.
+    /// A cell with this box.
     #[must_use]
     pub fn new(value: Box<T>) -> Self {
         Self { pointer: AtomicPtr::new(Box::into_raw(value)), _owned: PhantomData }
     }
 
-    /// Takes the box out; `None` while somebody else has it.
+    /// Takes the box out; `None` while another owner has the box.
     #[inline]
     pub fn take(&self) -> Option<Box<T>> {
-        // Acquire: what the owner before did to the box comes before what this one does (partner: the Release in
-        // `put`). Release: nothing of the former owner's moves behind its next exchange.
+        // Acquire: the former owner's accesses to the box come before the new owner's (partner: the Release in `put`).
+        // Release: no access of the former owner moves behind its next exchange.
         let pointer = self.swap_out();
         if pointer.is_null() {
             return None;
         }
-        // SAFETY: the pointer came from `Box::into_raw` in `new` or `put`. The exchange left null behind, so nobody
-        // else gets it before it is put back.
+        // SAFETY: the pointer came from `Box::into_raw` in `new` or `put`. The exchange left null behind, so no other
+        // thread gets the box before a `put`.
         Some(unsafe { Box::from_raw(pointer) })
     }
 
@@ -46,8 +46,8 @@ impl<T: Send> Exchange<T> {
         self.pointer.swap(ptr::null_mut(), Ordering::AcqRel)
     }
 
-    /// As what ships, but that it writes nothing where it finds nothing: loom lets such an exchange stand behind a
-    /// later store of `put`. No machine does: what an exchange writes follows what it has read, with nothing between.
+    /// As the shipped code, but without a write if the cell is empty: loom lets the write of such an exchange stand
+    /// behind a later store of `put`. No machine does: the write of an exchange follows its read, with nothing between.
     #[cfg(loom)]
     fn swap_out(&self) -> *mut T {
         let never = ptr::without_provenance_mut(1);
@@ -64,29 +64,29 @@ impl<T: Send> Exchange<T> {
         }
     }
 
-    /// Puts a box in, whose taker owns all that this thread did to it. The cell is empty: the caller took what was
-    /// there.
+    /// Puts a box in; the taker sees every access of this thread to the box. The cell is empty: the caller took the
+    /// former box.
     #[inline]
     pub fn put(&self, value: Box<T>) {
-        // Relaxed: nobody but the caller can have put one.
+        // Relaxed: only the caller can have put a box.
         debug_assert!(self.pointer.load(Ordering::Relaxed).is_null(), "only the owner puts a box back");
         // Release: partner is the Acquire in `take`. An exchange that finds the cell empty meanwhile comes wholly
-        // before this, or it finds this box. A box that stood here against the contract would leak; nobody would free
-        // it twice.
+        // before this store, or the exchange finds this box. A box left in the cell against the contract would leak,
+        // and would not be freed twice.
         self.pointer.store(Box::into_raw(value), Ordering::Release);
     }
 }
 
 impl<T> Drop for Exchange<T> {
     fn drop(&mut self) {
-        // A checker's atomics end with its run: what a panic drops behind that is left to the process.
+        // A checker's atomics end with its run: the process frees the boxes that a panic drops later.
         if cfg!(any(loom, shuttle)) && std::thread::panicking() {
             return;
         }
-        // Acquire: what the last owner did to the box comes before its drop (partner: the Release in `put`).
+        // Acquire: the last owner's accesses to the box come before its drop (partner: the Release in `put`).
         let pointer = self.pointer.swap(ptr::null_mut(), Ordering::Acquire);
         if !pointer.is_null() {
-            // SAFETY: the pointer came from `Box::into_raw`, and stood in the cell, so it has no owner.
+            // SAFETY: the pointer came from `Box::into_raw`, and stood in the cell, so the box has no owner.
             drop(unsafe { Box::from_raw(pointer) });
         }
     }

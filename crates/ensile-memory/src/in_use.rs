@@ -1,9 +1,10 @@
-//! Count of the blocks in use, by size class: a test's end compares it with the blocks that the test still has.
+//! Count of the blocks in use, by size class. At the end of a test, the test compares the count with its remaining
+//! blocks.
 //!
 //! The feature `audit` turns the count on. Checkers and experiments turn the count off: an experiment counts written
-//! cache lines, and the count would add its own.
+//! cache lines, and the count would add lines.
 //!
-//! Neighbours: [`crate::Cache`] counts each block that it hands out or takes back; [`crate::Memory`] owns the count.
+//! Neighbours: [`crate::Cache`] counts each block handed out or taken back; [`crate::Memory`] owns the count.
 
 #[cfg(any(all(feature = "audit", not(feature = "experiments")), all(test, not(any(loom, shuttle)))))]
 mod counted {

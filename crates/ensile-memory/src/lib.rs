@@ -1,17 +1,17 @@
-//! Where nodes and records live: slabs on huge pages, one cache per worker (Silo §5.1).
+//! Memory of nodes and records: slabs on huge pages, one cache per worker (Silo §5.1).
 //!
-//! Knows neither nodes nor records, only sizes; knows no epochs, so it never decides *when* memory may be freed.
-//! A [`Memory`] belongs to one database and unmaps everything when it goes, or is told that nothing is used any more; a
-//! [`Cache`] belongs to one worker, so that allocating and freeing touch no shared line.
+//! The crate knows sizes, no nodes and no records. The crate knows no epochs and never decides *when* memory may be
+//! freed. A [`Memory`] belongs to a database. A memory unmaps everything at the drop, or at the explicit end of every
+//! use. A [`Cache`] belongs to a worker: allocating and freeing touch no shared line.
 //!
 //! Invariants:
-//! - A block is freed under the size class that it was allocated under.
-//! - Chunks are aligned to their size and every span of a chunk serves one class, until all its blocks are free (M1).
-//! - Memory that is free serves every size class, and goes back to the system at a bounded pace (M2).
-//! - Some memory is ready before it is written, if a thread sees to it (M3).
+//! - A block is freed under the size class of its allocation.
+//! - Chunks are aligned to their size. A span serves one class until every block of the span is free (M1).
+//! - Free memory serves every size class, and goes back to the system at a bounded pace (M2).
+//! - Some memory is ready before a write, if a thread makes chunks ready (M3).
 //!
-//! Neighbours: index nodes and records are allocated here by the engine's workers; the epoch floor says when what
-//! was retired may come back.
+//! Neighbours: the engine's workers allocate index nodes and records here; the epoch crate decides when retired blocks
+//! may come back.
 
 mod cache;
 mod class;

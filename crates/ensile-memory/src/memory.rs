@@ -1,9 +1,8 @@
-//! All memory of one database: the pool of what no cache has, and large blocks.
+//! All memory of one database: the pool of unused memory, and large blocks.
 //!
-//! Everything here is behind one lock that caches take once per chunk, batch or large block, never per record.
+//! The memory is behind one lock that caches take once per chunk, batch or large block, never per record.
 //!
-//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` has what is behind the lock; [`crate::map`] asks the
-//! kernel.
+//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` is behind the lock; [`crate::map`] asks the kernel.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -20,19 +19,19 @@ use crate::span::{BlockList, SpanBlocks};
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
 
-/// How memory is taken.
+/// Settings of a [`Memory`].
 #[derive(Clone, Debug, Default)]
 pub struct MemoryConfig {
-    /// Bytes mapped and touched at the start, so that no page fault falls into what is timed (Silo §5.1).
+    /// Bytes mapped and touched at the start, so that no page fault falls into a timed part (Silo §5.1).
     pub prefault_bytes: usize,
-    /// Whether blocks come from the process's allocator instead of slabs, to measure what slabs are worth. What is not
-    /// freed by the end is then never given back.
+    /// True if blocks come from the process's allocator instead of slabs, to measure the gain of slabs. Blocks not
+    /// freed by the end are then never given back.
     #[cfg(feature = "experiments")]
     pub general: bool,
 }
 
 impl MemoryConfig {
-    /// Slabs, of which `prefault_bytes` are touched beforehand.
+    /// Slabs with `prefault_bytes` touched beforehand.
     #[must_use]
     pub fn prefaulted(prefault_bytes: usize) -> Self {
         Self {
@@ -47,10 +46,9 @@ impl MemoryConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Bytes of chunks of which caches have a part.
+    /// Bytes of chunks in use by caches, in whole or in part.
     pub chunk_bytes: u64,
-    /// Bytes of chunks that nobody uses any more: the next ones to be used, for blocks of any size, or to go back to
-    /// the system.
+    /// Bytes of unused chunks: the next chunks for blocks of any size, or to go back to the system.
     pub empty_bytes: u64,
     /// Bytes in large blocks.
     pub large_bytes: u64,
@@ -61,17 +59,17 @@ pub struct Memory {
     #[cfg(feature = "experiments")]
     general: bool,
     pool: Mutex<SpanPool>,
-    /// Where the thread waits that makes chunks ready.
+    /// Wait of the thread that makes chunks ready.
     wanted: Condvar,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
-    /// Blocks that caches have handed out.
+    /// Blocks handed out by caches.
     pub(crate) in_use: BlocksInUse,
 }
 
-// SAFETY: the pool's pointers are to memory that this object owns; they change hands under the lock.
+// SAFETY: the pool's pointers are to memory that this object owns; the pointers change hands under the lock.
 unsafe impl Send for Memory {}
-// SAFETY: threads that share it reach the pool's pointers under the lock only.
+// SAFETY: threads that share the object reach the pool's pointers under the lock only.
 unsafe impl Sync for Memory {}
 
 impl std::fmt::Debug for Memory {
@@ -99,7 +97,7 @@ impl Memory {
         })
     }
 
-    /// Its figures.
+    /// Figures of the memory.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         let empty_bytes = (self.lock().empty_chunks() * CHUNK_BYTES) as u64;
@@ -118,14 +116,14 @@ impl Memory {
         self.in_use.count(class)
     }
 
-    /// Whether blocks come from slabs.
+    /// True if blocks come from slabs.
     #[cfg(feature = "experiments")]
     #[inline]
     pub(crate) fn has_slabs(&self) -> bool {
         !self.general
     }
 
-    /// Whether blocks come from slabs.
+    /// True if blocks come from slabs.
     #[cfg(not(feature = "experiments"))]
     #[inline(always)]
     pub(crate) const fn has_slabs(&self) -> bool {
@@ -137,7 +135,7 @@ impl Memory {
         self.pool.lock()
     }
 
-    /// Spans in a row: free ones of a chunk, or a whole chunk.
+    /// Spans in a row: free spans of a chunk, or a whole chunk.
     pub(crate) fn take_spans(&self) -> (NonNull<u8>, usize) {
         let mut pool = self.lock();
         let (first, count, is_chunk) = pool.take_spans();
@@ -153,14 +151,14 @@ impl Memory {
         (first, count)
     }
 
-    /// Has some chunks made ready from now on, by a thread that calls [`prepare`](Self::prepare) again and again: their
-    /// pages are there before a worker writes to them (M3).
+    /// Starts to keep chunks ready, by a thread that calls [`prepare`](Self::prepare) again and again. The pages of a
+    /// ready chunk are there before a worker writes to the chunk (M3).
     pub fn begin_preparing(&self) {
         self.lock().is_prepared = true;
     }
 
-    /// Waits until a chunk is wanted, and makes one ready. False once that was stopped, or the address space is used
-    /// up: who needs more will be told.
+    /// Waits until a chunk is wanted, and makes a chunk ready. False after [`stop_preparing`](Self::stop_preparing), or
+    /// if the address space is used up: a later allocation will report the lack of memory.
     pub fn prepare(&self) -> bool {
         let mut pool = self.lock();
         while pool.is_prepared && !pool.wants_ready() {
@@ -172,13 +170,13 @@ impl Memory {
         let Some(chunk) = pool.take_untouched() else { return false };
         drop(pool);
         // SAFETY: the chunk is a part of a region that is mapped, as nothing is released while this call is under way;
-        // it is in no list and nobody uses it (M3).
+        // the chunk is in no list and not in use (M3).
         unsafe { map::touch(chunk, CHUNK_BYTES) };
         self.lock().give_ready(chunk);
         true
     }
 
-    /// Ends [`prepare`](Self::prepare), on whatever thread it waits.
+    /// Ends [`prepare`](Self::prepare), on whatever thread `prepare` waits.
     pub fn stop_preparing(&self) {
         self.lock().is_prepared = false;
         self.wanted.notify_all();
@@ -203,8 +201,8 @@ impl Memory {
         self.note_emptied(emptied);
     }
 
-    /// Lets an ended cache give back what it has, under the lock; says how many chunks that emptied. Nothing is given
-    /// once all was given back to the system.
+    /// Lets an ended cache give back its blocks, under the lock, and counts the emptied chunks that `give` returns.
+    /// Does nothing after a release.
     pub(crate) fn give_all(&self, give: impl FnOnce(&mut SpanPool) -> usize) {
         let mut pool = self.lock();
         if !pool.is_released {
@@ -221,8 +219,8 @@ impl Memory {
         }
     }
 
-    /// One step of giving chunks that have long been empty back to the system; returns the bytes that went. A window is
-    /// some hundred steps. The database's heartbeat calls this once in a while.
+    /// A step of giving long-empty chunks back to the system; returns the bytes given back. A window is some hundred
+    /// steps. The database's heartbeat calls this function once in a while.
     pub fn give_back_step(&self) -> usize {
         let mut pool = self.lock();
         if pool.is_released { 0 } else { pool.give_back_step() * CHUNK_BYTES }
@@ -241,8 +239,10 @@ impl Memory {
         block
     }
 
+    /// Frees a large block.
+    ///
     /// # Safety
-    /// `block` came from `allocate_large` and nothing uses it any more.
+    /// `block` came from `allocate_large` and is not used any more.
     pub(crate) unsafe fn free_large(&self, block: NonNull<u8>) {
         let layout = self.lock().large.remove(&(block.as_ptr() as usize));
         let Some(layout) = layout else {
@@ -255,12 +255,12 @@ impl Memory {
         unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
     }
 
-    /// Gives everything back to the system, though caches are left: a thread may keep one for as long as it lives.
-    /// Dropping a cache afterwards touches no block.
+    /// Gives the memory back to the system, even if caches are left: a thread may keep a cache for as long as the
+    /// thread lives. Dropping a cache afterwards touches no block.
     ///
     /// # Safety
-    /// Nothing uses a block of this memory any more, no call of [`prepare`](Self::prepare) is under way, and from now
-    /// on nothing is done with its caches but dropping them.
+    /// No block of this memory is in use any more, and no call of [`prepare`](Self::prepare) is under way. From now on
+    /// the only use of its caches is dropping them.
     pub unsafe fn release(&self) {
         let mut pool = self.lock();
         let given = std::mem::take(&mut *pool);
@@ -270,8 +270,8 @@ impl Memory {
             unsafe { std::alloc::dealloc(address as *mut u8, layout) };
         }
         for (region, bytes) in given.regions {
-            // SAFETY: mapped with these bytes, and unused by the caller's word; what pointed into it went with `given`,
-            // but for caches, which are dropped without a look at what they have.
+            // SAFETY: mapped with these bytes, and unused by the caller's word. The pointers into the region went with
+            // `given`, except the pointers of caches, and a cache is dropped without a look at its blocks.
             unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
         }
         drop(pool);
@@ -298,7 +298,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: caches hold an Arc of this object, so none is left, and every owner of a block has let go of it.
+        // SAFETY: caches hold an Arc of this object, so no cache is left, and every owner of a block has let go of the
+        // block.
         unsafe { self.release() };
     }
 }

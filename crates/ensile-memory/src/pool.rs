@@ -1,4 +1,4 @@
-//! What no cache has: regions, chunks and spans that nobody uses, free blocks by their spans.
+//! The pool of memory outside the caches: unused regions, chunks and spans, and free blocks by their spans.
 //!
 //! ```text
 //! region (mapped) -> chunk (2 MiB) -> span (64 KiB, one size class) -> block
@@ -6,9 +6,9 @@
 //!            --touch-->          --idle for a while--> released --touch--> empty
 //! ```
 //! Invariants:
-//! - M1: a span changes its class only once all its blocks are in its list here.
-//! - M2: a chunk goes back to the system only once none of its spans is in use, and while it is in no list that a cache
-//!   takes from; afterwards it is taken like a fresh one, and reads as zeros.
+//! - M1: a span changes its class only once its blocks are all in its list here.
+//! - M2: a chunk goes back to the system only if none of its spans is in use, and the chunk is in no list that a cache
+//!   takes from. Afterwards the chunk is taken like a fresh chunk, and reads as zeros.
 //! - M3: a chunk that is being touched is in no list.
 //! - Taking and giving cost the same however much is free.
 //!
@@ -22,22 +22,22 @@ use crate::class::SizeClass;
 use crate::map;
 use crate::span::{BlockList, SPAN_BYTES, Span, SpanBlocks, slots};
 
-/// A chunk: what a cache takes at a time; one huge page, aligned to its size.
+/// Bytes of a chunk: a cache's unit of taking; one huge page, aligned to its size.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// A region: what is mapped at a time.
+/// Bytes of a region: the unit of mapping.
 const REGION_BYTES: usize = 64 << 20;
-/// Spans of a chunk: a bit each.
+/// Number of spans of a chunk; a bit per span.
 const SPANS: usize = CHUNK_BYTES / SPAN_BYTES;
 const ALL_SPANS: u32 = u32::MAX;
 const _: () = assert!(SPANS == u32::BITS as usize);
 
-/// A cache that has no block of a class takes lists of spans until it has this many blocks.
+/// Number of blocks after which a cache without blocks of a class stops taking lists of spans.
 const TAKEN_BLOCKS: usize = 256;
-/// Steps in a window: a chunk that stayed empty for all of it was not needed.
+/// Number of steps in a window. A chunk that stays empty for a whole window was not needed.
 const WINDOW_STEPS: u32 = 256;
-/// Chunks that a step gives back.
+/// Number of chunks that a step gives back.
 const GIVEN_BACK_A_STEP: usize = 4;
-/// One chunk is kept ready for so many in use, within limits.
+/// Number of chunks in use per chunk kept ready, within limits.
 const IN_USE_A_READY_ONE: usize = 16;
 const READY_MIN: usize = 1;
 const READY_MAX: usize = 8;
@@ -51,43 +51,43 @@ pub(crate) struct UncutSpan {
 #[derive(Default)]
 pub(crate) struct SpanPool {
     pub(crate) regions: Vec<(NonNull<u8>, usize)>,
-    /// The newest region's first chunk that nobody took, and its end.
+    /// First chunk of the newest region that was never taken, and the number of bytes to the region's end.
     pub(crate) fresh: Option<(NonNull<u8>, usize)>,
-    /// Chunks there that were touched beforehand, before the others.
+    /// Number of fresh chunks touched beforehand; touched chunks come before the others.
     touched_fresh: usize,
-    /// Chunks of which some spans are free: a bit for each that is. By address, so that the lowest are used first.
+    /// Chunks with some free spans: a bit per free span. By address, so that the lowest chunks are used first.
     partly_free: BTreeMap<NonNull<u8>, u32>,
-    /// Chunks that nobody uses.
+    /// Unused chunks.
     empty: Vec<NonNull<u8>>,
-    /// The same, given back to the system.
+    /// Unused chunks that were given back to the system.
     released: Vec<NonNull<u8>>,
-    /// By class: spans with blocks in their lists.
+    /// Spans with blocks in their lists, by class.
     spans: Vec<Vec<Span>>,
     rests: Vec<Vec<UncutSpan>>,
     pub(crate) large: HashMap<usize, Layout>,
-    /// Nothing is taken back any more, since there is nothing behind it.
+    /// True if the pool's memory was unmapped: nothing is taken back any more.
     pub(crate) is_released: bool,
-    /// Chunks of which caches have a part.
+    /// Number of chunks in use by caches, in whole or in part.
     in_use: usize,
-    /// A thread makes chunks ready.
+    /// True if a thread makes chunks ready.
     pub(crate) is_prepared: bool,
     pace: GiveBackPace,
 }
 
-/// How fast empty chunks go back to the system.
+/// Pace at which empty chunks go back to the system.
 #[derive(Default)]
 struct GiveBackPace {
-    /// Chunks that stay, whether or not they are used.
+    /// Number of chunks that stay, used or not.
     kept: usize,
-    /// Steps of the window so far, and the fewest empty chunks in it.
+    /// Steps of the window so far, and the fewest empty chunks in the window.
     steps: u32,
     fewest: usize,
-    /// Chunks to give back: they stayed empty through the last window.
+    /// Number of chunks to give back: chunks that stayed empty through the last window.
     surplus: usize,
 }
 
 impl SpanPool {
-    /// Of a database that wants this many bytes touched beforehand.
+    /// A pool for a database that wants `prefault_bytes` touched beforehand.
     pub(crate) fn new(prefault_bytes: usize) -> Self {
         let mut pool = Self::default();
         pool.spans.resize_with(SizeClass::SPANNED, Vec::new);
@@ -103,7 +103,7 @@ impl SpanPool {
         pool
     }
 
-    /// Spans in a row, and whether they are a chunk that nobody used.
+    /// Spans in a row, and true if the spans are a whole unused chunk.
     pub(crate) fn take_spans(&mut self) -> (NonNull<u8>, usize, bool) {
         if let Some(mut chunk) = self.partly_free.first_entry() {
             let bits = *chunk.get();
@@ -126,18 +126,18 @@ impl SpanPool {
         (chunk.unwrap_or_else(|| map::out_of_memory(REGION_BYTES, CHUNK_BYTES)), SPANS, true)
     }
 
-    /// Chunks to be kept ready: touched, and used by nobody. None if no thread makes them ready.
+    /// Number of chunks to be kept ready: touched and unused. Zero if no thread makes chunks ready.
     fn ready_wanted(&self) -> usize {
         if self.is_prepared { (self.in_use / IN_USE_A_READY_ONE).clamp(READY_MIN, READY_MAX) } else { 0 }
     }
 
-    /// Whether fewer chunks are ready than shall be.
+    /// True if fewer chunks are ready than wanted.
     pub(crate) fn wants_ready(&self) -> bool {
         !self.is_released && self.touched_fresh == 0 && self.empty.len() < self.ready_wanted()
     }
 
-    /// A chunk that nobody uses and that may have no memory behind it. It is in no list now (M3). None if the address
-    /// space is used up.
+    /// An unused chunk that may have no memory behind its addresses. The chunk is in no list now (M3). None if the
+    /// address space is used up.
     pub(crate) fn take_untouched(&mut self) -> Option<NonNull<u8>> {
         self.released.pop().or_else(|| self.take_fresh())
     }
@@ -162,7 +162,7 @@ impl SpanPool {
         Some(chunk)
     }
 
-    /// Takes spans in a row back, of which nobody uses a byte. Whether their chunk is empty now.
+    /// Takes unused spans in a row back. True if their chunk is empty now.
     pub(crate) fn give_spans(&mut self, first: NonNull<u8>, count: usize) -> bool {
         let start = first.as_ptr().map_addr(|address| address & !(CHUNK_BYTES - 1));
         // SAFETY: a chunk never begins at address zero.
@@ -180,13 +180,13 @@ impl SpanPool {
         true
     }
 
-    /// Lists of free blocks of a class, about [`TAKEN_BLOCKS`]; none if there are none.
+    /// Lists of free blocks of a class, about [`TAKEN_BLOCKS`]; no lists if the class has no free blocks.
     pub(crate) fn take_batches(&mut self, class: SizeClass, batches: &mut Vec<BlockList>) {
         let mut taken = 0;
         while taken < TAKEN_BLOCKS
             && let Some(span) = self.spans[class.index()].pop()
         {
-            // SAFETY: a span in this list was cut, and its memory is there: the caller has the lock, and nothing is
+            // SAFETY: a span in the list was cut, and its memory is mapped: the caller has the lock, and nothing is
             // released.
             if let Some(batch) = unsafe { span.take() } {
                 taken += batch.count;
@@ -195,7 +195,7 @@ impl SpanPool {
         }
     }
 
-    /// Takes free blocks back, by their spans. How many chunks are empty now that were not.
+    /// Takes free blocks back, by their spans. Returns the number of newly empty chunks.
     ///
     /// # Safety
     /// The blocks are of this class, free, and in no other list; the memory has not been released.
@@ -203,7 +203,7 @@ impl SpanPool {
         let mut emptied = 0;
         for run in runs {
             let span = run.span();
-            // SAFETY: the caller vouches for the run, and `self` shows that it has the lock.
+            // SAFETY: the caller vouches for the run, and `self` shows that the caller has the lock.
             let (before, after) = unsafe { Span::add(run) };
             if after == slots(class) {
                 if before > 0 {
@@ -223,7 +223,7 @@ impl SpanPool {
     /// Takes a span out of its class's list.
     fn forget(&mut self, class: SizeClass, span: Span) {
         let spans = &mut self.spans[class.index()];
-        // SAFETY: it was cut, and `self` shows the lock.
+        // SAFETY: the span was cut, and `self` shows the lock.
         let place = unsafe { span.place() };
         debug_assert_eq!(spans.get(place), Some(&span));
         spans.swap_remove(place);
@@ -241,12 +241,12 @@ impl SpanPool {
         self.rests[class.index()].push(rest);
     }
 
-    /// Chunks that nobody uses and that the system has not got back.
+    /// Number of unused chunks that the system has not got back.
     pub(crate) fn empty_chunks(&self) -> usize {
         self.empty.len()
     }
 
-    /// One step of giving back what was empty for a whole window. How many chunks went.
+    /// A step of giving back chunks that were empty for a whole window. Returns the number of chunks given back.
     pub(crate) fn give_back_step(&mut self) -> usize {
         let stay = self.pace.kept.max(self.ready_wanted());
         let pace = &mut self.pace;
@@ -260,8 +260,8 @@ impl SpanPool {
         let most = pace.surplus.min(GIVEN_BACK_A_STEP);
         for _ in 0..most {
             let Some(chunk) = self.empty.pop() else { break };
-            // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; nobody uses a byte of
-            // it, and it is in no list now (M2).
+            // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; no byte of the chunk is
+            // in use, and the chunk is in no list now (M2).
             unsafe { map::give_back(chunk, CHUNK_BYTES) };
             self.released.push(chunk);
         }
@@ -273,8 +273,9 @@ impl SpanPool {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 impl SpanPool {
-    /// Panics unless the pool has every span of every region, once. No cache is left, and no block is in use: so each
-    /// span that is cut has all its blocks in its list, or uncut. Returns the number of chunks with such spans.
+    /// Checks that the pool has every span of every region, once. No cache is left, and no block is in use: a cut span
+    /// therefore has its blocks in its list, or uncut. Returns the number of chunks with such spans. Panics if the
+    /// check fails.
     pub(crate) fn check_at_rest(&self) -> usize {
         let mut found: HashMap<usize, u32> = HashMap::new();
         let mut add = |chunk: usize, bits: u32| {

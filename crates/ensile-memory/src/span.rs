@@ -1,4 +1,4 @@
-//! A span: the part of a chunk that serves one size class, and the list of its blocks that the pool has.
+//! A span: the part of a chunk that serves one size class, and the pool's list of its blocks.
 //!
 //! ```text
 //! 0       4      8       12      16      64
@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Invariants:
-//! - M1: a span whose `free` is the number of its slots has no block in use, and none in a cache: each block is in one
-//!   list, a cache's or its span's.
-//! - All of the header but `class` is read and written under the pool's lock only; `class` is written when the span is
+//! - M1: a span whose `free` is the number of its slots has no block in use, and no block in a cache: each block is in
+//!   one list, a cache's or its span's.
+//! - The header without `class` is read and written under the pool's lock only; `class` is written when the span is
 //!   cut.
 //!
-//! Neighbours: [`crate::Cache`] cuts spans and sorts what it gives back by them; `pool` keeps their lists.
+//! Neighbours: [`crate::Cache`] cuts spans and sorts its returned blocks by span; `pool` keeps the lists.
 
 use std::ptr::NonNull;
 
@@ -23,7 +23,7 @@ use crate::class::SizeClass;
 
 /// Bytes of a span, and its alignment.
 pub(crate) const SPAN_BYTES: usize = 64 << 10;
-/// First bytes of a span, up to the first block (whose alignment this keeps).
+/// First bytes of a span, up to the first block (whose alignment the header keeps).
 pub(crate) const SPAN_HEADER_BYTES: usize = 64;
 
 #[repr(C)]
@@ -47,7 +47,7 @@ pub(crate) struct BlockList {
     pub(crate) count: usize,
 }
 
-/// Free blocks of one span, linked through their first words; the last one's is not written yet.
+/// Free blocks of one span, linked through their first words; the last block's link is not written yet.
 #[derive(Debug)]
 pub(crate) struct SpanBlocks {
     span: Span,
@@ -56,7 +56,7 @@ pub(crate) struct SpanBlocks {
     count: u32,
 }
 
-/// How many blocks a span of `class` has.
+/// Number of blocks of a span of `class`.
 pub(crate) const fn slots(class: SizeClass) -> u32 {
     ((SPAN_BYTES - SPAN_HEADER_BYTES) / class.bytes()) as u32
 }
@@ -68,7 +68,7 @@ impl Span {
     /// `start` begins [`SPAN_BYTES`] bytes, aligned to as many, that are the caller's alone.
     pub(crate) unsafe fn cut(start: NonNull<u8>, class: SizeClass) {
         let header = SpanHeader { class: class.index() as u8, free: 0, place: 0, head: std::ptr::null_mut() };
-        // SAFETY: by the caller's word; the header fits, and the alignment is larger than its own.
+        // SAFETY: by the caller's word; the header fits, and the span's alignment is larger than the header's.
         unsafe { start.cast::<SpanHeader>().write(header) };
         note::store(start.as_ptr(), size_of::<SpanHeader>());
     }
@@ -84,12 +84,13 @@ impl Span {
         self.0
     }
 
-    /// The class that it serves.
+    /// The class of the span.
     ///
     /// # Safety
-    /// It was cut, and its memory has not been released.
+    /// The span was cut, and its memory has not been released.
     pub(crate) unsafe fn class(self) -> SizeClass {
-        // SAFETY: `cut` wrote it, and nobody writes it again while a block of the span is in use or in a list.
+        // SAFETY: `cut` wrote the class, and no thread writes the class again while a block of the span is in use or in
+        // a list.
         SizeClass::from_index(usize::from(unsafe { (&raw const (*self.header()).class).read() }))
     }
 
@@ -97,7 +98,7 @@ impl Span {
         self.0.as_ptr().cast()
     }
 
-    /// Its place in the pool's list of its class.
+    /// The span's place in the pool's list of its class.
     ///
     /// # Safety
     /// As [`Span::class`], and the caller has the pool's lock.
@@ -114,7 +115,7 @@ impl Span {
         note::store(self.header(), size_of::<SpanHeader>());
     }
 
-    /// Number of blocks in its list.
+    /// Number of blocks in the span's list.
     ///
     /// # Safety
     /// As [`Span::place`].
@@ -124,7 +125,7 @@ impl Span {
         unsafe { (*self.header()).free }
     }
 
-    /// Adds a run of its blocks to its list. How many the list had, and has.
+    /// Adds a run of blocks to their span's list. Returns the numbers of blocks in the list before and after.
     ///
     /// # Safety
     /// As [`Span::place`]; the blocks of the run are free and in no other list.
@@ -143,7 +144,7 @@ impl Span {
         (before, after)
     }
 
-    /// Takes its whole list.
+    /// Takes the whole list of the span.
     ///
     /// # Safety
     /// As [`Span::place`].
@@ -166,16 +167,16 @@ impl SpanBlocks {
         self.span
     }
 
-    /// Sorts free blocks by their spans and links those of each.
+    /// Sorts free blocks by their spans and links the blocks of each span.
     ///
     /// # Safety
-    /// The blocks are free, of one class, each there once, and in no list that is still used.
+    /// The blocks are free, of one class, each in `blocks` once, and in no list that is still used.
     pub(crate) unsafe fn link(blocks: &mut [NonNull<u8>]) -> Vec<Self> {
         blocks.sort_unstable();
         let of_spans = blocks.chunk_by(|a, b| Span::around(*a) == Span::around(*b));
         let run = |blocks: &[NonNull<u8>]| {
             for pair in blocks.windows(2) {
-                // SAFETY: the block is free, so it is ours, and at least one word long.
+                // SAFETY: the block is free, and is therefore ours, and at least one word long.
                 unsafe { pair[0].cast::<*mut u8>().write(pair[1].as_ptr()) };
                 note::store(pair[0].as_ptr(), size_of::<*mut u8>());
             }

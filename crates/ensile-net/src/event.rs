@@ -1,12 +1,13 @@
-//! What a loop tells its caller, and what it calls connections.
+//! Events of a loop for its caller, and the names of connections.
 //!
-//! Neighbours: [`crate::NetLoop`] tells it.
+//! Neighbours: [`crate::NetLoop`] reports the events.
 
 use std::io;
 
 use crate::transport::SocketToken;
 
-/// A connection of a loop. No two ever have the same, so one that has ended is never taken for its successor.
+/// Name of a connection of a loop. A loop never uses a name twice, so an ended connection is never taken for its
+/// successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     pub(crate) index: u32,
@@ -23,44 +24,45 @@ impl ConnectionId {
     }
 }
 
-/// Why a connection has ended.
+/// Reason for the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The caller asked for it.
+    /// The caller ended the connection.
     Asked,
     /// The peer ended, and has all replies.
     PeerEnded,
-    /// The system says that it is broken, mostly since the peer has gone.
+    /// The system reports a broken connection, mostly because the peer has gone.
     Failed(io::ErrorKind),
     /// More bytes of replies waited than [`crate::NetLimits::unsent_bytes_max`].
     Unsent,
-    /// The peer took nothing for [`crate::NetLimits::stalled`]. Or it had [`crate::NetLimits::ending`] for what waited
-    /// for it, did not take that, and its connection was to end, or others waited for its memory.
+    /// The peer took nothing for [`crate::NetLimits::stalled`]. Or the peer did not take the waiting replies within
+    /// [`crate::NetLimits::ending`], and the connection was to end, or other connections waited for its memory.
     Stalled,
-    /// Nothing came for [`crate::NetLimits::idle`].
+    /// No input came for [`crate::NetLimits::idle`].
     Idle,
-    /// What was to write a reply panicked ([`crate::NetLoop::last_panic`]): no reply may follow one that is missing.
+    /// The writer of a reply panicked ([`crate::NetLoop::last_panic`]): no reply may follow a missing reply.
     Panicked,
 }
 
-/// What a step has brought.
+/// Event of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetEvent {
     /// A client has connected.
     Opened(ConnectionId),
-    /// Bytes have arrived, or there is room again for the requests that were left.
+    /// Bytes have arrived, or there is room again for the remaining requests.
     Received(ConnectionId),
-    /// The connection has ended; its replies that are not sent are lost.
+    /// The connection has ended; its unsent replies are lost.
     Closed(ConnectionId, CloseReason),
-    /// The connection needs more memory than all may have together, or has waited for some for
-    /// [`crate::NetLimits::memory_wait`], or has a part of a request and most of what others have waited for. Its owner
-    /// tells the client and ends it ([`crate::NetLoop::close_when_sent`]), which gives back what it has.
+    /// The connection needs more memory than all connections may have together, or has waited for memory for
+    /// [`crate::NetLimits::memory_wait`], or has a part of a request and most of the memory that other connections have
+    /// waited for. The owner tells the client and ends the connection ([`crate::NetLoop::close_when_sent`]), which
+    /// gives the memory back.
     OutOfMemory(ConnectionId),
-    /// The timer that was set with this number is due.
+    /// The timer with this number is due.
     TimerDue(u64),
     /// [`crate::LoopWakeUp::wake`] was called, once or more often.
     WokenUp,
-    /// Nothing is accepted for [`crate::NetLimits::accept_pause`], since the system refused to: it may lack
-    /// descriptors.
+    /// Nothing is accepted for [`crate::NetLimits::accept_pause`], because the system refused a connection: the process
+    /// may lack descriptors.
     AcceptPaused(io::ErrorKind),
 }

@@ -1,14 +1,14 @@
-//! A loop of sockets and timers: one a thread, driven by steps, over a transport that a test can take the place of.
+//! A loop of sockets and timers: a loop per thread, driven by steps, over a transport that a test can replace.
 //!
-//! What it is for: servers. It moves bytes and keeps order, and knows no protocol: a codec such as `ensile-resp` reads
-//! what [`NetLoop::parts`] hands out. A reply may be *parked*: its place is reserved when the request is read, and it
-//! is filled when its result may be shown, for instance once that is durable. Replies behind it wait, so a client gets
-//! them in the order of its requests.
+//! The crate serves servers. A loop moves bytes and keeps order, and has no protocol: a codec such as `ensile-resp`
+//! reads the bytes of [`NetLoop::parts`]. A reply may be *parked*: its place is reserved when the request is read, and
+//! is filled when the result may be shown, for instance once the result is durable. Later replies wait, so a client
+//! gets replies in the order of its requests.
 //!
-//! Promises, by the names that `docs/protocols/net.md` gives them: W1 (order), W2 (bounded memory), W3 (nobody waits
-//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight),
-//! W13 and W14 (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops).
-//! The machine's sockets are waited for by io_uring or by epoll ([`MachineTransport`], W11).
+//! Promises, by the names of `docs/protocols/net.md`: W1 (order), W2 (bounded memory), W3 (nobody waits unheard), W4
+//! (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight), W13 and W14
+//! (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops). io_uring or epoll waits for the
+//! machine's sockets ([`MachineTransport`], W11).
 //!
 //! ```
 //! use ensile_base::clock::Clock;
@@ -42,9 +42,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Neighbours: `ensile-base` for clocks. Above, a server, which owns the thread that calls [`NetLoop::step`].
 //!
-//! `unsafe` is permitted in `uring`'s modules of memory and of the kernel's queues only.
+//! Neighbours: `ensile-base` for clocks. Above, a server owns the thread that calls [`NetLoop::step`].
+//!
+//! `unsafe` is permitted only in `uring`'s modules of memory and of the kernel's queues.
 #![deny(unsafe_code)]
 
 mod connection;

@@ -1,56 +1,59 @@
-//! How much the clients of a loop may take: connections, bytes, time.
+//! Limits of the clients of a loop: connections, bytes, time.
 //!
-//! Neighbours: [`crate::NetLoop`] holds them (W2, W3, W13, W16).
+//! Neighbours: [`crate::NetLoop`] enforces the limits (W2, W3, W13, W16).
 
 use std::time::Duration;
 
 /// Limits of a loop and of each of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetLimits {
-    /// Most connections. More wait in the kernel's queue until one ends.
+    /// Largest number of connections. Further connections wait in the kernel's queue until a connection ends.
     pub connections_max: usize,
-    /// Bytes that have arrived and are not consumed: no more are read. It must exceed the longest request.
+    /// Largest number of bytes that have arrived and are not consumed: the loop reads no more. Must exceed the longest
+    /// request.
     pub unread_bytes_max: usize,
-    /// Bytes of replies that are not sent, parked ones included. Above half of it no more requests are taken; a
-    /// connection that gets beyond it all the same is closed.
+    /// Largest number of unsent bytes of replies, parked replies included. Above half of this number, the loop takes no
+    /// more requests; a connection beyond this number is closed.
     pub unsent_bytes_max: usize,
-    /// Replies that are reserved and not sent. At this number no more requests are taken.
+    /// Number of reserved and unsent replies at which the loop takes no more requests.
     pub parked_max: usize,
-    /// A connection from which nothing came for this time, and for which no reply is parked, is closed. `None`: never.
+    /// Time without input after which a connection without parked replies is closed. `None`: never.
     pub idle: Option<Duration>,
-    /// A connection that has taken none of the bytes that wait for it for this time is closed.
+    /// Time after which a connection is closed if the client takes none of the waiting bytes.
     pub stalled: Duration,
-    /// A connection that its owner or its client has ended, and for which no reply is to come any more, has this time
-    /// to take those that wait for it. Then it is closed, whatever it still takes: [`stalled`](Self::stalled) begins
-    /// anew with each byte.
+    /// Time for the client to take the remaining replies of a connection that owner or client has ended, once no
+    /// further reply comes. Then the connection is closed, although the client may still take bytes:
+    /// [`stalled`](Self::stalled) begins anew with every byte.
     pub ending: Duration,
-    /// A TCP client that has been silent for this time is asked by the kernel whether it is still there, at most
-    /// [`KEEPALIVE_PROBES`](crate::KEEPALIVE_PROBES) times, each a third of this time behind the one before. If it
-    /// does not answer, its connection has failed. `None`: it is never asked, and one that was unplugged stays.
+    /// Silence after which the kernel probes a TCP client, with at most [`KEEPALIVE_PROBES`](crate::KEEPALIVE_PROBES)
+    /// probes, a third of this time apart. The connection of a client that does not answer has failed. `None`: no
+    /// client is probed, and the connection of an unplugged client stays.
     pub keepalive: Option<Duration>,
-    /// A connection that its owner ends, and whose replies are sent, waits for this time at most until the client ends
-    /// too. Zero: it is closed at once, and a client that still sends may lose the last replies.
+    /// Longest wait of a connection that the owner ends, after the replies are sent, for the client's end. Zero: the
+    /// connection is closed at once, and a client that still sends may lose the last replies.
     pub linger: Duration,
-    /// Bytes that a client still sends while its connection ends: as many are read, and dropped. At this number it is
-    /// closed.
+    /// Number of bytes that are read and dropped from a client while the connection ends. At this number the connection
+    /// is closed.
     pub linger_bytes_max: usize,
-    /// Bytes that a connection may have, unread and unsent, without counting against what all may have together
-    /// ([`ConnectionMemory`](crate::ConnectionMemory)).
+    /// Number of unread and unsent bytes that a connection may have without counting against the shared memory of
+    /// connections ([`ConnectionMemory`](crate::ConnectionMemory)).
     pub free_bytes: usize,
-    /// When a connection cannot go on for want of that memory for this time, and owes its client nothing, one is told
-    /// of ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)): of those that wait so, and those whose clients
-    /// have sent a part of a request and are silent for this time, the one that has most.
+    /// Wait for shared memory after which the loop reports a connection
+    /// ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)), if a connection that owes its client nothing waits
+    /// this long. Candidates are the waiting connections, and the connections whose clients have sent a part of a
+    /// request and are silent for this time. The loop reports the candidate with most memory.
     pub memory_wait: Duration,
-    /// After this number of bytes from one connection the others have their turn. The read that reaches it may bring
-    /// more: as much as is unread, or 32 KiB.
+    /// Number of bytes from a connection after which the next connection has a turn. The read that reaches this number
+    /// may bring more: as many bytes as are unread, or 32 KiB.
     pub step_bytes: usize,
-    /// For this time nothing is accepted after an error such as a lack of descriptors.
+    /// Pause of accepting after an error such as a lack of descriptors.
     pub accept_pause: Duration,
 }
 
 impl NetLimits {
-    /// A connection that cannot go on for want of memory for this time does not wait for those that came long behind
-    /// it; one that has most of what others wait for gives it back, although its client still sends.
+    /// Longest wait of a connection for memory. After this time the connection does not wait for connections that came
+    /// much later, and a connection with most of the wanted memory gives the memory back, although its client still
+    /// sends.
     pub(crate) fn memory_wait_max(&self) -> Duration {
         self.memory_wait.saturating_add(self.stalled)
     }

@@ -1,21 +1,21 @@
 //! The memory of the connections of a server: a limit over its loops, beside the limits of each connection (W16).
 //!
 //! The first [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) of a connection do not count, so a request and a
-//! reply of common size touch nothing here. Further bytes count in the loop of the connection. A loop takes blocks from
-//! the shared limit and gives them back: several threads write a cache line only for a block.
+//! reply of common size change nothing here. Further bytes count in the loop of the connection. A loop takes blocks
+//! from the shared limit and gives blocks back: several threads write a cache line only for a block.
 //!
 //! Invariants:
-//! - W16: loops have taken no more than the limit, but for one reply a loop.
-//! - A loop's counts are written by its thread alone.
+//! - W16: loops have taken no more than the limit, except for one reply per loop.
+//! - Only the thread of a loop writes the loop's counts.
 //!
 //! Neighbours: [`crate::replies`] and [`crate::connection`] count bytes; [`crate::NetLoop`] looks again at connections
 //! that wait for memory.
 
 use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 
-/// A loop takes and keeps at most this part of the limit at once.
+/// Smallest number of blocks in the limit. A loop takes a block at a time, and keeps at most two free blocks.
 const BLOCKS: usize = 256;
-/// Most bytes of a block.
+/// Largest size of a block in bytes.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
 /// Limit of the memory of all connections of a server together, beyond
@@ -24,14 +24,14 @@ const BLOCK_BYTES_MAX: usize = 1 << 20;
 pub struct ConnectionMemory {
     bytes_max: usize,
     block_bytes: usize,
-    /// Bytes that loops have taken.
+    /// Number of bytes that loops have taken.
     taken: AtomicUsize,
-    /// Number of times that a connection has waited for too long. Each loop looks at its own connections then.
+    /// Number of connections that have waited for too long. After a change, every loop looks at its own connections.
     demands: AtomicUsize,
 }
 
 impl ConnectionMemory {
-    /// With a limit in bytes; `usize::MAX` is none. Loops share the value by
+    /// Creates a limit in bytes; `usize::MAX` is no limit. Loops share the value by
     /// [`NetLoop::with_memory`](crate::NetLoop::with_memory).
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
@@ -45,28 +45,28 @@ impl ConnectionMemory {
         self.bytes_max
     }
 
-    /// Bytes that loops have taken, in blocks: no more are in use.
+    /// Number of bytes that loops have taken, in blocks: the bytes in use are no more.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // Relaxed: a count; nothing is ordered by it.
+        // Relaxed: a count; the count orders nothing.
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes bytes if the limit allows it.
+    /// Takes bytes if the limit allows. True if taken.
     fn try_take(&self, bytes: usize) -> bool {
         let within = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
-        // Relaxed, both: a count; the memory itself is its loop's alone.
+        // Relaxed, twice: a count; the memory itself belongs to its loop alone.
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
     }
 
     /// Takes bytes that are in use already.
     fn take(&self, bytes: usize) {
-        // Relaxed: a count; the memory itself is its loop's alone.
+        // Relaxed: a count; the memory itself belongs to its loop alone.
         self.taken.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn give_back(&self, bytes: usize) {
-        // Relaxed: a count; the memory itself is its loop's alone.
+        // Relaxed: a count; the memory itself belongs to its loop alone.
         let before = self.taken.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= bytes, "W16: a loop gives back what it has taken");
     }
@@ -76,7 +76,7 @@ impl ConnectionMemory {
 #[derive(Debug)]
 pub(crate) struct LoopMemory {
     shared: Arc<ConnectionMemory>,
-    /// Counted bytes of the connections, and bytes taken for them. Only the thread of the loop writes these.
+    /// Counted bytes of the connections, and bytes taken for the connections. Only the thread of the loop writes both.
     used: AtomicUsize,
     taken: AtomicUsize,
 }
@@ -87,25 +87,25 @@ impl LoopMemory {
     }
 
     fn used(&self) -> usize {
-        // Relaxed: this thread alone writes it.
+        // Relaxed: only this thread writes the count.
         self.used.load(Ordering::Relaxed)
     }
 
     fn taken(&self) -> usize {
-        // Relaxed: this thread alone writes it.
+        // Relaxed: only this thread writes the count.
         self.taken.load(Ordering::Relaxed)
     }
 
     fn set(&self, used: usize, taken: usize) {
         debug_assert!(used <= taken, "W16: what is used was taken");
-        // Relaxed: this thread alone reads it.
+        // Relaxed: only this thread reads the count.
         self.used.store(used, Ordering::Relaxed);
-        // Relaxed: this thread alone reads it.
+        // Relaxed: only this thread reads the count.
         self.taken.store(taken, Ordering::Relaxed);
     }
 
-    /// Takes the bytes that lack for `used` bytes, a block at a time if the limit allows. The number of taken bytes;
-    /// `None` if they are too few.
+    /// Takes the bytes that lack for `used` bytes, a block at a time if the limit allows. Returns the number of taken
+    /// bytes; `None` if the limit allows too few.
     fn taken_for(&self, used: usize) -> Option<usize> {
         let taken = self.taken();
         let Some(lacking) = used.checked_sub(taken).filter(|lacking| *lacking > 0) else {
@@ -115,7 +115,7 @@ impl LoopMemory {
         [blocks, lacking].into_iter().find(|bytes| self.shared.try_take(*bytes)).map(|bytes| taken + bytes)
     }
 
-    /// Counts bytes that a connection is about to have, if there is room for them.
+    /// Counts bytes that a connection is about to have, if the limit has room. True if counted.
     fn try_grow(&self, bytes: usize) -> bool {
         let used = self.used().saturating_add(bytes);
         let Some(taken) = self.taken_for(used) else { return false };
@@ -132,7 +132,7 @@ impl LoopMemory {
         }
     }
 
-    /// Uncounts bytes of a connection. While memory is short all free bytes go back: other loops wait for them.
+    /// Uncounts bytes of a connection. While memory is short, every free byte goes back: other loops wait for memory.
     fn shrink(&self, bytes: usize) {
         debug_assert!(bytes <= self.used(), "W16: what goes was counted");
         let (used, taken) = (self.used() - bytes, self.taken());
@@ -146,16 +146,16 @@ impl LoopMemory {
         self.set(used, taken - given);
     }
 
-    /// Announces to all loops that a connection has waited for too long. The number of such demands so far.
+    /// Announces to every loop that a connection has waited for too long. Returns the number of announcements so far.
     pub(crate) fn demand(&self) -> usize {
-        // Relaxed: it carries nothing; a loop that sees it looks at its own connections.
+        // Relaxed: the count guards no data; a loop that sees the demand looks at its own connections.
         self.shared.demands.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Demands of all loops so far.
+    /// Number of demands of all loops so far.
     #[inline]
     pub(crate) fn demands(&self) -> usize {
-        // Relaxed: it carries nothing, and what is not seen yet is seen by the next step.
+        // Relaxed: the count guards no data, and the next step sees a demand that is not seen yet.
         self.shared.demands.load(Ordering::Relaxed)
     }
 
@@ -181,18 +181,18 @@ impl LoopMemory {
     }
 }
 
-/// The answer to a wish for memory.
+/// Answer to a request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryFit {
-    /// The memory is there.
+    /// The memory is available.
     Fits,
     /// Not now: other connections may give memory back.
     Later,
-    /// The wish alone is more than all connections may have.
+    /// The request alone exceeds the memory of all connections.
     Never,
 }
 
-/// The memory of one connection.
+/// Memory of a connection.
 #[derive(Debug)]
 pub(crate) struct MemoryAccount {
     memory: Arc<LoopMemory>,
@@ -206,7 +206,7 @@ impl MemoryAccount {
         Self { memory: Arc::clone(memory), free_bytes, counted: 0 }
     }
 
-    /// The connection has this number of bytes now.
+    /// Sets the number of bytes of the connection.
     #[inline]
     pub(crate) fn set(&mut self, bytes: usize) {
         let counts = bytes.saturating_sub(self.free_bytes);
@@ -218,7 +218,7 @@ impl MemoryAccount {
         self.counted = counts;
     }
 
-    /// True if the connection may have this number of bytes, which count from now on.
+    /// True if the connection may have this number of bytes. The bytes count from now on.
     pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
         let may = more == 0 || self.memory.try_grow(more);
@@ -226,8 +226,8 @@ impl MemoryAccount {
         may
     }
 
-    /// The answer to a wish for `bytes` in total. The answer is never if `least` alone, the part that stays when the
-    /// client has taken all replies, is more than the limit.
+    /// Answer to a request for `bytes` in total. The answer is never if `least` alone exceeds the limit; `least` is the
+    /// part that stays when the client has taken every reply.
     pub(crate) fn fits(&self, bytes: usize, least: usize) -> MemoryFit {
         debug_assert!(least <= bytes, "W16: replies are a part of what a connection has");
         let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
@@ -245,14 +245,14 @@ impl MemoryAccount {
         self.counted > 0
     }
 
-    /// Checks that a connection with `bytes` has counted those beyond `free_bytes`. Returns the count.
+    /// Checks that a connection with `bytes` has counted the bytes beyond `free_bytes`. Returns the count.
     #[cfg(feature = "simulation")]
     pub(crate) fn check(&self, bytes: usize) -> usize {
         assert_eq!(self.counted, bytes.saturating_sub(self.free_bytes), "W16: {bytes} bytes");
         self.counted
     }
 
-    /// True if the connection may have more bytes: it has few, or memory is there.
+    /// True if the connection may have more bytes: the connection has few, or memory is available.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.counted == 0 || self.memory.fits(1)

@@ -1,6 +1,6 @@
-//! Sockets as both transports of the machine have them: how they listen, and how they are accepted.
+//! Sockets of both transports of the machine: listening and accepting.
 //!
-//! Neighbours: [`crate::Epoll`] and `IoUring` wait for what is made here.
+//! Neighbours: [`crate::Epoll`] and `IoUring` wait for the sockets made here.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,19 +15,19 @@ use crate::transport::ListenAddress;
 /// Largest number of connections that wait to be accepted. The kernel has a limit of its own (`somaxconn`, 4096 on
 /// Linux). Beyond the limit a client waits a second for its next attempt.
 const BACKLOG: i32 = 4096;
-/// How often a silent client is asked whether it is still there: redis' number.
+/// Number of probes to a silent client: redis' number.
 pub const KEEPALIVE_PROBES: u32 = 3;
-/// The longest time of keepalive that Linux takes, in seconds. A longer one is as this.
+/// Longest keepalive time of Linux in seconds. A longer time counts as this time.
 pub const KEEPALIVE_SECONDS_MAX: u64 = 32_767;
 
-/// What is open.
+/// An open socket.
 pub(crate) struct MachineSocket {
     pub(crate) descriptor: OwnedFd,
     is_tcp: bool,
 }
 
 impl MachineSocket {
-    /// A socket that listens and does not block, and where.
+    /// Creates a socket that listens and does not block. Also returns the bound address.
     pub(crate) fn listening(
         address: &ListenAddress,
         keepalive: Option<Duration>,
@@ -52,29 +52,29 @@ impl MachineSocket {
         Ok((Self { descriptor, is_tcp }, at))
     }
 
-    /// A connection that waits; an error that would block if there is none.
+    /// Accepts a waiting connection; without one, an error that would block.
     pub(crate) fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let descriptor = rustix::net::accept_with(&self.descriptor, flags)?;
         if self.is_tcp {
-            // A reply is sent when it is told; waiting for more to go with it is the loop's part. A client that has
-            // gone again is no reason to pause: its first read says so.
+            // A reply is sent at once; the loop joins replies. A client that has already gone is no reason to pause:
+            // its first read reports the end.
             let _ = sockopt::set_tcp_nodelay(&descriptor, true);
         }
         Ok(Self { descriptor, is_tcp: self.is_tcp })
     }
 
-    /// Nothing more is sent. If that fails the peer has gone.
+    /// Ends the sending direction. If the call fails, the peer has gone.
     pub(crate) fn end_sending(&self) {
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Write);
     }
 }
 
-/// A socket that listens, beside others at its address if it is shared, and does not block.
+/// Creates a socket that listens and does not block. A shared socket listens beside other sockets at its address.
 fn tcp_socket(address: SocketAddr, is_shared: bool, keepalive: Option<Duration>) -> io::Result<OwnedFd> {
     let socket = bound_socket(address, is_shared)?;
     if let Some(after) = keepalive {
-        // What is accepted has the listener's: on Linux an accepted socket is a copy of it.
+        // Accepted sockets have the listener's options: on Linux an accepted socket is a copy of the listener.
         let seconds = after.as_secs().clamp(1, KEEPALIVE_SECONDS_MAX);
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, Duration::from_secs(seconds))?;
@@ -85,12 +85,12 @@ fn tcp_socket(address: SocketAddr, is_shared: bool, keepalive: Option<Duration>)
     Ok(socket)
 }
 
-/// A socket that has this address and does not listen: nobody can connect to it.
+/// Creates a socket with this address that does not listen: no client can connect.
 fn bound_socket(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // As std does: connections of an earlier process that are not forgotten yet do not keep the address.
+    // As std does: connections of an earlier process that the kernel still remembers do not keep the address.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     if is_shared {
         sockopt::set_socket_reuseport(&socket, true)?;
@@ -99,19 +99,19 @@ fn bound_socket(address: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Fails where somebody listens at this address already, also one who would share it
-/// ([`ListenAddress::TcpShared`]), and where this process cannot have it: for a server, before it does what one that
-/// cannot listen is not to do, and for one of several loops, before its first one listens. Without it two servers share
-/// an address, and the kernel deals clients out between them. Nobody can connect to what looks.
+/// Fails if a process already listens at this address, even as a shared listener ([`ListenAddress::TcpShared`]), or if
+/// this process cannot have the address. Serves a server before the steps that a server without an address must not
+/// take, and a server of several loops before its first loop listens. Without the check two servers share an address,
+/// and the kernel spreads clients over both. No client can connect to the checking socket.
 ///
 /// # Errors
-/// What the system says: [`io::ErrorKind::AddrInUse`] where somebody listens, [`io::ErrorKind::AddrNotAvailable`] for
-/// an address that is not this machine's.
+/// The system's error: [`io::ErrorKind::AddrInUse`] if a process listens, [`io::ErrorKind::AddrNotAvailable`] for an
+/// address that is not this machine's.
 pub fn check_free(address: SocketAddr) -> io::Result<()> {
     bound_socket(address, false).map(drop)
 }
 
-/// Raises this process's limit of open descriptors as far as the system lets it, and returns it.
+/// Raises this process's limit of open descriptors as far as the system allows. Returns the limit.
 pub fn raise_descriptors_max() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -120,7 +120,7 @@ pub fn raise_descriptors_max() -> usize {
     limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// No socket has this name.
+/// Error for a name without a socket.
 pub(crate) fn unknown() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }

@@ -1,7 +1,7 @@
 //! The sockets of a loop, which never block, and one wait for all of them.
 //!
-//! Neighbours: [`crate::MachineTransport`] is the machine's, [`crate::simulated`] is a seed's; [`crate::NetLoop`]
-//! drives either.
+//! Neighbours: [`crate::MachineTransport`] is the machine's transport, [`crate::simulated`] has the transport of a
+//! seed; [`crate::NetLoop`] drives either.
 
 use std::fmt;
 use std::io;
@@ -13,21 +13,21 @@ use std::time::Duration;
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
-    /// TCP. Port 0 is any free one.
+    /// TCP. Port 0 is any free port.
     Tcp(SocketAddr),
-    /// TCP, beside other loops that listen there so: each connection comes to one of them, by the kernel's choice. With
-    /// port 0 the first finds the port that the others name. Every process of this user may listen there, too.
+    /// TCP, beside other loops at the same address: the kernel chooses the loop of a connection. With port 0, the first
+    /// loop finds the port for the others. Every process of this user may listen there, too.
     TcpShared(SocketAddr),
-    /// A Unix socket. Its file must not be there yet, and stays when the loop ends: its owner removes it.
+    /// A Unix socket. Its file must not exist yet, and stays when the loop ends: the owner removes the file.
     Unix(PathBuf),
 }
 
-/// The name of a socket in its loop. A loop never uses a name twice.
+/// Name of a socket in its loop. A loop never uses a name twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketToken(pub u64);
 
-/// Possible calls on a socket. Readiness is told again only after a call has returned
-/// [`io::ErrorKind::WouldBlock`] (edges, not levels), and may be told in vain.
+/// Possible calls on a socket. Readiness is reported again only after a call has returned [`io::ErrorKind::WouldBlock`]
+/// (edges, not levels), and may be reported in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
     /// The socket.
@@ -40,8 +40,8 @@ pub struct Readiness {
 
 /// Sockets that never block. A call that cannot go on returns [`io::ErrorKind::WouldBlock`].
 pub trait Transport {
-    /// Listens. The returned address has the found port in the place of port 0. The kernel asks a TCP client that was
-    /// silent for `keepalive` for a sign of life ([`crate::NetLimits::keepalive`]).
+    /// Listens. The returned address has the found port in the place of port 0. The kernel probes a TCP client that was
+    /// silent for `keepalive` ([`crate::NetLimits::keepalive`]).
     ///
     /// # Errors
     /// An error of the system, such as an address in use.
@@ -52,13 +52,14 @@ pub trait Transport {
         keepalive: Option<Duration>,
     ) -> io::Result<ListenAddress>;
 
-    /// Accepts a connection, to be called `connection`.
+    /// Accepts a connection with the name `connection`.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if no client waits, and errors of the system.
     fn accept(&mut self, listener: SocketToken, connection: SocketToken) -> io::Result<()>;
 
-    /// Appends arrived bytes to `buffer`, within its capacity, which leaves room. Zero bytes: the peer has ended.
+    /// Appends arrived bytes to `buffer`, within its capacity; the capacity leaves room. Zero bytes: the peer has
+    /// ended.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if nothing has arrived, and errors of the system.
@@ -67,18 +68,18 @@ pub trait Transport {
     /// Sends the beginning of `bytes`, and returns the number of sent bytes.
     ///
     /// A transport may send the bytes of a call that returned [`io::ErrorKind::WouldBlock`], and return their number
-    /// from a later call. So until a call returns a number, the bytes of all calls begin alike (W7).
+    /// from a later call. Until a call returns a number, the bytes of all calls therefore begin alike (W7).
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is no room, and errors of the system.
+    /// [`io::ErrorKind::WouldBlock`] without room, and errors of the system.
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Ends the sending direction: the peer reads an end behind all sent bytes, whose number has been returned. Bytes
-    /// of the peer can still be read (W13).
+    /// Ends the sending direction: the peer reads an end behind all sent bytes. A call has returned the number of these
+    /// bytes. Bytes of the peer can still be read (W13).
     fn end_sending(&mut self, connection: SocketToken);
 
-    /// Closes a listener or a connection. Sent bytes still arrive, if the peer takes them, and none of its own bytes is
-    /// unread or comes later.
+    /// Closes a listener or a connection. Sent bytes still arrive, if the peer takes the bytes, and if no byte of the
+    /// peer is unread or comes later.
     fn close(&mut self, socket: SocketToken);
 
     /// Waits until a socket is ready, a wake-up comes, or `wait_max` has passed. True if a wake-up came.
@@ -117,7 +118,7 @@ pub struct TransportHoldings {
 pub struct LoopWakeUp(Arc<dyn Fn() + Send + Sync>);
 
 impl LoopWakeUp {
-    /// For a transport, which `call` wakes up.
+    /// Creates a wake-up from `call`, which wakes a transport.
     #[must_use]
     pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(call))

@@ -26,24 +26,25 @@ use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 use ring::{QueueLengths, Ring, RingCompletion};
 
-/// The transport of the machine that needs few system calls. It belongs to the thread that made it.
+/// The machine's transport with few system calls. A value belongs to the thread that made the value.
 pub struct IoUring {
     sockets: RingSockets<Ring>,
     wake_ups: Arc<OwnedFd>,
 }
 
 impl IoUring {
-    /// A transport without sockets.
+    /// Creates a transport without sockets.
     ///
     /// # Errors
-    /// Why this process cannot have it, in words. Use [`crate::Epoll`] then, as [`crate::MachineTransport`] does.
+    /// The reason why this process cannot use io_uring, in words. Use [`crate::Epoll`] then, as
+    /// [`crate::MachineTransport`] does.
     pub fn new() -> io::Result<Self> {
         Self::with_queues(QueueLengths::default())
     }
 
     fn with_queues(lengths: QueueLengths) -> io::Result<Self> {
         let mut ring = Ring::new(lengths)?;
-        // It blocks: the kernel refuses a read of an empty one at once otherwise, and does not wait.
+        // The counter blocks: for a non-blocking counter the kernel refuses a read at zero at once, and does not wait.
         let wake_ups = eventfd(0, EventfdFlags::CLOEXEC)?;
         ring.read_wake_ups(wake_ups.as_fd());
         Ok(Self { sockets: RingSockets::new(ring), wake_ups: Arc::new(wake_ups) })
@@ -111,7 +112,7 @@ impl Transport for IoUring {
     fn wake_up(&self) -> LoopWakeUp {
         let wake_ups = Arc::clone(&self.wake_ups);
         LoopWakeUp::new(move || {
-            // It would wait at a count of 2^64 - 2, which the loop's reads make zero long before.
+            // The write would wait at a count of 2^64 - 2; the loop's reads make the count zero long before.
             let _ = rustix::io::write(&*wake_ups, &1_u64.to_ne_bytes());
         })
     }

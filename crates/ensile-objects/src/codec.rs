@@ -1,21 +1,22 @@
-//! Objects, operations and keys that serde takes, in postcard's format: the codec of [`Persistent`](crate::Persistent)
-//! in a line.
+//! The codec for objects, operations and keys that serde takes, in postcard's format: the codec of
+//! [`Persistent`](crate::Persistent) in a line.
 //!
-//! The format is that of postcard 1: compact, not self-describing. So a change of a type is a new version, and what an
-//! older one wrote goes through the application's up-cast, which [`decode`]s the type of then.
+//! The format is postcard 1: compact, not self-describing. A change of a type therefore needs a new version. Bytes of
+//! an older version go through the application's up-cast, which [`decode`]s the type of the older version.
 //!
-//! Neighbours: applications' implementations of `Persistent` and `ObjectKey` expand to this; `collection` calls those.
+//! Neighbours: applications' implementations of `Persistent` and `ObjectKey` expand to these functions; `collection`
+//! calls the implementations.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::collection::persistent::CodecResult;
 
-/// Appends a value in postcard's format: what [`serde_codec!`](crate::serde_codec) encodes with.
+/// Appends a value in postcard's format, as [`serde_codec!`](crate::serde_codec) does.
 ///
 /// # Panics
-/// For a type that serde cannot take so, such as a sequence that does not know its length. As with every encoder of the
-/// application's: nothing is logged then.
+/// For a type that serde cannot encode in the format, such as a sequence of unknown length. As with every encoder of
+/// the application, nothing is logged then.
 pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     struct Behind<'o>(&'o mut Vec<u8>);
     impl Extend<u8> for Behind<'_> {
@@ -26,10 +27,10 @@ pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     postcard::to_extend(value, Behind(out)).expect("the type serializes to postcard");
 }
 
-/// The value that all of `bytes` encode: what [`serde_codec!`](crate::serde_codec) decodes with, and up-casts.
+/// Decodes the value that all of `bytes` encode, for [`serde_codec!`](crate::serde_codec) and for up-casts.
 ///
 /// # Errors
-/// That they encode another type, or something behind it.
+/// The bytes encode another type, or more bytes follow the value.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> CodecResult<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
@@ -38,7 +39,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> CodecResult<T> {
     }
 }
 
-/// Why an older version is refused that no up-cast is said for.
+/// Error for an older version without an up-cast.
 #[doc(hidden)]
 pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
     Err(format!(
@@ -47,8 +48,8 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
     .into())
 }
 
-/// The versions and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. It stands in
-/// the implementation, in place of two constants and four functions; postcard writes the bytes.
+/// The versions and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. The macro
+/// stands in the implementation, in place of two constants and four functions; postcard writes the bytes.
 ///
 /// ```
 /// use ensile_objects::{Persistent, serde_codec};
@@ -77,8 +78,10 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 /// }
 /// ```
 ///
-/// A type that changes gets a larger version, and a function that makes what an older one wrote one of today. Versions
-/// that it does not know, and larger ones than this program's, are an error at open, before anything is served.
+///
+/// A changed type gets a larger version, and a function that turns the bytes of an older version into an object of
+/// today. Versions unknown to the function, and versions larger than this program's, are an error at open, before
+/// anything is served.
 /// ```
 /// use ensile_objects::{CodecResult, Persistent, codec, serde_codec};
 /// use serde::{Deserialize, Serialize};
@@ -147,8 +150,8 @@ macro_rules! serde_codec {
     };
 }
 
-/// The codec of an [`ObjectKey`](crate::ObjectKey) that serde takes. Keys that are the same must have the same bytes:
-/// a key holds no hash map.
+/// The codec of an [`ObjectKey`](crate::ObjectKey) that serde takes. Equal keys must have equal bytes: a key holds no
+/// hash map.
 ///
 /// ```
 /// use ensile_objects::{ObjectKey, serde_key};

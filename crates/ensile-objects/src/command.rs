@@ -1,12 +1,13 @@
-//! A check of a folder as a command: what an application's own binary calls, as only it knows the types of its objects.
+//! A check of a folder as a command, for an application's own binary: only the application knows the types of its
+//! objects.
 //!
 //! ```text
 //! ensile objects check DIR --program PATH   runs   PATH DIR   which is one line: check_command::<K, T>(args)
 //! ```
-//! Exit codes: 0 whole and as it should be, 1 something is not, 2 it could not be told.
+//! Exit codes: 0 for a sound folder, 1 for a fault, 2 if a folder could not be checked.
 //!
-//! Neighbours: `collection::check` and `application::check` replay; the `ensile` command runs such a program and passes
-//! its verdict on.
+//! Neighbours: `collection::check` and `application::check` replay; the `ensile` command runs the binary and passes its
+//! verdict on.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -19,14 +20,14 @@ use crate::collection::check::FolderCheck;
 use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult;
 
-/// Exit code where something is not as it should be.
+/// Exit code for a fault.
 const WRONG: u8 = 1;
-/// Exit code where that could not be told.
+/// Exit code if a folder could not be checked.
 const UNTOLD: u8 = 2;
 
-/// Replays recorded folders against this program, says what came of each, and returns the exit code: 0 if all are whole
-/// and come to the same twice, 1 if one does not, 2 if that could not be told. The arguments are the folders, without
-/// the program's own name.
+/// Replays recorded folders against this program, prints the outcome of every folder, and returns the exit code: 0 if
+/// all folders are whole and both replays agree, 1 if a folder has a fault, 2 if a folder could not be checked. The
+/// arguments are the folders, without the program's own name.
 ///
 /// A whole program, for CI and for `ensile objects check DIR --program PATH`:
 /// ```no_run
@@ -53,8 +54,8 @@ pub fn check_command<K: ObjectKey, T: Persistent>(folders: impl IntoIterator<Ite
     check_folders(folders, |folder| Objects::<K, T>::check(folder))
 }
 
-/// As [`check_command`], by a check of the program's own: [`ApplicationLog::check`](crate::ApplicationLog::check) of an
-/// application that keeps its own objects.
+/// As [`check_command`], by a check of the program's own: [`ApplicationLog::check`](crate::ApplicationLog::check) for
+/// an application that keeps its own objects.
 pub fn check_folders(
     folders: impl IntoIterator<Item = OsString>,
     mut check: impl FnMut(&Path) -> ObjectsResult<FolderCheck>,
@@ -80,12 +81,12 @@ pub fn check_folders(
     ExitCode::from(worst)
 }
 
-/// Who does not listen any more has heard enough.
+/// Prints, and ignores errors: a closed output has no reader.
 fn say(out: &mut dyn io::Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A line, and one for each thing that is not as it should be.
+/// A line for the folder, and a line for every fault.
 impl fmt::Display for FolderCheck {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_whole() { "whole" } else { "NOT as it should be" };

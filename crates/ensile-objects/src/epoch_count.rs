@@ -1,13 +1,13 @@
-//! A count of what changes, and the epoch that it rests on.
+//! A count of changing things, and the epoch that the count rests on.
 //!
-//! Neighbours: applications that keep their own objects count them by it; [`crate::ApplicationLog::receipt`] tells when
-//! a count is durable.
+//! Neighbours: applications that keep their own objects count the objects here; [`crate::ApplicationLog::receipt`]
+//! tells when a count is durable.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Ordering};
 
-/// A count of an application's objects, or of what is in them, and the latest epoch of the changes that it counts (R1):
-/// it survives a crash once [that is durable](crate::ApplicationLog::receipt).
+/// A count of an application's objects, or of their contents, and the latest epoch of the counted changes (R1): the
+/// count survives a crash once [the epoch is durable](crate::ApplicationLog::receipt).
 ///
 /// ```
 /// use ensile_base::Epoch;
@@ -19,41 +19,40 @@ use ensile_base::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct EpochCount {
     count: AtomicU64,
-    /// No change that is counted is of a later epoch.
+    /// Largest epoch of the counted changes, or a later epoch.
     latest: AtomicU64,
 }
 
 impl Default for EpochCount {
-    /// None.
+    /// A count of zero.
     fn default() -> Self {
         Self { count: AtomicU64::new(0), latest: AtomicU64::new(Epoch::ZERO.number()) }
     }
 }
 
 impl EpochCount {
-    /// There are so many more, or less, by a change of this epoch.
+    /// Adds `more`, which may be negative, by a change of this epoch.
     #[inline]
     pub fn add(&self, more: i64, epoch: Epoch) {
         if more == 0 {
             return;
         }
-        // Relaxed: the add below releases it.
+        // Relaxed: the add below releases the value that is read here.
         if self.latest.load(Ordering::Relaxed) < epoch.number() {
-            // Relaxed: the add below releases it.
+            // Relaxed: the add below releases the epoch.
             self.latest.fetch_max(epoch.number(), Ordering::Relaxed);
         }
-        // Adding what is below zero wraps around to the difference.
-        // Release: who counts this change knows its epoch; partner: the load in `read`.
+        // A negative number wraps around to the difference.
+        // Release: a reader that counts this change knows its epoch; partner: the load in `read`.
         self.count.fetch_add(more as u64, Ordering::Release);
     }
 
-    /// How many there are, and the epoch that this rests on.
+    /// Count, and the epoch that the count rests on.
     #[must_use]
     pub fn read(&self) -> (u64, Epoch) {
-        // Acquire: no change that is counted is of a later epoch than the one that is read next; partner: the add in
-        // `add`.
+        // Acquire: no counted change has a later epoch than the epoch that is read next; partner: the add in `add`.
         let count = self.count.load(Ordering::Acquire);
-        // Relaxed: the load above orders it.
+        // Relaxed: the load above orders this load.
         (count, Epoch::new(self.latest.load(Ordering::Relaxed)))
     }
 }

@@ -1,6 +1,6 @@
-//! What can go wrong, by what the caller does next.
+//! Errors of this crate, by the caller's next step.
 //!
-//! Neighbours: every public call of this crate; the durability crate's errors are handed on as they are.
+//! Neighbours: every public call of this crate; errors of the durability crate pass unchanged.
 
 use std::sync::Arc;
 
@@ -11,86 +11,86 @@ use ensile_durability::DurabilityError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectsError {
-    /// The log, a checkpoint or a recovery failed; the message says what to do.
+    /// The log, a checkpoint or a recovery failed; the message names the remedy.
     #[error(transparent)]
     Durability(#[from] DurabilityError),
-    /// An operation panicked after it was logged, so nobody knows what this object is. All other objects go on. Give it
-    /// a whole value, or remove it; or mend the operation and open again.
+    /// An operation panicked after the log entry, so this object's state is unknown. All other objects go on. Give the
+    /// object a whole value, or remove it; or mend the operation and open again.
     #[error(
         "object {object} is poisoned: an operation on it panicked after it was logged; put a whole value, remove it, or mend \
          the operation and open again"
     )]
     Poisoned {
-        /// Its key.
+        /// Key of the object.
         object: Box<str>,
     },
     /// The key's encoding is longer than [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX). Nothing was changed.
     #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
     KeyTooLong {
-        /// Its length.
+        /// Length of the key in bytes.
         bytes: usize,
-        /// `KEY_BYTES_MAX`.
+        /// The limit `KEY_BYTES_MAX`.
         limit: usize,
     },
-    /// An operation came to something else when it was applied again to a copy of the object. It was logged and
-    /// applied. Mend the operation: what recovery makes of it is not what was seen.
+    /// An operation had another outcome on a copy of the object. The operation was logged and applied. Mend the
+    /// operation: recovery would make another object than the caller saw.
     #[error("the operation on object {object} is not deterministic: {difference}; mend it")]
     NotDeterministic {
-        /// The object's key.
+        /// Key of the object.
         object: Box<str>,
-        /// The first difference.
+        /// First difference.
         difference: Box<str>,
     },
-    /// A call-back could not replay a logged operation, or panicked. Nothing was changed: mend it, or let it pass this
-    /// operation over, and open again.
+    /// A call-back could not replay a logged operation, or panicked. Nothing was changed: mend the call-back, or let it
+    /// skip this operation, and open again.
     #[error(
         "object {object}: its operation {tid} cannot be replayed: {why}; nothing was changed: mend the call-back, or let it \
          pass this operation over, and open again"
     )]
     NotReplayed {
-        /// The object's number.
+        /// Number of the object.
         object: u64,
-        /// The operation's TID.
+        /// TID of the operation.
         tid: Tid,
-        /// What the call-back said.
+        /// Error of the call-back.
         why: Box<str>,
     },
-    /// The folder has an object whose key is none of this program's ([`ObjectsBuilder::accept_keys`
-    /// ](crate::ObjectsBuilder::accept_keys)). Nothing was changed: give the folder of this program, or of this part of
-    /// it.
+    /// The folder has an object whose key is not of this program
+    /// ([`ObjectsBuilder::accept_keys`](crate::ObjectsBuilder::accept_keys)). Nothing was changed: give the folder of
+    /// this program, or of this part of the program.
     #[error(
         "the folder has object {object}, which is none of this program's: {why}; nothing was changed: give another folder, or \
          start the program, or the part of it, whose folder it is"
     )]
     OtherKeys {
-        /// The object's key.
+        /// Key of the object.
         object: Box<str>,
-        /// What the program says of it.
+        /// Reason of the program's refusal.
         why: Box<str>,
     },
     /// The folder has an application's own objects and was opened as a collection, or the other way. Nothing was
-    /// changed: open it as the program does whose folder it is, or give another folder.
+    /// changed: open the folder by the call that `by` names, or give another folder.
     #[error("the folder has {found}: open it by `{by}`, or give another folder; nothing was changed")]
     OtherObjects {
-        /// Its objects.
+        /// Kind of the folder's objects.
         found: &'static str,
-        /// Call that opens it.
+        /// Call that opens the folder.
         by: &'static str,
     },
     /// `u64::MAX` is the number of no object. Nothing was logged.
     #[error("u64::MAX is the number of no object: use a smaller one")]
     NoObject,
     /// Nothing is logged ([`ObjectDurability::NoLog`](crate::ObjectDurability::NoLog)), so no receipt becomes durable.
-    /// Ask for a checkpoint, and wait for that.
+    /// Request a checkpoint, and wait for the checkpoint.
     #[error("nothing is logged, so nothing becomes durable but by a checkpoint: ask for one and wait for it")]
     NotLogged,
-    /// A receipt's epoch is above E, so it is of other objects, and might be waited for without end. Wait by the
-    /// objects that gave it.
+    /// A receipt's epoch is above E, so the receipt is of other objects, and the wait might never end. Wait by the
+    /// objects that gave the receipt.
     #[error(
         "a receipt of epoch {epoch} is of other objects, as {newest} is the newest epoch here: wait by those that gave it"
     )]
     OtherReceipt {
-        /// The receipt's.
+        /// Epoch of the receipt.
         epoch: Epoch,
         /// E.
         newest: Epoch,
@@ -100,5 +100,5 @@ pub enum ObjectsError {
     NoThread(Arc<std::io::Error>),
 }
 
-/// What calls of this crate return.
+/// Result of this crate's calls.
 pub type ObjectsResult<T, E = ObjectsError> = std::result::Result<T, E>;

@@ -1,10 +1,11 @@
-//! A folder of objects looked at, or repaired, without opening it and without knowing the types of the objects.
+//! Inspection and repair of a folder of objects, without an open and without the types of the objects.
 //!
-//! [`judge_folder`] reads every byte; [`repair`] cuts a damaged folder to its last consistent epoch. Both are as those
-//! of a database's folder: the files are the same, and what their entries say is judged by its form.
-//! [`rename_application`] says whose it is. [`backup`] and [`restore`] copy it.
+//! [`judge_folder`] reads every byte; [`repair`] cuts a damaged folder to its last consistent epoch. Both match the
+//! functions for a database's folder: the files are the same, and the form of an entry decides its meaning.
+//! [`rename_application`] sets the folder's name. [`backup`] and [`restore`] copy a folder.
 //!
-//! Neighbours: the durability crate examines and cuts; `judge` has what a folder holds; the `ensile` command prints.
+//! Neighbours: the durability crate examines and cuts; `judge` has the contents of a folder; the `ensile` command
+//! prints.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,24 +26,24 @@ use crate::error::ObjectsResult as Result;
 use crate::framing::ObjectFraming;
 pub use crate::judge::{FolderJudgement, judge_folder};
 
-/// Whether a folder holds an application's own objects, and no database: as its manifest says. A process may have it
-/// open.
+/// True if a folder holds an application's own objects, and no database, according to the folder's manifest. A process
+/// may have the folder open.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is not there, or its manifest cannot be
-/// read.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is missing, or its manifest is
+/// unreadable.
 pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
     let disk = RealDisk::existing(folder)?;
     Ok(entries_in(&disk)? == Some(EntryKind::Operations))
 }
 
-/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. Every object is then as it was
-/// at the end of that epoch. What mapped buffers held beyond it is given up with the rest
-/// ([`ObjectDurability::Process`](crate::ObjectDurability::Process)). `None` if nothing is damaged. Before it returns
-/// it has read the whole folder once more, and found it whole.
+/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of the removed parts. Every object then has its
+/// state at the end of the epoch. Later results in mapped buffers are removed with the rest
+/// ([`ObjectDurability::Process`](crate::ObjectDurability::Process)). Returns `None` if nothing is damaged. Before the
+/// return, `repair` has read the whole folder once more, and found the folder whole.
 ///
-/// A damaged checkpoint cannot be cut: the log before it is gone. Nor is what contradicts itself
-/// ([`FolderJudgement::disorder`]) mended by a cut.
+/// A damaged checkpoint cannot be cut: the log before the checkpoint is gone. A cut does not mend contradictions either
+/// ([`FolderJudgement::disorder`]).
 ///
 /// ```
 /// use ensile_objects::folder::{RepairOptions, judge_folder, repair};
@@ -57,10 +58,11 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 /// # assert!(main_of(std::path::Path::new("nowhere")).is_err());
 /// ```
 ///
+///
 /// # Errors
 /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): as for [`judge_folder`]; a log's folder is missing as
-/// a whole, as its device may not be mounted; no consistent state can be had from what is there, and the message says
-/// why; or something is damaged behind the cut.
+/// a whole, as its device may not be mounted; the files give no consistent state, and the message has the reason; or a
+/// part behind the cut is damaged.
 pub fn repair(folder: impl AsRef<Path>, options: RepairOptions) -> Result<Option<Repaired>> {
     repair_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), options)
 }
@@ -69,11 +71,11 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
     Ok(examine::repair_with(disk, &ObjectFraming, options)?)
 }
 
-/// Gives the application of a folder another name, or none (`name` is `None`); nobody has the folder open.
+/// Gives the application of a folder another name, or no name (`name` is `None`). No process may have the folder open.
 /// `ensile objects name` does the same.
 ///
-/// It is for an application that is called otherwise now, or whose partitions are numbered otherwise:
-/// [`ObjectsBuilder::application_name`](crate::ObjectsBuilder::application_name) is compared with what the folder says.
+/// Serves an application with a new name, or with new numbers of partitions: an open compares
+/// [`ObjectsBuilder::application_name`](crate::ObjectsBuilder::application_name) with the folder's name.
 ///
 /// ```
 /// use ensile_objects::folder::rename_application;
@@ -85,9 +87,10 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// # assert!(main_of(std::path::Path::new("nowhere")).is_err());
 /// ```
 ///
+///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): it is no name; the folder is in use, holds no
-/// objects, is a copy that was not adopted, or cannot be read. Nothing was changed.
+/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the name is invalid; the folder is in use, holds no
+/// objects, is a copy that was not adopted, or is unreadable. Nothing was changed.
 pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Renamed> {
     let name = name.map(ApplicationName::new).transpose()?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::existing(folder)?);

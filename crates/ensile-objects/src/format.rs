@@ -5,7 +5,7 @@
 //! ```
 //! Numbers are little-endian. The TID stands in the entry's frame.
 //!
-//! Neighbours: `runtime` appends bodies; `collection` and `application` read them again at recovery.
+//! Neighbours: `runtime` appends bodies; `collection` and `application` read the bodies at recovery.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 
@@ -13,15 +13,15 @@ const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "a key's length has tw
 
 /// Bytes before the key.
 const HEAD_BYTES: usize = 5;
-/// Bytes that say which piece it is.
+/// Bytes of a piece's place in its object.
 const PIECE_PLACE_BYTES: usize = 16;
 
-/// Why an entry of the log is refused in a checkpoint.
+/// Reason for the refusal of a log entry in a checkpoint.
 pub(crate) const OF_LOG: &str = "an entry of the log stands in a checkpoint";
-/// Why an entry of a checkpoint is refused in the log.
+/// Reason for the refusal of a checkpoint entry in the log.
 pub(crate) const OF_CHECKPOINT: &str = "an entry of a checkpoint stands in the log";
 
-/// Looks whether this program knows a version.
+/// Checks that this program knows a version.
 pub(crate) fn check_version((version, newest): (u16, u16), what: &str) -> Result<(), Box<str>> {
     if version > newest {
         let why = format!("{what} is of version {version}, and this program knows versions up to {newest}");
@@ -30,26 +30,26 @@ pub(crate) fn check_version((version, newest): (u16, u16), what: &str) -> Result
     Ok(())
 }
 
-/// What an entry says of its object.
+/// Meaning of an entry for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
-    /// In the log: this operation was applied to it.
+    /// In the log: an operation on the object.
     Operation,
-    /// In the log: it became this whole value.
+    /// In the log: a whole value of the object.
     Value,
-    /// In the log: it was removed.
+    /// In the log: a removal of the object.
     Removal,
     /// In the log: an operation with its list of parameters, of the floor form.
     Call,
-    /// In a checkpoint: this is all of it.
+    /// In a checkpoint: the whole object.
     Whole,
-    /// In a checkpoint: it was not there.
+    /// In a checkpoint: the absence of the object.
     Absent,
-    /// In a checkpoint: this is a piece of it.
+    /// In a checkpoint: a piece of the object.
     Piece {
-        /// Bytes of the whole.
+        /// Size of the whole object in bytes.
         total: u64,
-        /// Where the piece begins.
+        /// Offset of the piece in bytes.
         offset: u64,
     },
 }
@@ -67,7 +67,7 @@ impl BodyForm {
         }
     }
 
-    /// Whether it stands in the log, and not in a checkpoint.
+    /// True for entries of the log, false for entries of a checkpoint.
     pub(crate) const fn is_of_log(self) -> bool {
         matches!(self, Self::Operation | Self::Value | Self::Removal | Self::Call)
     }
@@ -77,10 +77,10 @@ impl BodyForm {
     }
 }
 
-/// Appends the body of an entry of the log, whose key and bytes are appended by these. Neither changes what was there.
+/// Appends the body of a log entry. The closures append key and bytes, and change nothing before.
 ///
 /// # Errors
-/// How long the key is, if that is above `KEY_BYTES_MAX`; `bytes` is not called then.
+/// Length of a key above `KEY_BYTES_MAX`; `bytes` is not called then.
 #[inline]
 pub(crate) fn encode_body(
     out: &mut Vec<u8>,
@@ -110,19 +110,19 @@ pub(crate) fn encode_body(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectBody<'b> {
     pub(crate) form: BodyForm,
-    /// Of the encoding of `bytes`.
+    /// Version of the encoding of `bytes`.
     pub(crate) version: u16,
     pub(crate) key: &'b [u8],
     pub(crate) bytes: &'b [u8],
 }
 
 impl<'b> ObjectBody<'b> {
-    /// How long it is.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         HEAD_BYTES + self.key.len() + self.form.place_bytes() + self.bytes.len()
     }
 
-    /// Appends it.
+    /// Appends the body.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_BYTES_MAX, "a key's length was checked");
         out.push(self.form.number());
@@ -136,7 +136,7 @@ impl<'b> ObjectBody<'b> {
         out.extend_from_slice(self.bytes);
     }
 
-    /// Reads it, or says what is wrong with it.
+    /// Reads a body. The error is the fault of the bytes.
     pub(crate) fn decode(body: &'b [u8]) -> Result<Self, &'static str> {
         let short = "an entry ends before its key";
         let (head, rest) = body.split_first_chunk::<HEAD_BYTES>().ok_or(short)?;

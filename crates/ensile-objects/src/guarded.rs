@@ -1,5 +1,5 @@
-//! The guards of an application's objects: a lock each, the epoch that a look at the object rests on, and what becomes
-//! of an object whose change panics.
+//! Guards of an application's objects: a lock for every object, the epoch that a look at the object rests on, and the
+//! poisoning of an object whose change panics.
 //!
 //! ```text
 //! look      lock: its last epoch is noted | shown | unlock
@@ -8,13 +8,14 @@
 //! replay    lock: passed over if it is poisoned | make again | unlock           if that panics: poisoned
 //! ```
 //! Invariants:
-//! - O7: an object's lock is held over the log call and the change, and over its bytes and their `ckpt`.
-//! - O6: an object whose change panics is poisoned before its lock is free. What was half changed is gone, so nothing
-//!   can show it. No checkpoint is made while there is one, so the log keeps the operation for the next open.
-//! - R1: the epoch of an object's last change is noted where it is locked, before anything is said of it.
+//! - O7: an object's lock is held over the log call and the change, and over the object's bytes and their `ckpt`.
+//! - O6: an object whose change panics is poisoned before its lock is free. The half-changed object is dropped, so
+//!   nothing can show it. No checkpoint is made while an object is poisoned, so the log keeps the operation for the
+//!   next open.
+//! - R1: the epoch of an object's last change is noted where the object is locked, before any reply about the object.
 //!
-//! Neighbours: an application that keeps its own objects has them here, and calls in from its
-//! [`Application`](crate::Application); it needs nothing of this if its own locks do the same.
+//! Neighbours: an application that keeps its own objects has the objects here, and calls from its
+//! [`Application`](crate::Application). An application whose own locks do the same needs nothing from here.
 
 use std::fmt;
 use std::mem;
@@ -29,26 +30,26 @@ use crate::application::{CallBackResult, ObjectWriter};
 use crate::receipt::ChangeReceipt;
 use crate::rests_on::RestsOn;
 
-/// A change of this object panicked after it was logged, so nobody knows what the object is. All others go on. When the
-/// objects are opened again the change is made again, by a program that may have been mended.
+/// A change of this object panicked after the log entry, so the object's state is unknown. All other objects go on. The
+/// next open makes the change again, perhaps by a mended program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "object {number} is poisoned: a change of it panicked after it was logged; it is refused until the objects are opened \
      again, which makes the change again: mend the change if it panics then too"
 )]
 pub struct PoisonedObject {
-    /// Its number.
+    /// Number of the object.
     pub number: u64,
 }
 
 /// An application's own objects, with numbers from zero on, each under its guard.
 ///
-/// It does what the discipline of [`Application`](crate::Application) asks of guards. A change that panics poisons its
-/// object: the object is gone from memory, is refused from then on, and stands in the way of checkpoints, while all
-/// others are served. The operation is in the log, and the next open makes it again. If it panics again, then the
-/// object is poisoned again, and the open goes on ([`replay`](Self::replay)).
+/// Implements the discipline that [`Application`](crate::Application) asks of guards. A change that panics poisons its
+/// object: the object is removed from memory, is refused from then on, and prevents checkpoints, while all other
+/// objects are served. The operation is in the log, and the next open makes the change again. If the change panics
+/// again, the object is poisoned again, and the open goes on ([`replay`](Self::replay)).
 ///
-/// Each object takes one line of memory or more, its lock included, so threads that use two objects share none.
+/// An object takes one line of memory or more, its lock included, so threads that use two objects share no line.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -122,13 +123,13 @@ pub struct GuardedObjects<T> {
 struct ObjectLine<T>(Mutex<KnownObject<T>>);
 
 struct KnownObject<T> {
-    /// The epoch of its last change.
+    /// Epoch of the last change.
     last: Epoch,
-    /// `None`: it is poisoned (O6).
+    /// `None` if the object is poisoned (O6).
     object: Option<T>,
 }
 
-/// What says that a poisoned object has no guard.
+/// Text of the assertion that a poisoned object has no guard.
 const WHOLE: &str = "a guard is of an object that is not poisoned";
 
 impl<T> fmt::Debug for GuardedObjects<T> {
@@ -139,10 +140,10 @@ impl<T> fmt::Debug for GuardedObjects<T> {
 }
 
 impl<T> GuardedObjects<T> {
-    /// Bytes of memory that each object takes here, its lock included.
+    /// Bytes of memory that an object takes here, its lock included.
     pub const BYTES_EACH: usize = size_of::<ObjectLine<T>>();
 
-    /// As many objects as `count`, each made from its number.
+    /// Creates `count` objects, each made from its number.
     #[must_use]
     pub fn new(count: u64, mut make: impl FnMut(u64) -> T) -> Self {
         let made = |number| KnownObject { last: Epoch::ZERO, object: Some(make(number)) };
@@ -152,10 +153,10 @@ impl<T> GuardedObjects<T> {
         }
     }
 
-    /// The object of this number, locked. `rests` notes its last change, of a poisoned object too.
+    /// Locks the object of this number. `rests` notes the object's last change, of a poisoned object too.
     ///
     /// # Errors
-    /// It is poisoned.
+    /// The object is poisoned.
     ///
     /// # Panics
     /// If there is no object of this number.
@@ -169,8 +170,8 @@ impl<T> GuardedObjects<T> {
         }
     }
 
-    /// As [`lock`](Self::lock), if it is free and not poisoned. A thread that holds a guard takes others so: two
-    /// threads that wait for each other's wait for ever.
+    /// As [`lock`](Self::lock), if the lock is free and the object not poisoned. A thread that holds a guard takes
+    /// further guards by this method: two threads that wait for each other's guards wait for ever.
     ///
     /// # Panics
     /// If there is no object of this number.
@@ -182,7 +183,7 @@ impl<T> GuardedObjects<T> {
         Some(ObjectGuard { known, poisoned: &self.poisoned })
     }
 
-    /// Asks the processor for the memory of an object that is locked soon: a hint.
+    /// Prefetches the memory of an object that is locked soon: a hint.
     ///
     /// # Panics
     /// If there is no object of this number.
@@ -191,13 +192,13 @@ impl<T> GuardedObjects<T> {
         prefetch::line(&raw const self.objects[number as usize]);
     }
 
-    /// Loads an object, or makes a logged change of it again: what [`load_one`](crate::Application::load_one) and
-    /// [`replay_one`](crate::Application::replay_one) do with it. If `make` panics the object is poisoned, and what
-    /// comes behind that passes it over: the open goes on, all others are served, and no checkpoint is made, so the
-    /// log keeps what was to be made.
+    /// Loads an object, or makes a logged change of an object again, on behalf of
+    /// [`load_one`](crate::Application::load_one) and [`replay_one`](crate::Application::replay_one). If `make` panics,
+    /// the object is poisoned, and later replays skip the object: the open goes on, all other objects are served, and
+    /// no checkpoint is made, so the log keeps the failed change.
     ///
     /// # Errors
-    /// Those of `make`, which fail the open; and there is no object of this number.
+    /// The errors of `make`, which fail the open; and that no object has this number.
     pub fn replay(&self, number: u64, make: impl FnOnce(&mut T) -> CallBackResult) -> CallBackResult {
         let locked = usize::try_from(number).ok().and_then(|number| self.objects.get(number));
         let known = locked.ok_or("there is no object of this number")?.0.lock();
@@ -206,14 +207,14 @@ impl<T> GuardedObjects<T> {
         }
         let mut guard = ObjectGuard { known, poisoned: &self.poisoned };
         let made = catch_unwind(AssertUnwindSafe(|| guard.poison_if_it_panics(|known| make(known.whole()))));
-        // The panic has been told by the hook of panics, and by the poison.
+        // The panic hook and the poison have reported the panic.
         made.unwrap_or(Ok(()))
     }
 
-    /// Writes the objects with this number or a larger one: what
-    /// [`checkpoint`](crate::Application::checkpoint) does and returns. `write` appends an object's bytes to an empty
-    /// buffer, under its guard. False: there is nothing to be kept of this one, on which no operation was logged, or
-    /// only such as [need not be known](crate::Application#discipline) of what is not there.
+    /// Writes the objects with this number or a larger number, and returns the result of
+    /// [`checkpoint`](crate::Application::checkpoint). `write` appends an object's bytes to an empty buffer, under the
+    /// object's guard. `write` returns false if nothing must be kept of the object: no operation was logged, or only
+    /// operations that [may be forgotten](crate::Application#discipline) with an absent object.
     ///
     /// The first poisoned object gives the checkpoint up.
     pub fn checkpoint(
@@ -228,17 +229,17 @@ impl<T> GuardedObjects<T> {
         })
     }
 
-    /// Slices of about as many objects: what [`slice_starts`](crate::Application::slice_starts) returns.
+    /// Starts of slices with about equally many objects, as [`slice_starts`](crate::Application::slice_starts) returns.
     #[must_use]
     pub fn slice_starts(&self, parts: usize) -> Vec<u64> {
-        // In 128 bits: a product of two numbers of 64.
+        // In 128 bits: the product of two 64-bit numbers.
         let start = |part| (part as u128 * self.objects.len() as u128 / parts as u128) as u64;
         let mut starts: Vec<u64> = (1..parts).map(start).collect();
         starts.dedup();
         starts
     }
 
-    /// How many objects are poisoned.
+    /// Number of poisoned objects.
     #[must_use]
     pub fn poisoned(&self) -> u64 {
         // Relaxed: a figure for people.
@@ -246,7 +247,7 @@ impl<T> GuardedObjects<T> {
     }
 }
 
-/// An object, locked: it can be seen, and [changed](Self::change).
+/// An object, locked, to be read and [changed](Self::change).
 pub struct ObjectGuard<'o, T> {
     known: MutexGuard<'o, KnownObject<T>>,
     poisoned: &'o AtomicU64,
@@ -268,25 +269,25 @@ impl<T> Deref for ObjectGuard<'_, T> {
 }
 
 impl<T> ObjectGuard<'_, T> {
-    /// The epoch of the object's last change; `Epoch::ZERO` if there was none since the objects were opened.
+    /// Epoch of the object's last change; `Epoch::ZERO` without a change since the open.
     #[inline]
     #[must_use]
     pub fn last(&self) -> Epoch {
         self.known.last
     }
 
-    /// Logs a change by `log`, which returns its receipt, and then makes it. `rests` notes the receipt's epoch. If one
-    /// of the two panics, the object may be half changed, or lack what is logged: it is poisoned, and the panic goes
-    /// on.
+    /// Logs a change by `log`, which returns the receipt, and then makes the change. `rests` notes the receipt's epoch.
+    /// If `log` or `make` panics, the object may be half changed, or lack the logged change: the object is poisoned,
+    /// and the panic goes on.
     ///
-    /// With a receipt what making takes is measured, of one change in 64; of an epoch in its place nothing is
-    /// ([`ChangeReceipt`]).
+    /// With a receipt, the duration of one change in 64 is measured; with an epoch in place of the receipt, no duration
+    /// is ([`ChangeReceipt`]).
     ///
     /// # Errors
-    /// That of `log`: nothing was logged, and nothing is made.
+    /// The error of `log`: nothing was logged, and nothing is made.
     ///
     /// # Panics
-    /// If `log` or `make` does; and on an object that an earlier change through this guard has poisoned.
+    /// If `log` or `make` panics; and on an object that an earlier change through this guard has poisoned.
     #[inline]
     pub fn change<R, L: ChangeReceipt, E>(
         &mut self,
@@ -307,7 +308,7 @@ impl<T> ObjectGuard<'_, T> {
     fn poison_if_it_panics<R>(&mut self, change: impl FnOnce(&mut KnownObject<T>) -> R) -> R {
         let changing = ChangingObject { known: &mut self.known, poisoned: self.poisoned };
         let outcome = change(&mut *changing.known);
-        // It came back.
+        // The change has returned.
         mem::forget(changing);
         outcome
     }
@@ -320,7 +321,7 @@ impl<T> KnownObject<T> {
     }
 }
 
-/// An object that is being changed. If the change does not come back, the object is poisoned.
+/// An object under change. If the change does not return, the object is poisoned.
 struct ChangingObject<'c, T> {
     known: &'c mut KnownObject<T>,
     poisoned: &'c AtomicU64,
@@ -332,7 +333,7 @@ impl<T> Drop for ChangingObject<'_, T> {
         let Some(half) = self.known.object.take() else { return };
         // Relaxed: a figure for people.
         self.poisoned.fetch_add(1, Ordering::Relaxed);
-        // What is half changed may panic as it goes, and a second panic that gets out of here ends the process.
+        // The drop of a half-changed object may panic, and a second panic that escapes here ends the process.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(half)));
     }
 }

@@ -1,11 +1,11 @@
-//! A folder of objects judged without knowing their types: every byte, whose it is, every mark, and the order of each
+//! A judgement of a folder of objects without their types: every byte, the name, every mark, and the order of an
 //! object's operations.
 //!
-//! What only the application knows is not judged: whether it understands an operation, and what applying it comes to.
-//! [`Objects::check`](crate::Objects::check) does that.
+//! Knowledge of the application is not judged: the decoding of an operation, and its effect.
+//! [`Objects::check`](crate::Objects::check) judges both.
 //!
-//! Neighbours: the durability crate examines; `format` has the bodies; `folder` repairs what is damaged; the `ensile`
-//! command prints.
+//! Neighbours: the durability crate examines; `format` has the bodies; `folder` repairs damage; the `ensile` command
+//! prints.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -22,42 +22,43 @@ use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::pieces::Assembly;
 use crate::replay::{LANES, WaitingOperations};
 
-/// What a folder holds, as far as can be said without its program.
+/// Contents of a folder, as far as known without its program.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FolderJudgement {
-    /// The judgement of every byte.
+    /// Judgement of every byte.
     pub examination: Examination,
-    /// Objects that the checkpoint or the log name, removed ones included.
+    /// Number of objects in checkpoint or log, removed objects included.
     pub named: u64,
-    /// Objects in the checkpoint.
+    /// Number of objects in the checkpoint.
     pub loaded: u64,
-    /// Entries of the log that a recovery would apply.
+    /// Number of log entries that a recovery would apply.
     pub operations: u64,
-    /// The versions of objects in it: the program must know all of them.
+    /// Versions of objects in the folder: the program must know all of these versions.
     pub object_versions: Vec<u16>,
-    /// The versions of operations in it.
+    /// Versions of operations in the folder.
     pub operation_versions: Vec<u16>,
-    /// Whether they are of an application that keeps its own objects, and not of a collection.
+    /// True if the objects are of an application that keeps its own objects, and not of a collection.
     pub has_calls: bool,
-    /// What contradicts itself: an object's operations have one TID, or it stands in the checkpoint twice.
+    /// Contradiction in the folder: two operations of an object have the same TID, an object stands in the checkpoint
+    /// twice, or an object of the checkpoint lacks pieces.
     pub disorder: Option<String>,
 }
 
 impl FolderJudgement {
-    /// Whether nothing is damaged, and nothing contradicts itself.
+    /// True if the folder has no damage and no contradiction.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.examination.is_whole() && self.disorder.is_none()
     }
 }
 
-/// Judges the folder of a collection, or of an application that keeps its own objects. No process has it open; nothing
-/// is changed.
+/// Judges the folder of a collection, or of an application that keeps its own objects. No process may have the folder
+/// open. Nothing is changed.
 ///
 /// # Errors
 /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder
-/// of ours, or cannot be read.
+/// of ours, or is unreadable.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
     judge_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
 }
@@ -93,7 +94,7 @@ struct SeenEntries {
 /// Objects by the bytes of their keys, each with the TID of its last operation.
 type LastTids = HashMap<Box<[u8]>, Tid>;
 
-/// What is named, in lanes by a hash of the key.
+/// Objects in checkpoint or log, in lanes by a hash of the key.
 struct NamedObjects {
     last: Box<[Mutex<LastTids>]>,
     waiting: WaitingOperations<Box<[u8]>>,
@@ -101,7 +102,7 @@ struct NamedObjects {
     seen: Mutex<SeenEntries>,
 }
 
-/// Takes entries apart, whatever the types of the objects are.
+/// Reader of entries, for objects of any type.
 pub(crate) fn verifier() -> impl ensile_durability::Recoverable {
     NamedObjects::new()
 }
@@ -117,7 +118,7 @@ impl NamedObjects {
     }
 
     fn lane(key: &[u8]) -> u64 {
-        // FNV-1a: keys of objects that follow each other are in lanes of their own.
+        // FNV-1a: keys of neighbouring objects are in lanes of their own.
         key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         })

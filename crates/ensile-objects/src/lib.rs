@@ -1,31 +1,31 @@
 //! An application's own objects made persistent at in-memory speed: operation logging and object-level fuzzy
 //! checkpoints (SLACH, on SiloR's logs).
 //!
-//! A program that has its own data structures keeps them, in its own process. Each change of an object is an
-//! *operation*, logged before it is applied, under the object's lock. Checkpoints write one object at a time, under
-//! that lock, beside everything else. After a crash each object is loaded as the checkpoint has it, and the operations
-//! behind it are applied again.
+//! A program with its own data structures keeps them, in its own process. A change of an object is an *operation*,
+//! logged before it is applied, under the object's lock. Checkpoints write one object at a time, under the object's
+//! lock, beside everything else. After a crash every object is loaded from the checkpoint, and the later operations are
+//! applied again.
 //!
-//! [`Objects`] is a collection of such objects; its type says what [`Persistent`] objects, and what [`ObjectKey`]s.
-//! [`ObjectsBuilder`] opens one. An application that keeps its own objects, in its own structures and under its own
-//! locks, implements [`Application`] and logs through [`ApplicationLog`]: the paper's interface (§3.2).
+//! [`Objects`] is a collection of objects; its type names the [`Persistent`] objects and the [`ObjectKey`]s.
+//! [`ObjectsBuilder`] opens a collection. An application that keeps its own objects, in its own structures and under
+//! its own locks, implements [`Application`] and logs through [`ApplicationLog`]: the paper's interface (§3.2).
 //!
-//! What it promises, per object and for all of them (`docs/protocols/objects.md` argues it):
-//! - What was reported durable survives a crash, once, in order: the operations that come back are those of epochs up
-//!   to one epoch D, and a receipt's epoch is not above it.
-//! - Objects are independent. An operation is atomic; several operations are several.
+//! Promises, per object and for all objects (`docs/protocols/objects.md` argues them):
+//! - A result that was reported durable survives a crash, once, in order: the recovered operations are the operations
+//!   of epochs up to one epoch D, and a durable receipt's epoch is at most D.
+//! - Objects are independent. An operation is atomic; several operations together are not.
 //!
 //! # Features
 //! - `object-store`: `SharedObjects`, for [`ObjectsBuilder::ship_to`] and [`take_over`]: a shared store in an object
-//!   store, over the crate `object_store` 0.14. An application depends on that one too, with its features `aws`, `gcp`
-//!   or `azure`.
+//!   store, over the crate `object_store` 0.14. An application also depends on the crate, with its features `aws`,
+//!   `gcp` or `azure`.
 //! - `serde`: objects, operations and keys in postcard's format, `codec`, `serde_codec!` and `serde_key!`.
-//! - `simulation`: objects whose disk, clock and threads a test drives itself; not for applications.
+//! - `simulation`: objects with disk, clock and threads driven by a test; not for applications.
 //!
 //! Neighbours: applications above; below, `ensile-durability` has logs, checkpoints and recovery, as for the engine.
 #![forbid(unsafe_code)]
 
-// A module uses those above it, and none below.
+// A module uses only modules above it.
 mod epoch_count;
 mod error;
 mod format;
@@ -87,12 +87,12 @@ pub use runtime::ObjectsStats;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use take_over::take_over;
 
-/// Limits that calls of this crate hold their arguments to.
+/// Limits of this crate's arguments.
 pub mod limits {
     pub use ensile_base::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, OBJECT_BYTES_MAX, TRANSACTION_BYTES_MAX};
 }
 
-/// What a test drives itself: the disk, the clock, and what a step came to.
+/// Parts that a test drives itself: the disk, the clock, and the outcome of a step.
 #[cfg(feature = "simulation")]
 pub mod simulation {
     pub use ensile_base::clock::Clock;

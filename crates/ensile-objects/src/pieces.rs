@@ -1,15 +1,15 @@
-//! A walk's place between two blocks, and objects that are longer than a block, in pieces.
+//! A walk's place between two blocks, and objects longer than a block, in pieces.
 //!
-//! An object is encoded once, under its lock: all pieces have the TID of that moment. What did not fit the block is
+//! An object is encoded once, under its lock: all pieces have the TID of that moment. The remainder beyond a block is
 //! kept with the walk's place, and fills the next blocks.
 //!
 //! ```text
 //! next 8 | tid 8 | offset 8 | version 2 | key's length 2 | key | the object's encoding      the last five only if one waits
 //! ```
 //! Invariants:
-//! - O5: an object that is loaded has all of its pieces, and they are of one TID.
+//! - O5: a loaded object has all of its pieces, and the pieces have one TID.
 //!
-//! Neighbours: `collection` and `application` walk and load with these.
+//! Neighbours: `collection` and `application` walk and load with these types.
 
 use std::collections::HashMap;
 
@@ -22,17 +22,17 @@ use crate::format::{BodyForm, ObjectBody};
 
 /// Bytes of a place without an object.
 const PLACE_BYTES: usize = 8;
-/// Bytes before the key of an object that waits.
+/// Bytes before the key of a waiting object.
 const HEAD_BYTES: usize = PLACE_BYTES + 8 + 8 + 2 + 2;
-/// In place of an offset: what waits says that there is no such object.
+/// Mark in place of an offset: the waiting entry is the absence of an object.
 const ABSENT: u64 = u64::MAX;
 
-/// Where a walk goes on: the bytes that a checkpoint keeps for it between two blocks.
+/// Place where a walk goes on: bytes that a checkpoint keeps for the walk between two blocks.
 #[derive(Debug)]
 pub(crate) struct WalkPlace<'r>(&'r mut Vec<u8>);
 
 impl<'r> WalkPlace<'r> {
-    /// Of these bytes; none yet: the walk begins at `first`.
+    /// Place from these bytes. Without bytes the walk begins at `first`.
     pub(crate) fn of(bytes: &'r mut Vec<u8>, first: u64) -> Self {
         if bytes.is_empty() {
             bytes.extend_from_slice(&first.to_le_bytes());
@@ -47,18 +47,18 @@ impl<'r> WalkPlace<'r> {
         u64::from_le_bytes(number)
     }
 
-    /// What it looks at next.
+    /// Number of the next object of the walk.
     pub(crate) fn next(&self) -> u64 {
         self.number(0)
     }
 
-    /// Moves on.
+    /// Sets the number of the next object.
     pub(crate) fn set_next(&mut self, next: u64) {
         self.0[..PLACE_BYTES].copy_from_slice(&next.to_le_bytes());
     }
 
-    /// Puts an entry of an object into the block, all of it or the first pieces; what has no room waits here. False if
-    /// something waits: the block is full.
+    /// Puts an entry of an object into the block, whole or its first pieces; the remainder waits here. False if a
+    /// remainder waits: the block is full.
     #[must_use = "if something waits, the walk stops here"]
     pub(crate) fn push(
         &mut self,
@@ -78,7 +78,7 @@ impl<'r> WalkPlace<'r> {
         self.push_waiting(block)
     }
 
-    /// As [`WalkPlace::push`], of a key without an object.
+    /// As [`WalkPlace::push`], for a key without an object.
     #[must_use = "if something waits, the walk stops here"]
     pub(crate) fn push_absent(&mut self, block: &mut CheckpointBlock, tid: Tid, key: &[u8]) -> bool {
         assert_eq!(self.0.len(), PLACE_BYTES, "what waits comes first");
@@ -95,7 +95,7 @@ impl<'r> WalkPlace<'r> {
         self.0.extend_from_slice(object);
     }
 
-    /// Puts what waits into the block; true if nothing waits any more. An empty block has room for a piece.
+    /// Puts the waiting remainder into the block. True if nothing waits any more. An empty block has room for a piece.
     #[must_use = "if something waits, the walk stops here"]
     pub(crate) fn push_waiting(&mut self, block: &mut CheckpointBlock) -> bool {
         while self.0.len() > PLACE_BYTES {
@@ -119,7 +119,7 @@ impl<'r> WalkPlace<'r> {
             block.push(tid, |out| body.encode(out));
             if end as u64 == total {
                 self.0.truncate(PLACE_BYTES);
-                // What a long object took is not kept.
+                // The memory of a long object is released.
                 self.0.shrink_to(HEAD_BYTES);
             } else {
                 self.0[PLACE_BYTES + 8..PLACE_BYTES + 16].copy_from_slice(&(end as u64).to_le_bytes());
@@ -129,7 +129,7 @@ impl<'r> WalkPlace<'r> {
     }
 }
 
-/// An object of which pieces are missing.
+/// An object with missing pieces.
 #[derive(Debug)]
 struct PartialObject {
     tid: Tid,
@@ -137,15 +137,15 @@ struct PartialObject {
     missing: u64,
 }
 
-/// Objects that are put together again from pieces, which come from several files, in any order.
+/// Objects under reassembly from pieces, which come from several files, in any order.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly(Mutex<HashMap<Box<[u8]>, PartialObject>>);
 
 impl Assembly {
-    /// Adds a piece; all of the object, if it was the last.
+    /// Adds a piece. Returns the whole object after its last piece.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the piece.
     pub(crate) fn add(
         &self,
         tid: Tid,
@@ -169,7 +169,7 @@ impl Assembly {
         Ok(if is_whole { partial.remove(body.key).map(|object| object.bytes) } else { None })
     }
 
-    /// Whether every object that was begun is whole (O5).
+    /// True if every begun object is whole (O5).
     pub(crate) fn is_whole(&self) -> bool {
         self.0.lock().is_empty()
     }

@@ -1,8 +1,9 @@
-//! Receipts: the epoch of logged operations, and how to wait until it is durable.
+//! Receipts: the epoch of logged operations, and the wait until the epoch is durable.
 //!
-//! Invariant: R1: once a receipt's epoch is durable, all that it covers survives a crash.
+//! Invariant: R1: once a receipt's epoch is durable, everything that the receipt covers survives a crash.
 //!
-//! Neighbours: made by `collection` and `application`; waits in the durability crate. `guarded` makes changes by it.
+//! Neighbours: `collection` and `application` make receipts; the durability crate has the waits. `guarded` makes
+//! changes by a receipt.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -14,11 +15,12 @@ use ensile_durability::Durable;
 use crate::error::ObjectsResult as Result;
 use crate::runtime::Runtime;
 
-/// What was logged, or read, and when it survives a crash. It borrows the handle that made it.
+/// Receipt for a logged operation or for a read: tells when the result survives a crash. The receipt borrows its
+/// handle.
 #[derive(Clone, Copy)]
 pub struct ObjectReceipt<'o> {
     runtime: &'o Runtime,
-    /// Of an operation that was logged; or the first of the epoch that it covers.
+    /// TID of the logged operation; or the first TID of the covered epoch.
     tid: Tid,
 }
 
@@ -33,22 +35,22 @@ impl<'o> ObjectReceipt<'o> {
         Self::of(runtime, Tid::first_of(epoch))
     }
 
-    /// Of an operation that was logged with this TID.
+    /// Receipt for an operation that was logged with this TID.
     #[inline]
     pub(crate) fn of(runtime: &'o Runtime, tid: Tid) -> Self {
         Self { runtime, tid }
     }
 
-    /// The epoch that must be durable for it to be.
+    /// Epoch that must be durable for the receipt to be durable.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.tid.epoch()
     }
 
-    /// One receipt for this and another one of the same objects: several operations are waited for at once.
+    /// Joins this receipt and another receipt of the same objects: several operations are waited for at once.
     ///
     /// # Panics
-    /// If the other one is of other objects, which have another log: wait for each by itself.
+    /// If `other` is of other objects, which have another log: wait for each receipt by itself.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         assert!(
@@ -58,38 +60,38 @@ impl<'o> ObjectReceipt<'o> {
         Self { tid: self.tid.max(other.tid), ..self }
     }
 
-    /// Whether it is durable by now. Never, where nothing is logged.
+    /// True if the receipt is durable by now. Always false without a log.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch()
     }
 
-    /// Waits until it is durable.
+    /// Waits until the receipt is durable.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
-    /// until the objects are opened again; or the disk was full for long, and it is not durable yet.
+    /// until the objects are opened again; or the disk was full for long, and the receipt is not durable yet.
     /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt).
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_process()?;
         self.runtime.wait_durable(self.epoch())
     }
 
-    /// As [`ObjectReceipt::durable`], as a future of any executor, which borrows nothing. Its waker is called on one of
-    /// the objects' own threads, or on one that waits for a result by itself.
+    /// As [`ObjectReceipt::durable`], as a future for any executor, which borrows nothing. The waker is called on a
+    /// thread of the objects, or on a thread that waits for a result by itself.
     pub fn durable_async(&self) -> DurableObjects {
         DurableObjects(self.runtime.durable(self.epoch()))
     }
 }
 
-/// What logging a change returned, behind which the change is made: an [`ObjectReceipt`], or its epoch alone.
+/// Result of logging a change, before the change is made: an [`ObjectReceipt`], or its epoch alone.
 pub trait ChangeReceipt {
-    /// The epoch that must be durable for the change to be.
+    /// Epoch that must be durable for the change to be durable.
     fn epoch(&self) -> Epoch;
 
-    /// Makes the change, of the object with this number or at this address. A receipt's measures what that takes, of
-    /// one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
-    /// dearer. An epoch's measures nothing.
+    /// Makes the change of the object with this number or at this address. A receipt measures the duration of one
+    /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
+    /// dearer. An epoch measures nothing.
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
         let _ = object;
@@ -112,7 +114,8 @@ impl ChangeReceipt for ObjectReceipt<'_> {
 
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
-        // Without a log nothing is replayed, and all receipts have one TID: the same objects would be timed each time.
+        // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
+        // time.
         if !self.runtime.is_logged {
             return make();
         }
@@ -133,7 +136,7 @@ impl IntoFuture for ObjectReceipt<'_> {
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableObjects(
-    /// Or why there is nothing to wait for.
+    /// Error if there is nothing to wait for.
     Result<Durable>,
 );
 

@@ -1,25 +1,25 @@
-//! Operations that wait until all before them are read, in windows of epochs.
+//! Operations that wait until all earlier operations are read, in windows of epochs.
 //!
-//! The log is read by several threads, in pieces, the oldest first. An operation waits here until every entry of its
-//! epoch is read. Then all that wait for that are applied, object by object, in the order of TIDs.
+//! Several threads read the log, in pieces, the oldest piece first. An operation waits here until every entry of its
+//! epoch is read. Then the waiting operations of the epoch are applied, object by object, in the order of TIDs.
 //!
 //! Invariants:
-//! - O4: of one object the operation with the smaller TID is applied first. All operations of an object are in one
-//!   lane, and a lane is drained by one thread at a time.
-//! - L8: no more waits than what the pieces hold that are being read, and those of the same epochs.
+//! - O4: of an object's operations, the operation with the smaller TID is applied first. All operations of an object
+//!   are in the same lane, and one thread at a time drains a lane.
+//! - L8: only the operations of the pieces that are being read, and of the same epochs, wait.
 //!
-//! Neighbours: `collection` and `application` fill it in `replay` and drain it in `passed`.
+//! Neighbours: `collection` and `application` fill the lanes in `replay` and drain them in `passed`.
 
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 
-/// Lanes: more than threads that replay, so that they seldom meet.
+/// Number of lanes: more than the threads that replay, so that threads seldom meet.
 pub(crate) const LANES: usize = if cfg!(shuttle) { 2 } else { 64 };
 
-/// Operations of a lane's objects, in the order in which they were read.
+/// Operations of a lane's objects, in the order of reading.
 type Lane<W> = Vec<(Tid, W)>;
 
-/// Operations by lane, each with what is needed to apply it.
+/// Operations by lane, with the data to apply an operation.
 #[derive(Debug)]
 pub(crate) struct WaitingOperations<W> {
     lanes: Box<[Mutex<Lane<W>>]>,
@@ -35,19 +35,19 @@ impl<W> WaitingOperations<W> {
         self.lanes[hash as usize % LANES].lock().push((tid, operation));
     }
 
-    /// Every operation of an epoch below `epoch` is here, or was: applies those, object by object in the order of TIDs.
-    /// Several threads may call it, with any epochs.
+    /// Applies all operations of epochs below `epoch`, object by object in the order of TIDs. Every operation of these
+    /// epochs is here, or was here. Several threads may call, with any epochs.
     pub(crate) fn apply_below(&self, epoch: Epoch, mut apply: impl FnMut(Tid, W)) {
         for lane in &self.lanes {
             let mut waiting = lane.lock();
-            // Under the lock: an operation that another thread takes out later is a later one.
+            // Under the lock: an operation that another thread takes out later has a larger TID.
             let mut due: Vec<_> = waiting.extract_if(.., |(tid, _)| tid.epoch() < epoch).collect();
             due.sort_by_key(|(tid, _)| *tid);
             due.into_iter().for_each(|(tid, operation)| apply(tid, operation));
         }
     }
 
-    /// Whether nothing waits.
+    /// True if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.lock().is_empty())
     }

@@ -1,17 +1,17 @@
-//! What something that is shown rests on.
+//! The epoch that a shown result rests on.
 //!
-//! Neighbours: [`crate::guarded`] notes it of each object that it locks; applications note it of what else they show;
-//! [`crate::ApplicationLog::receipt`] and [`crate::Objects::receipt`] tell when it is durable.
+//! Neighbours: [`crate::guarded`] notes the epoch of every locked object; applications note the epochs of further shown
+//! state; [`crate::ApplicationLog::receipt`] and [`crate::Objects::receipt`] tell when the epoch is durable.
 
 use std::cell::Cell;
 
 use ensile_base::Epoch;
 
-/// The epoch that something shown rests on (R1): it survives a crash once a receipt for that epoch is durable
+/// Epoch that a shown result rests on (R1): the result survives a crash once a receipt for the epoch is durable
 /// ([`ApplicationLog::receipt`](crate::ApplicationLog::receipt), [`Objects::receipt`](crate::Objects::receipt)).
 ///
-/// An answer may tell of several objects, or refuse something because of one. One `RestsOn` goes along with the
-/// request, and notes each of them.
+/// An answer may depend on several objects, or refuse a request because of an object. A `RestsOn` goes along with the
+/// request, and notes every such object.
 ///
 /// ```
 /// use ensile_objects::{Epoch, RestsOn};
@@ -24,13 +24,13 @@ use ensile_base::Epoch;
 pub struct RestsOn(Cell<Epoch>);
 
 impl RestsOn {
-    /// It rests on this epoch, too.
+    /// Notes a further epoch.
     #[inline]
     pub fn note(&self, epoch: Epoch) {
         self.0.set(self.0.get().max(epoch));
     }
 
-    /// The largest epoch that was noted. `Epoch::ZERO`, which is always durable, if there is none.
+    /// Largest noted epoch; `Epoch::ZERO`, which is always durable, without a note.
     #[inline]
     #[must_use]
     pub fn epoch(&self) -> Epoch {

@@ -1,6 +1,6 @@
-//! What an application sets before it opens its objects, and the policy by which checkpoints begin.
+//! Settings of an application before it opens its objects, and the policy by which checkpoints begin.
 //!
-//! Neighbours: opens collections and applications; the durability crate has the meaning of most settings.
+//! Neighbours: opens collections and applications; the durability crate defines most settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,40 +18,40 @@ use crate::collection::persistent::{ObjectKey, Persistent};
 use crate::error::ObjectsResult as Result;
 use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 
-/// Why an application that keeps its own objects is not opened with the debug mode.
+/// Reason why an application that keeps its own objects is not opened with the debug mode.
 const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
      a fresh one that becomes the copy";
 
-/// Why an application that keeps its own objects is not opened with a check of keys.
+/// Reason why an application that keeps its own objects is not opened with a check of keys.
 const KEYS_OF_COLLECTIONS: &str =
     "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
 
-/// When a result is released.
+/// Moment at which a result is released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectDurability {
-    /// Once it is durable: nothing that was returned is lost in a crash.
+    /// Once the result is durable: a crash loses no returned result.
     #[default]
     Strict,
-    /// At once: a crash may lose the last fraction of a second, of each object the newest operations.
+    /// At once: a crash may lose the last fraction of a second, the newest operations of every object.
     Relaxed,
-    /// Once the operating system has it: nothing that was returned is lost when the process dies, however it dies. A
-    /// crash of the machine loses what it loses of relaxed ones. It costs some tens of instructions more than those,
-    /// and no system call. [`ObjectReceipt::durable`](crate::ObjectReceipt::durable) waits until it survives the
-    /// machine, too.
+    /// Once the operating system has the result: a death of the process, however it dies, loses no returned result. A
+    /// crash of the machine loses as much as with relaxed results. A result costs some tens of instructions more than a
+    /// relaxed result, and no system call. [`ObjectReceipt::durable`](crate::ObjectReceipt::durable) waits until the
+    /// result also survives the machine.
     ///
-    /// The folder's file system is to be ext4, XFS, F2FS or tmpfs, and the system Linux: the open fails elsewhere, and
-    /// says so. Each log buffer takes its size on disk.
+    /// The folder must be on ext4, XFS, F2FS or tmpfs, and the system must be Linux; elsewhere the open fails with an
+    /// error. Every log buffer takes its size on disk.
     Process,
-    /// Nothing is logged. What is kept is what a checkpoint has, each object as it was at some moment of it, and a
-    /// checkpoint begins only when it is asked for: no other reason for one comes about without a log. Everything else
-    /// ends with the process, however that ends. A receipt is never durable:
-    /// [`ObjectReceipt::durable`](crate::ObjectReceipt::durable) returns
-    /// [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). It is what logging is measured against (SLACH
-    /// §6.2), and for data that can be made again.
+    /// Nothing is logged. Only checkpoints persist, with the state of every object at a moment of the checkpoint. A
+    /// checkpoint begins only on demand: without a log, no other trigger occurs. The rest ends with the process,
+    /// however the process ends. A receipt is never durable: [`ObjectReceipt::durable`](crate::ObjectReceipt::durable)
+    /// returns [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). Serves as the baseline for the cost of
+    /// logging (SLACH §6.2), and for data that the application can make again.
     NoLog,
 }
 
-/// When checkpoints begin (SLACH §4): what is `None` asks for none. It may be changed while the objects are open.
+/// Triggers of checkpoints (SLACH §4). A trigger that is `None` begins no checkpoint. The policy may change while the
+/// objects are open.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,30 +66,31 @@ pub enum ObjectDurability {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointPolicy {
-    /// Bytes of log since the last one began.
+    /// Bytes of log since the last checkpoint began.
     pub log_bytes: Option<u64>,
-    /// Entries since the last one began, or since the open: logged operations, whole values and removals.
+    /// Entries since the last checkpoint began, or since the open: logged operations, whole values and removals.
     pub log_records: Option<u64>,
-    /// As by entries, by bytes or by time, with a number that follows the load (SLACH §4).
-    /// [`AdaptiveThreshold::of_ups`] and [`of_his`](AdaptiveThreshold::of_his) are the paper's, by entries;
-    /// [`of_capacity`](AdaptiveThreshold::of_capacity) is by bytes, [`of_time`](AdaptiveThreshold::of_time) by time.
+    /// Entries, bytes or time, with a number that follows the load (SLACH §4). [`AdaptiveThreshold::of_ups`] and
+    /// [`of_his`](AdaptiveThreshold::of_his) are the paper's, by entries;
+    /// [`of_capacity`](AdaptiveThreshold::of_capacity) counts bytes, [`of_time`](AdaptiveThreshold::of_time) time.
     pub adaptive: Option<AdaptiveThreshold>,
-    /// Time since the last one ended, put off while the log hardly grows.
+    /// Time since the last checkpoint ended. The checkpoint is put off while the log hardly grows.
     pub interval: Option<Duration>,
-    /// In time for no recovery to take longer than this, as far as that is known: at what recoveries of this folder
-    /// have cost, for what there is to load and to replay, with what operations take that are made now, and with what
-    /// will be logged until the checkpoint is installed. [`CheckpointStats::recovery`](crate::CheckpointStats) shows
-    /// the prediction and its rates; until a recovery was measured, costs are assumed.
+    /// Longest recovery: a checkpoint begins in time to keep the predicted recovery below this duration. The prediction
+    /// uses the costs of this folder's earlier recoveries, the bytes to load and to replay, the present cost of
+    /// operations, and the log expected until the checkpoint is installed.
+    /// [`CheckpointStats::recovery`](crate::CheckpointStats) shows the prediction and its rates. Before the first
+    /// measured recovery, costs are assumed.
     ///
-    /// [`register_policy`](Objects::register_policy) refuses a target that is below what loading alone takes, with the
-    /// figure. An open is never refused for it, and nothing stops when the objects outgrow it:
-    /// [`CheckpointStats::unreachable`](crate::CheckpointStats) says so, and the log is kept as short as an eighth of
-    /// the target allows.
+    /// [`register_policy`](Objects::register_policy) refuses a target below the time of loading alone, and reports the
+    /// figure. An open is never refused for the target, and nothing stops when the objects outgrow the target.
+    /// [`CheckpointStats::unreachable`](crate::CheckpointStats) then reports an unreachable target, and the log is kept
+    /// as short as an eighth of the target allows.
     pub recovery_time: Option<Duration>,
 }
 
 impl Default for CheckpointPolicy {
-    /// After ten seconds, if the log has grown, or 4 GiB of log.
+    /// Every ten seconds, if the log has grown, or after 4 GiB of log.
     fn default() -> Self {
         let CheckpointConfig { log_bytes, log_records, adaptive, interval, recovery_time, .. } =
             CheckpointConfig::default();
@@ -98,7 +99,7 @@ impl Default for CheckpointPolicy {
 }
 
 impl CheckpointPolicy {
-    /// Checkpoints only when they are asked for.
+    /// Checkpoints on demand only.
     #[must_use]
     pub fn on_demand() -> Self {
         Self { log_bytes: None, log_records: None, adaptive: None, interval: None, recovery_time: None }
@@ -111,7 +112,7 @@ impl CheckpointPolicy {
     }
 }
 
-/// Opens an application's objects in a folder, which is made if it is not there.
+/// Opens an application's objects in a folder. A missing folder is created.
 #[derive(Clone, Debug)]
 pub struct ObjectsBuilder {
     settings: ObjectsSettings,
@@ -119,7 +120,7 @@ pub struct ObjectsBuilder {
 }
 
 impl ObjectsBuilder {
-    /// With the usual settings: strict, one logger, one checkpointer, epochs of 40 ms.
+    /// Creates a builder with the usual settings: strict, one logger, one checkpointer, epochs of 40 ms.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let settings = ObjectsSettings {
@@ -139,22 +140,21 @@ impl ObjectsBuilder {
         Self { settings, is_checked: false }
     }
 
-    /// The same settings for another folder.
+    /// Uses the same settings for another folder.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.settings.folder = folder.into();
         self
     }
 
-    /// Whose folder it is: the application's name, and which part of it has this folder, such as a partition. A folder
-    /// that has no name yet gets this one with the open, and keeps it, as all copies of it do. From then on nobody
-    /// opens it for another name, nor without one: what another program's codecs make of the objects is found out too
-    /// late.
+    /// Name of the application, and of its part in this folder, such as a partition. A folder without a name gets this
+    /// name at the open and keeps it, as do all copies of the folder. From then on, an open with another name, or with
+    /// no name, is refused: the damage done by another program's codecs would be found too late.
     ///
-    /// It is printable ASCII, without a space at either end, of at most
-    /// [`NAME_BYTES_MAX`](crate::limits::NAME_BYTES_MAX) bytes; what is none is refused by the open. `ensile inspect`
-    /// shows a folder's name; [`folder::rename_application`](crate::folder::rename_application) changes it, which
-    /// `ensile objects name` does too. Looking at a folder, and its repair, ask for none.
+    /// The name is printable ASCII without a space at either end, of at most
+    /// [`NAME_BYTES_MAX`](crate::limits::NAME_BYTES_MAX) bytes; the open refuses an invalid name. `ensile inspect`
+    /// shows a folder's name; [`folder::rename_application`](crate::folder::rename_application) and `ensile objects
+    /// name` change the name. Inspection and repair of a folder need no name.
     ///
     /// ```
     /// # use ensile_objects::{CodecResult, DurabilityError, Objects, ObjectsBuilder, ObjectsError, Persistent};
@@ -194,12 +194,12 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Which keys a collection of this folder may have: `check` gets the bytes of a key's encoding, and says why it is
-    /// none of this program's, or of this part of it. The open looks at each key that is in the folder, and where one
-    /// is refused it fails with [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys): nothing was changed, and a
-    /// folder without a name has none still. So a partition that is started with the folder of another one, which has
-    /// no name yet, does not take it. Keys that come later are the program's to check. It is called from several
-    /// threads.
+    /// Check of the keys that a collection of this folder may have: `check` gets the bytes of a key's encoding, and
+    /// returns the reason if the key is not of this program, or not of this part. The open checks every key in the
+    /// folder. At a refused key, the open fails with [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys):
+    /// nothing was changed, and a folder without a name still has no name. A partition started with the unnamed folder
+    /// of another partition therefore does not take the folder. The program checks later keys itself. Several threads
+    /// call `check`.
     ///
     /// ```
     /// let builder = ensile_objects::ObjectsBuilder::new("data").accept_keys(|key| match key.first() {
@@ -217,8 +217,8 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Folders for the loggers' files, best on devices of their own: a logger for each. They are remembered by links in
-    /// the main folder, so later opens need to say the number of loggers only.
+    /// Folders for the loggers' files, best on separate devices, with a logger for every folder. Links in the main
+    /// folder remember the folders, so later opens need only the number of loggers.
     #[must_use]
     pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.settings.log.folders = folders.into_iter().map(Into::into).collect();
@@ -226,9 +226,9 @@ impl ObjectsBuilder {
         self.loggers(count)
     }
 
-    /// Folders for the checkpointers' files: a checkpointer for each. They are remembered as [those of the loggers
-    /// ](Self::log_folders). An [`Application`] uses more than the first one only with
-    /// [`slice_starts`](Application::slice_starts).
+    /// Folders for the checkpointers' files, with a checkpointer for every folder. Links in the main folder remember
+    /// the folders, as with [the loggers](Self::log_folders). An [`Application`] uses more than the first folder only
+    /// with [`slice_starts`](Application::slice_starts).
     #[must_use]
     pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.settings.checkpoints.folders = folders.into_iter().map(Into::into).collect();
@@ -236,7 +236,7 @@ impl ObjectsBuilder {
         self.checkpointers(count.max(1))
     }
 
-    /// When results are released.
+    /// Moment at which results are released.
     #[must_use]
     pub fn durability(mut self, durability: ObjectDurability) -> Self {
         self.settings.is_strict = durability == ObjectDurability::Strict;
@@ -245,45 +245,45 @@ impl ObjectsBuilder {
         self
     }
 
-    /// How many loggers write in parallel, each in files of its own: 1 or more.
+    /// Number of loggers that write in parallel, each in files of its own: 1 or more.
     #[must_use]
     pub fn loggers(mut self, loggers: usize) -> Self {
         self.settings.log.loggers = loggers.max(1);
         self
     }
 
-    /// How many checkpointers walk in parallel, each in files of its own. Objects of a collection are dealt out to all
-    /// of them; those of an [`Application`] as its [`slice_starts`](Application::slice_starts) says, and to one without
-    /// that.
+    /// Number of checkpointers that walk in parallel, each in files of its own. Objects of a collection are spread over
+    /// the checkpointers. Objects of an [`Application`] are spread by [`slice_starts`](Application::slice_starts);
+    /// without that method, one checkpointer writes them.
     #[must_use]
     pub fn checkpointers(mut self, checkpointers: usize) -> Self {
         self.settings.checkpoints.checkpointers = checkpointers;
         self
     }
 
-    /// When checkpoints begin.
+    /// Triggers of checkpoints.
     #[must_use]
     pub fn policy(mut self, policy: &CheckpointPolicy) -> Self {
         policy.apply(&mut self.settings.checkpoints);
         self
     }
 
-    /// Most bytes a second that all checkpointers write together; without this as many as they can.
+    /// Largest rate of all checkpointers together, in bytes a second; unlimited by default.
     #[must_use]
     pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
         self.settings.checkpoints.bandwidth = Some(bytes_per_second);
         self
     }
 
-    /// By how much the checkpointers' threads give way to the application's, 0 to 19: it is added to the niceness of
-    /// the thread that opens, up to 19. 0 without this. A larger one is refused by the open.
+    /// Niceness of the checkpointers' threads relative to the opening thread, 0 to 19: the value is added to the
+    /// opener's niceness, up to 19. The default is 0. The open refuses a larger value.
     ///
-    /// It is for responses that must not be late beside a checkpoint while the cores are not fully busy. Where they
-    /// are, it costs: with 10 a checkpointer beside twenty busy threads on two cores gets 1 % of a core, so a
-    /// checkpoint may take minutes. Meanwhile the log grows, and recovery takes longer. And an object is encoded under
-    /// its lock: a checkpointer that loses its core in the midst of it keeps a call of that object waiting until it
-    /// runs again. [`CheckpointStats::niceness_refused`](crate::CheckpointStats) says if the system refused it; a
-    /// niceness of a single thread is Linux's only.
+    /// A niceness helps if responses must not be late beside a checkpoint and the cores are not fully busy. On fully
+    /// busy cores it is costly: with 10, a checkpointer beside twenty busy threads on two cores gets 1 % of a core, so
+    /// a checkpoint may take minutes. Meanwhile the log grows, and recovery takes longer. A checkpointer also encodes
+    /// an object under the object's lock: if the checkpointer loses its core meanwhile, calls of the object wait until
+    /// the checkpointer runs again. [`CheckpointStats::niceness_refused`](crate::CheckpointStats) reports a refusal by
+    /// the system. Only Linux has a niceness for single threads.
     ///
     /// ```
     /// let builder = ensile_objects::ObjectsBuilder::new("data").checkpoint_niceness(10);
@@ -295,7 +295,7 @@ impl ObjectsBuilder {
         self
     }
 
-    /// The usual time between two epochs: how long a relaxed result may take to be durable. 1 ms at least.
+    /// Usual time between two epochs, at least 1 ms. A relaxed result may take this long to be durable.
     #[must_use]
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.settings.log.epoch_interval = interval.max(Duration::from_millis(1));
@@ -311,31 +311,31 @@ impl ObjectsBuilder {
         self
     }
 
-    /// A log begins a new file once its current one is this long.
+    /// Length in bytes at which a log begins a new file.
     #[must_use]
     pub fn log_file_bytes(mut self, bytes: u64) -> Self {
         self.settings.log.segment_bytes = bytes;
         self
     }
 
-    /// No threads of its own: logging and checkpoints are driven by the application's threads, through
-    /// [`ApplicationLog::drive`] or [`Objects::drive`], for as long as the objects are open. It is for a process that
-    /// has a loop already, or that may start no threads. Recovery takes place on the thread that opens, whatever
-    /// [`recovery_threads`](Self::recovery_threads) says.
+    /// Starts no threads: the application's threads drive logging and checkpoints through [`ApplicationLog::drive`] or
+    /// [`Objects::drive`] while the objects are open. Serves a process that already has a loop, or that may start no
+    /// threads. Recovery runs on the opening thread, whatever [`recovery_threads`](Self::recovery_threads) says.
     ///
-    /// *How often.* `drive` says for how long it has nothing to do: an epoch's interval at most, and no time at all
-    /// while a checkpoint is written, a block or so a call. What is late makes results late, and lets the log grow, and
-    /// no more.
+    /// *Frequency.* `drive` returns the time until the next step is due: at most an epoch's interval, and zero while a
+    /// checkpoint is written, about a block per call. A late call makes results late and lets the log grow, and has no
+    /// other effect.
     ///
-    /// *What waits* drives meanwhile, so one thread alone waits for nobody. One that waits for a result, as strict
-    /// updates do, drives the log. So does an operation that finds the log's buffers full, which take 64 MiB: it takes
-    /// as long as writing them does. [`CheckpointHandle::wait`](crate::CheckpointHandle::wait) and `ship` drive
-    /// everything; as with threads, they are called without a guard, and not in a call-back of a checkpoint. A loop
-    /// that has more to do asks [`outcome`](crate::CheckpointHandle::outcome) between two calls of `drive` instead.
-    /// Closing needs nobody else.
+    /// *Waiting calls* drive meanwhile, so a single thread never waits for another thread. A call that waits for a
+    /// result, as strict updates do, drives the log. An operation that finds the log's buffers full (64 MiB) also
+    /// drives the log, and takes as long as the write of the buffers.
+    /// [`CheckpointHandle::wait`](crate::CheckpointHandle::wait) and `ship` drive everything; as with threads, call
+    /// both without a guard, and not in a call-back of a checkpoint. A loop with other work reads
+    /// [`outcome`](crate::CheckpointHandle::outcome) between two calls of `drive` instead. A close needs no other
+    /// thread.
     ///
-    /// A waker of [`durable_async`](crate::ObjectReceipt::durable_async) is called on a thread that drives, but never
-    /// within an operation. There is no niceness, as there is no thread that it would be of.
+    /// A waker of [`durable_async`](crate::ObjectReceipt::durable_async) is called on a driving thread, but never
+    /// within an operation. Without threads, the niceness has no effect.
     ///
     /// ```
     /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent};
@@ -376,19 +376,19 @@ impl ObjectsBuilder {
         self
     }
 
-    /// How many threads recover; as many as the machine has without this.
+    /// Number of threads that recover; by default as many as the machine runs in parallel.
     #[must_use]
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.settings.recovery_threads = threads.max(1);
         self
     }
 
-    /// Finished checkpoints and closed log files also go to a shared store, on a thread of their own, so that another
-    /// machine can [take over](crate::take_over). Nothing waits for it. What is written reaches the store a few seconds
-    /// later; [`ObjectsStats::shipping`](crate::ObjectsStats::shipping) has up to which epoch it is complete, and
-    /// [`Objects::ship`](crate::Objects::ship) brings everything there now.
+    /// Also copies finished checkpoints and closed log files to a shared store, on a separate thread, so that another
+    /// machine can [take over](crate::take_over). Nothing waits for the copy. Changes reach the store a few seconds
+    /// later; [`ObjectsStats::shipping`](crate::ObjectsStats::shipping) has the epoch up to which the store is
+    /// complete, and [`Objects::ship`](crate::Objects::ship) completes the store now.
     ///
-    /// Once another machine has taken over, nothing is shipped any more, and calls that change something get an error
+    /// Once another machine has taken over, shipping ends, and calls that change something get an error
     /// ([`WhenFenced`](crate::WhenFenced)).
     ///
     /// ```
@@ -413,11 +413,11 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Ends the shipping of a folder that ships: from this open on, it remembers no shared store. Without this, and
-    /// without [`ship_to`](Self::ship_to), the open is refused: another machine may have taken over, and the folder
-    /// learns of that from the store alone.
+    /// Ends the shipping of a folder that ships: from this open on, the folder remembers no shared store. Without this
+    /// setting, and without [`ship_to`](Self::ship_to), the open is refused: another machine may have taken over, and
+    /// the folder can learn of the take-over from the store alone.
     ///
-    /// A folder that remembers that it was fenced stays fenced, until `ensile adopt` makes it a folder of its own.
+    /// A folder that remembers a fence stays fenced, until `ensile adopt` makes it a folder of its own.
     #[must_use]
     pub fn stop_shipping(mut self) -> Self {
         self.settings.shipping = None;
@@ -425,28 +425,28 @@ impl ObjectsBuilder {
         self
     }
 
-    /// Opens a fenced folder too: one whose database another machine has taken over. Such a folder is refused
-    /// otherwise.
+    /// Also opens a fenced folder, whose database another machine has taken over. By default the open refuses a fenced
+    /// folder.
     ///
-    /// What only this folder has can be read, and nothing is acknowledged: each change gets an error, unless the folder
-    /// is opened with [`ship_to`](Self::ship_to) and [`WhenFenced::GoOn`](crate::WhenFenced::GoOn). To go on with the
-    /// folder, make it a folder of its own by `ensile adopt`.
+    /// Data that only this folder has can be read, and nothing is acknowledged: every change gets an error, unless the
+    /// folder is opened with [`ship_to`](Self::ship_to) and [`WhenFenced::GoOn`](crate::WhenFenced::GoOn). To go on
+    /// with the folder, make it a folder of its own by `ensile adopt`.
     #[must_use]
     pub fn open_fenced(mut self) -> Self {
         self.settings.log.shipping.opens_fenced = true;
         self
     }
 
-    /// The debug mode of collections: each operation is also applied to a copy of its object, made from its bytes, and
-    /// a call whose operation comes to something else there is an error. It costs the encoding of the whole object,
-    /// four times.
+    /// Debug mode of collections: every operation is also applied to a copy of its object, made from the object's
+    /// bytes. A call whose operation has another outcome on the copy returns an error. The mode costs four encodings of
+    /// the whole object per call.
     #[must_use]
     pub fn check_operations(mut self) -> Self {
         self.is_checked = true;
         self
     }
 
-    /// Opens a collection. What is in the folder is loaded and replayed first, on several threads.
+    /// Opens a collection. First loads and replays the contents of the folder, on several threads.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
@@ -457,32 +457,34 @@ impl ObjectsBuilder {
         Objects::open(self.settings, self.is_checked)
     }
 
-    /// Opens the log and the checkpoints of an application that keeps its own objects. What is in the folder is loaded
-    /// and replayed into it first, by its call-backs. That takes [`OPEN_BYTES_EACH`](ApplicationLog::OPEN_BYTES_EACH)
-    /// of memory for each object, beside the objects, whatever the log.
+    /// Opens the log and the checkpoints of an application that keeps its own objects. First loads and replays the
+    /// contents of the folder into the application, by its call-backs. Recovery takes
+    /// [`OPEN_BYTES_EACH`](ApplicationLog::OPEN_BYTES_EACH) of memory for every object, beside the objects, for any
+    /// length of log.
     ///
     /// # Errors
     /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if a call-back says so, or panics; also with
-    /// [`check_operations`](Self::check_operations) or [`accept_keys`](Self::accept_keys), which are for collections.
-    /// Nothing was changed then.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if a call-back returns an error or panics; also
+    /// with [`check_operations`](Self::check_operations) or [`accept_keys`](Self::accept_keys), which are for
+    /// collections. Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
         ApplicationLog::open(self.for_application()?, application)
     }
 
-    /// As [`open_application`](Self::open_application), in a debug mode, for tests: `fresh` is another application, as
-    /// the program makes it before it has any object. It becomes a copy: what the application writes is loaded into it,
-    /// and each operation is replayed on it when it is logged. A checkpoint compares what both write of each object
-    /// under its guard. The first difference fails that checkpoint and all later ones, and
-    /// [`ApplicationLog::difference`] has it. It finds operations that replay makes something else of, changes that
-    /// were not logged, a guard that is not held, and what does not come back from an object's bytes.
+    /// As [`open_application`](Self::open_application), in a debug mode for tests: `fresh` is a second application, as
+    /// the program makes it before the first object. `fresh` becomes a copy: the bytes that the application writes are
+    /// loaded into the copy, and every logged operation is replayed on it. A checkpoint compares the bytes that both
+    /// write of an object, under the object's guard. The first difference fails the checkpoint and all later
+    /// checkpoints, and [`ApplicationLog::difference`] has the difference. The mode finds operations with another
+    /// outcome at replay, changes without a log entry, a guard that is not held, and state that does not come back from
+    /// an object's bytes.
     ///
-    /// It takes the memory of a second application. An object that a checkpoint does not write is not compared.
+    /// The mode takes the memory of a second application. An object that a checkpoint does not write is not compared.
     ///
     /// # Errors
-    /// As for [`open_application`](Self::open_application); [`ObjectsError::NotDeterministic`
-    /// ](crate::ObjectsError::NotDeterministic): an object does not come back from its bytes. That is seen behind the
-    /// open, so the folder has been opened then, with a new life.
+    /// As for [`open_application`](Self::open_application);
+    /// [`ObjectsError::NotDeterministic`](crate::ObjectsError::NotDeterministic): an object does not come back from its
+    /// bytes. The comparison comes after the open, so the folder has been opened then, with a new life.
     pub fn open_application_checked<A: Application>(
         self,
         application: Arc<A>,
@@ -491,7 +493,7 @@ impl ObjectsBuilder {
         ApplicationLog::open_checked(self.for_application()?, application, fresh)
     }
 
-    /// The settings, unless they have what is of collections alone.
+    /// Settings, or an error if a setting is for collections alone.
     fn for_application(self) -> Result<ObjectsSettings> {
         if self.is_checked {
             return Err(DurabilityError::Config(CHECKS_COLLECTIONS.into()).into());
@@ -504,75 +506,75 @@ impl ObjectsBuilder {
 }
 
 impl ApplicationLog {
-    /// Checkpoints begin by this policy from now on (SLACH §3.2's `register_policy`).
+    /// Sets the policy by which checkpoints begin from now on (SLACH §3.2's `register_policy`).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
-    /// time below what loading alone takes.
+    /// time below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
 
-    /// Brings all that is logged by now to the shared store, and waits for that, at most for so long. Then another
-    /// machine that takes over has all of it. The epoch up to which the store is complete.
+    /// Brings all entries logged by now to the shared store, and waits at most `timeout`. A machine that takes over
+    /// afterwards has all the entries. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine
-    /// has taken over, or when the time is over: it goes on.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if nothing is shipped, if another machine has
+    /// taken over, or at the timeout; shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }
 
-    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
-    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    /// Stops shipping until the next open, without a wait. From another thread, the call ends the wait of a close for a
+    /// shared store that does not answer. Without a shared store the call has no effect.
     pub fn cancel_shipping(&self) {
         self.runtime().cancel_shipping();
     }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Checkpoints begin by this policy from now on.
+    /// Sets the policy by which checkpoints begin from now on.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
-    /// time below what loading alone takes.
+    /// time below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
 
-    /// Brings all that is logged by now to the shared store, and waits for that, at most for so long. Then another
-    /// machine that takes over has all of it. The epoch up to which the store is complete.
+    /// Brings all entries logged by now to the shared store, and waits at most `timeout`. A machine that takes over
+    /// afterwards has all the entries. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) where nothing is shipped, where another machine
-    /// has taken over, or when the time is over: it goes on.
+    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if nothing is shipped, if another machine has
+    /// taken over, or at the timeout; shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }
 
-    /// Ships nothing any more until the next open. It waits for nothing, and from another thread it ends the wait of a
-    /// close for a shared store that does not answer. Without a shared store it does nothing.
+    /// Stops shipping until the next open, without a wait. From another thread, the call ends the wait of a close for a
+    /// shared store that does not answer. Without a shared store the call has no effect.
     pub fn cancel_shipping(&self) {
         self.runtime().cancel_shipping();
     }
 }
 
 impl ApplicationLog {
-    /// Of an application that was opened [`without_threads`](ObjectsBuilder::without_threads): takes each step of the
-    /// log, of checkpoints and of shipping that is due. Returns for how long nothing is due behind that; `None` once it
-    /// is closed, or its log has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
+    /// Takes every due step of the log, of checkpoints and of shipping, for an application opened
+    /// [`without_threads`](ObjectsBuilder::without_threads). Returns the time until the next step is due; `None` once
+    /// the log is closed or has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
     ///
-    /// One thread at a time drives the log, and one checkpoints: for another one that calls meanwhile less is due, or
-    /// nothing, and neither is anything where there are threads of its own. It may be called in any call-back: it takes
-    /// no step of what that is a part of.
+    /// One thread at a time drives the log, and one thread checkpoints: for a concurrent caller fewer steps are due, or
+    /// none. If the log has threads of its own, no step is due. A call-back may call `drive`: the call takes no step of
+    /// the work around the call-back.
     pub fn drive(&self) -> Option<Duration> {
         self.runtime().drive()
     }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// As [`ApplicationLog::drive`]. It is not called from within a look at an object or an operation: a checkpoint
-    /// takes their locks.
+    /// As [`ApplicationLog::drive`]. Must not be called from within a look at an object or an operation: a checkpoint
+    /// takes the objects' locks.
     pub fn drive(&self) -> Option<Duration> {
         self.runtime().drive()
     }
@@ -582,7 +584,7 @@ fn register(runtime: &OpenRuntime, policy: &CheckpointPolicy) -> Result<()> {
     runtime.reschedule(|config| policy.apply(config))
 }
 
-/// What a test drives itself: the disk, the clock, and the steps that threads would take.
+/// Parts that a test drives itself: the disk, the clock, and the steps of the threads.
 #[cfg(feature = "simulation")]
 mod simulation {
     use std::sync::Arc;
@@ -594,14 +596,14 @@ mod simulation {
     use super::{ApplicationLog, ObjectKey, Objects, ObjectsBuilder, Persistent};
 
     impl ObjectsBuilder {
-        /// Another disk than the machine's.
+        /// Sets another disk than the machine's.
         #[must_use]
         pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
             self.settings.disk = Some(disk);
             self
         }
 
-        /// Another clock than the machine's.
+        /// Sets another clock than the machine's.
         #[must_use]
         pub fn manual_clock(mut self, clock: Clock) -> Self {
             self.settings.clock = clock;
@@ -609,7 +611,7 @@ mod simulation {
         }
     }
 
-    /// Steps of an application that was opened [`without_threads`](ObjectsBuilder::without_threads).
+    /// Steps of an application opened [`without_threads`](ObjectsBuilder::without_threads).
     impl ApplicationLog {
         /// One tick of the heartbeat.
         pub fn heartbeat_step(&self) {
@@ -626,13 +628,13 @@ mod simulation {
             self.runtime().checkpoint_step(checkpointer)
         }
 
-        /// One step of the shipper, if there is one.
+        /// One step of the shipper; `None` without a shipper.
         pub fn ship_step(&self) -> Option<ShipStep> {
             self.runtime().shipping.as_ref().map(|shipping| shipping.step())
         }
     }
 
-    /// Steps of objects that were opened [`without_threads`](ObjectsBuilder::without_threads).
+    /// Steps of objects opened [`without_threads`](ObjectsBuilder::without_threads).
     impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         /// One tick of the heartbeat.
         pub fn heartbeat_step(&self) {
@@ -649,7 +651,7 @@ mod simulation {
             self.runtime().checkpoint_step(checkpointer)
         }
 
-        /// One step of the shipper, if there is one.
+        /// One step of the shipper; `None` without a shipper.
         pub fn ship_step(&self) -> Option<ShipStep> {
             self.runtime().shipping.as_ref().map(|shipping| shipping.step())
         }

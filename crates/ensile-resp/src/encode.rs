@@ -1,32 +1,32 @@
-//! What is sent: replies of a server, requests of a client.
+//! The sent side: replies of a server, requests of a client.
 //!
-//! A line never has CR or LF inside, whatever text is given: a value cannot pretend to be a second reply.
+//! Invariant: a line never has CR or LF inside, for any given text: a value cannot pretend to be a second reply.
 //!
-//! Neighbours: a server's replies; [`crate::reply`] reads what this writes.
+//! Neighbours: servers send the replies; [`crate::reply`] reads the replies.
 
 use std::io::Write;
 
 use crate::error::ProtocolError;
 use crate::header::HEADER_BYTES_MAX;
 
-/// Which version of the protocol a client speaks. It is the second until the client asks for the third (`HELLO 3`).
+/// Version of the protocol that a client speaks: the second, until the client requests the third (`HELLO 3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RespVersion {
     /// Five types.
     #[default]
     Resp2,
-    /// Maps, sets, doubles, booleans, pushes and others beside them.
+    /// Also maps, sets, doubles, booleans, pushes and more.
     Resp3,
 }
 
 /// Appends replies to a buffer.
 ///
-/// An array, map, set or push is its header; as many replies follow as the header says (of a map twice the number).
-/// For [`RespVersion::Resp2`] a type that it lacks is written as redis writes it: a map, set or push as an array, a
-/// double, big number or verbatim text as a bulk string, a boolean as 0 or 1.
+/// An array, map, set or push is its header; the header's number of replies follows (for a map twice the number). For
+/// [`RespVersion::Resp2`] a missing type is written as redis writes the type: a map, set or push as an array, a double,
+/// big number or verbatim text as a bulk string, a boolean as 0 or 1.
 ///
-/// Replies may have a limit ([`ReplyEncoder::at_most`]). What does not fit is not written, nor is anything behind it,
-/// and [`ReplyEncoder::is_beyond`] says so: the caller then drops what was written, and replies an error.
+/// Replies may have a limit ([`ReplyEncoder::at_most`]). A part that does not fit is not written, nor is any part
+/// behind, and [`ReplyEncoder::is_beyond`] is true: the caller then drops the written bytes, and replies an error.
 ///
 /// ```
 /// use ensile_resp::{ReplyEncoder, RespVersion};
@@ -42,40 +42,40 @@ pub enum RespVersion {
 pub struct ReplyEncoder<'b> {
     buffer: &'b mut Vec<u8>,
     version: RespVersion,
-    /// The buffer may be as long.
+    /// Largest length of the buffer in bytes.
     end_max: usize,
     is_beyond: bool,
 }
 
 impl<'b> ReplyEncoder<'b> {
-    /// Replies go to the end of `buffer`.
+    /// Creates an encoder that appends to `buffer`.
     #[inline]
     pub fn new(buffer: &'b mut Vec<u8>, version: RespVersion) -> Self {
         Self { buffer, version, end_max: usize::MAX, is_beyond: false }
     }
 
-    /// What is written from here on takes this number of bytes at most. Where a line has less room than the longest of
-    /// its kind, [`HEADER_BYTES_MAX`], it may count as one that does not fit.
+    /// Limits the bytes written from here on. A line with less room than the longest line of its kind,
+    /// [`HEADER_BYTES_MAX`], may count as too long.
     #[must_use]
     #[inline]
     pub fn at_most(self, bytes: usize) -> Self {
         Self { end_max: self.buffer.len().saturating_add(bytes), ..self }
     }
 
-    /// Whether something did not fit: what was written is no reply. A command that shows much asks behind each few
-    /// parts, and stops.
+    /// True if a part did not fit: the written bytes are no reply. A command that shows much checks this now and then,
+    /// and stops.
     #[must_use]
     #[inline]
     pub fn is_beyond(&self) -> bool {
         self.is_beyond
     }
 
-    /// The client speaks this version from here on.
+    /// Sets the version that the client speaks from here on.
     pub fn set_version(&mut self, version: RespVersion) {
         self.version = version;
     }
 
-    /// Whether a part with a text of this length fits. Behind one that does not nothing does.
+    /// True if a part with a text of this length fits. After a part that does not fit, no part fits.
     #[inline]
     fn has_room(&mut self, text_bytes: usize) -> bool {
         let end = self.buffer.len().saturating_add(text_bytes).saturating_add(HEADER_BYTES_MAX);
@@ -89,7 +89,7 @@ impl<'b> ReplyEncoder<'b> {
         self.line(b'+', text.as_bytes());
     }
 
-    /// An error: its code in capitals (`ERR`, `WRONGTYPE`), and what happened.
+    /// An error: its code in capitals (`ERR`, `WRONGTYPE`), and the message.
     pub fn error(&mut self, code: &str, message: &str) {
         if !self.has_room(code.len().saturating_add(message.len())) {
             return;
@@ -143,7 +143,7 @@ impl<'b> ReplyEncoder<'b> {
         });
     }
 
-    /// No array, where a client of the second version waits for an array.
+    /// A missing array, for a client of the second version that waits for an array.
     pub fn null_array(&mut self) {
         if !self.has_room(0) {
             return;
@@ -154,13 +154,13 @@ impl<'b> ReplyEncoder<'b> {
         });
     }
 
-    /// `count` replies follow.
+    /// Header of an array: `count` replies follow.
     #[inline]
     pub fn array(&mut self, count: usize) {
         self.sized(b'*', count);
     }
 
-    /// `pairs` keys follow, each with its value.
+    /// Header of a map: `pairs` keys follow, each with its value.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             RespVersion::Resp2 => self.sized(b'*', pairs.saturating_mul(2)),
@@ -168,17 +168,17 @@ impl<'b> ReplyEncoder<'b> {
         }
     }
 
-    /// `count` replies follow, in no order.
+    /// Header of a set: `count` replies follow, in no order.
     pub fn set(&mut self, count: usize) {
         self.typed(b'~', b'*', count);
     }
 
-    /// A message that answers no request: `count` replies follow.
+    /// Header of a message that answers no request: `count` replies follow.
     pub fn push(&mut self, count: usize) {
         self.typed(b'>', b'*', count);
     }
 
-    /// A floating point number, in as many digits as tell it from all others.
+    /// A floating point number, in as many digits as distinguish the number from all others.
     pub fn double(&mut self, number: f64) {
         let mut text = Vec::new();
         double_text(&mut text, number);
@@ -211,7 +211,7 @@ impl<'b> ReplyEncoder<'b> {
         self.crlf();
     }
 
-    /// A whole number of any size: a sign if it is below zero, and digits. The caller answers for that form.
+    /// A whole number of any size: a minus sign below zero, and digits. The caller is responsible for the form.
     pub fn big_number(&mut self, digits: &str) {
         match self.version {
             RespVersion::Resp2 => self.bulk(digits.as_bytes()),
@@ -241,7 +241,7 @@ impl<'b> ReplyEncoder<'b> {
         self.crlf();
     }
 
-    /// Text within a line: what would end the line is a space, as redis has it.
+    /// Text within a line. Spaces replace line ends, as in redis.
     fn line_text(&mut self, text: &[u8]) {
         let from = self.buffer.len();
         self.buffer.extend_from_slice(text);
@@ -258,7 +258,7 @@ impl<'b> ReplyEncoder<'b> {
     }
 }
 
-/// Appends a request: what a client sends, of either version.
+/// Appends a request of a client, in either version.
 pub fn encode_request<A: AsRef<[u8]>>(buffer: &mut Vec<u8>, arguments: &[A]) {
     sized_line(buffer, b'*', arguments.len());
     for argument in arguments {
@@ -292,12 +292,12 @@ fn decimal(buffer: &mut Vec<u8>, number: u64) {
     buffer.extend_from_slice(&digits[at..]);
 }
 
-/// The shortest digits that read back as `number`; with an exponent where they would be long.
+/// Shortest digits that read back as `number`; long numbers get an exponent.
 fn double_text(text: &mut Vec<u8>, number: f64) {
     if number.is_nan() {
         return text.extend_from_slice(b"nan");
     }
     let is_short = number == 0.0 || (1e-5..1e17).contains(&number.abs()) || number.is_infinite();
-    // Writing to memory does not fail. Infinity is `inf` in both protocols and in Rust.
+    // A write to memory does not fail. Infinity is `inf` in both protocols and in Rust.
     let _ = if is_short { write!(text, "{number}") } else { write!(text, "{number:e}") };
 }

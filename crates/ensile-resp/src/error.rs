@@ -1,22 +1,23 @@
-//! What is wrong with a stream, in the words that redis has for it: clients and their users know these.
+//! Errors of a stream, in redis' words: clients and their users know these words.
 //!
-//! Neighbours: both decoders return it; a server sends it by [`crate::ReplyEncoder::protocol_error`].
+//! Neighbours: both decoders return the errors; a server sends an error by [`crate::ReplyEncoder::protocol_error`].
 
 use std::fmt;
 
-/// A stream that is not RESP, or is beyond a limit. Its boundaries are lost: answer with the error, then close.
+/// A stream that is not RESP, or is beyond a limit. The boundaries of the stream are lost: answer with the error, then
+/// close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
     /// The line with the number of arguments is too long.
     CountLine,
-    /// The number of arguments is none, or beyond the limit.
+    /// The number of arguments is invalid, or beyond the limit.
     Count,
     /// Another byte stands where the `$` of an argument should.
     ExpectedBulk(u8),
     /// The line with the length of an argument is too long.
     BulkLine,
-    /// The length of an argument is none, or beyond the limit.
+    /// The length of an argument is invalid, or beyond the limit.
     BulkLength,
     /// No CR LF stands behind an argument or a line.
     ExpectedCrlf,
@@ -24,11 +25,11 @@ pub enum ProtocolError {
     RequestBytes,
     /// An inline command is longer than the limit.
     InlineBytes,
-    /// A quote of an inline command is not closed, or goes on behind its closing quote.
+    /// A quote of an inline command is not closed, or a word goes on behind its closing quote.
     Quotes,
     /// No reply begins with this byte.
     ReplyType(u8),
-    /// What a line of a reply says is no value of its type.
+    /// A line of a reply has no value of its type.
     ReplyValue,
     /// A line of a reply is longer than the limit.
     ReplyLine,

@@ -1,23 +1,23 @@
 //! Header lines: a type's byte, a number, CR LF. Numbers are read as redis reads them.
 //!
-//! Neighbours: both decoders; [`crate::encode`] writes such lines.
+//! Neighbours: both decoders read header lines; [`crate::encode`] writes header lines.
 
-/// The longest line of a type's byte and a number, its CR LF included: what a decoder may read again when a piece ends
-/// inside it. The longest number of 64 bits takes 20.
+/// Longest line of a type's byte and a number, its CR LF included: the number of bytes that a decoder may read again
+/// when a piece ends inside the line. The longest number of 64 bits takes 20.
 pub const HEADER_BYTES_MAX: usize = 32;
 
-/// What a header line says.
+/// Content of a header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderLine {
-    /// Its end has not arrived.
+    /// The end of the line has not arrived.
     Incomplete,
-    /// Its end has not come within [`HEADER_BYTES_MAX`].
+    /// The line has no end within [`HEADER_BYTES_MAX`].
     TooLong,
     /// No number in redis' form.
     Invalid,
     /// CR stands without LF behind it.
     NoLineFeed,
-    /// The number, and where the next line begins.
+    /// The number, and the begin of the next line.
     Number(i64, usize),
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn header(input: &[u8], from: usize) -> HeaderLine {
 /// As [`header`], for every line.
 #[inline(never)]
 fn any_header(input: &[u8], from: usize) -> HeaderLine {
-    // The type's byte stands before `from`, and the LF behind the CR that is looked for here.
+    // The type's byte stands before `from`, and the LF behind the CR that the search looks for.
     let window_full = from + HEADER_BYTES_MAX - 2;
     let window = &input[from..input.len().min(window_full)];
     let Some(length) = window.iter().position(|&byte| byte == b'\r') else {
@@ -57,7 +57,7 @@ fn any_header(input: &[u8], from: usize) -> HeaderLine {
     }
 }
 
-/// A whole number: digits without leading zeros, a `-` before them if it is below zero. No `+`, no spaces, no `-0`.
+/// Parses a whole number: digits without leading zeros, with a `-` below zero. No `+`, no spaces, no `-0`.
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.split_first()? {
         (b'-', digits) => (true, digits),

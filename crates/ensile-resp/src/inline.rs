@@ -1,14 +1,14 @@
-//! Inline commands: words of a line, as redis splits what someone types into a terminal.
+//! Inline commands: words of a line, split as redis splits a line from a terminal.
 //!
-//! Words are divided by white space. Inside `"..."` stand the escapes `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH`, and a `\`
-//! before any other byte means that byte. Inside `'...'` only `\'` is one. A closing quote ends its word.
-//! One difference: redis ends a line at a NUL, to which its C strings bind it; here NUL is a byte as others are.
+//! White space divides words. Inside `"..."` the escapes are `\n`, `\r`, `\t`, `\b`, `\a`, `\xHH`, and a `\` before any
+//! other byte means that byte. Inside `'...'` the only escape is `\'`. A closing quote ends its word. One difference:
+//! redis ends a line at a NUL, because of its C strings; here NUL is an ordinary byte.
 //!
-//! Neighbours: [`crate::request`] finds the line and gives room for the words.
+//! Neighbours: [`crate::request`] finds the line and provides the memory for the words.
 
 use crate::error::ProtocolError;
 
-/// Splits `line` and appends its words to `words`; `word` is called with the place of each.
+/// Splits `line` and appends its words to `words`. Calls `word` with the place of every word.
 pub(crate) fn split(
     line: &[u8],
     words: &mut Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) fn split(
     }
 }
 
-/// Appends the word that `rest` begins with, and gives what is behind it.
+/// Appends the first word of `rest`. Returns the bytes behind the word.
 fn one_word<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     while let Some((&byte, behind)) = rest.split_first() {
         rest = match byte {
@@ -41,7 +41,7 @@ fn one_word<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8], Pro
     Ok(rest)
 }
 
-/// White space or the line's end must stand behind a closing quote.
+/// Checks that white space or the line's end follows a closing quote.
 fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     if rest.first().is_none_or(|byte| is_space(*byte)) { Ok(rest) } else { Err(ProtocolError::Quotes) }
 }
@@ -93,7 +93,7 @@ fn hex(digit: u8) -> u8 {
     }
 }
 
-/// What `isspace` of C holds for white space.
+/// True for white space, as `isspace` of C.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }

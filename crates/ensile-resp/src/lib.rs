@@ -1,22 +1,23 @@
-//! RESP, the protocol that redis and its clients speak, in both of its versions: bytes to requests, replies to bytes,
-//! and the way back for clients and load generators.
+//! RESP, the protocol of redis and its clients, in both versions: bytes to requests, replies to bytes, and the reverse
+//! for clients and load generators.
 //!
-//! What it is for: a server that redis-cli and redis-benchmark talk to, and the programs that put it under load. It
-//! knows no sockets, no commands and no engine. A caller hands over what it has received, and gets arguments that
-//! point into it.
+//! The crate serves a server for redis-cli and redis-benchmark, and programs that put the server under load. The crate
+//! has no sockets, no commands and no engine. A caller passes the received bytes, and gets arguments that point into
+//! the bytes.
 //!
 //! - [`RequestDecoder`] reads arrays of bulk strings, and inline commands as redis takes them from a terminal.
-//! - [`ReplyEncoder`] writes replies. For a client of [`RespVersion::Resp2`] it writes what redis writes in
-//!   place of the types that only the third version has.
+//! - [`ReplyEncoder`] writes replies. For a client of [`RespVersion::Resp2`] the encoder replaces the types of the
+//!   third version as redis does.
 //! - [`ReplyDecoder`] reads replies of both versions, and [`encode_request`] writes a request.
 //!
 //! Promises, each with its test:
-//! - **A split changes nothing.** However the bytes arrive in pieces, the same requests, replies and errors come out.
-//! - **Nothing is read twice.** A decoder goes on where it stopped. When a piece ends inside a header line, that line
-//!   is read again, and it has [`HEADER_BYTES_MAX`] bytes at most.
-//! - **A length that is announced costs nothing.** Memory grows with the bytes that have arrived, and has the limits of
+//! - **A split changes nothing.** The same requests, replies and errors come out, however the bytes arrive in pieces.
+//! - **Nothing is read twice.** A decoder goes on from its last position. When a piece ends inside a header line, the
+//!   line is read again; a header line has [`HEADER_BYTES_MAX`] bytes at most.
+//! - **An announced length costs nothing.** Memory grows with the bytes that have arrived, and has the limits of
 //!   [`RequestLimits`] and [`ReplyLimits`].
-//! - **An error is final.** After it the stream has no known boundaries: the caller answers with it, and closes.
+//! - **An error is final.** After an error the stream has no known boundaries: the caller answers with the error, and
+//!   closes.
 //!
 //! ```
 //! use ensile_resp::{ReplyEncoder, RequestDecoder, RequestLimits, RespVersion};

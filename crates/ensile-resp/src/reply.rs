@@ -1,10 +1,10 @@
 //! Replies, as a client reads them: both versions, every type that redis sends.
 //!
-//! A reply becomes a flat list of elements, parents before children, whose texts are places in the input. An
-//! attribute, which says something about the reply behind it, is read and passed over. Strings and arrays whose length
-//! is not known at their beginning (`$?`, `*?`), which redis never sends, are errors.
+//! A reply becomes a flat list of elements, parents before children. The texts of elements are places in the input. An
+//! attribute, which describes the reply behind it, is read and skipped. Strings and arrays without a length at their
+//! beginning (`$?`, `*?`), which redis never sends, are errors.
 //!
-//! Neighbours: [`crate::encode`] writes what this reads; load generators and tests of servers read by it.
+//! Neighbours: [`crate::encode`] writes the replies; load generators and tests of servers read.
 
 use crate::error::ProtocolError;
 use crate::header::{HeaderLine, header, integer};
@@ -13,18 +13,18 @@ mod view;
 
 pub use view::{DecodedReply, Replies, Reply};
 
-/// How large replies may be. Beyond a limit a reply is a [`ProtocolError`] as soon as its header says so.
+/// Limits of replies. A reply beyond a limit is a [`ProtocolError`] as soon as its header shows the excess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
-    /// The longest string, in bytes.
+    /// Longest string in bytes.
     pub bulk_bytes_max: usize,
-    /// The longest line (simple text, an error, a number), in bytes.
+    /// Longest line (simple text, an error, a number) in bytes.
     pub line_bytes_max: usize,
-    /// Most elements of a reply, over all its levels.
+    /// Largest number of elements of a reply, over all levels.
     pub elements_max: usize,
-    /// Most levels of arrays, maps and sets inside each other.
+    /// Largest number of levels of nested arrays, maps and sets.
     pub levels_max: usize,
-    /// The longest reply, in bytes; 4 GiB - 1 bytes if more are asked for.
+    /// Longest reply in bytes. Larger values count as 4 GiB - 1 bytes.
     pub reply_bytes_max: usize,
 }
 
@@ -40,7 +40,7 @@ impl Default for ReplyLimits {
     }
 }
 
-/// What an element is.
+/// Type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ElementKind {
     Simple,
@@ -81,8 +81,8 @@ impl ElementKind {
     }
 }
 
-/// An element: of a text its place, counted from the reply's first byte; of a parent the number of its children, and
-/// where the elements behind its last descendant begin.
+/// An element. A text has its place, counted from the reply's first byte. A parent has the number of its children, and
+/// the begin of the elements behind its last descendant.
 #[derive(Clone, Copy, Debug)]
 struct Element {
     kind: ElementKind,
@@ -90,34 +90,34 @@ struct Element {
     to: u32,
 }
 
-/// A parent whose children have not all arrived.
+/// A parent with children that have not arrived.
 #[derive(Clone, Copy, Debug)]
 struct OpenParent {
     element: usize,
     missing: u64,
 }
 
-/// Decodes the replies of one connection; see the crate's documentation for what it promises.
+/// Decodes the replies of one connection; the crate's documentation lists the promises.
 #[derive(Debug)]
 pub struct ReplyDecoder {
     limits: ReplyLimits,
     elements: Vec<Element>,
     parents: Vec<OpenParent>,
-    /// From the reply's first byte: where the next element begins.
+    /// Begin of the next element, from the reply's first byte.
     position: usize,
-    /// Of the line under way: bytes in which its end was looked for.
+    /// Number of bytes of the line under way that were searched for its end.
     searched: usize,
-    /// Of the string under way: its length, once that has been read. `position` is its first byte then.
+    /// Length of the string under way, once read. `position` is the string's first byte then.
     bulk_bytes: Option<usize>,
     is_whole: bool,
     failed: Option<ProtocolError>,
 }
 
 impl ReplyDecoder {
-    /// Elements that are kept room for, at most, from reply to reply.
+    /// Largest number of elements with room kept from reply to reply.
     const KEEP_ELEMENTS: usize = 1 << 10;
 
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder at the beginning of a stream.
     #[must_use]
     pub fn new(limits: ReplyLimits) -> Self {
         let reply_bytes_max = limits.reply_bytes_max.min(u32::MAX as usize);
@@ -134,19 +134,20 @@ impl ReplyDecoder {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the decoder in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.elements.capacity() * size_of::<Element>() + self.parents.capacity() * size_of::<OpenParent>()
     }
 
-    /// The reply that `input` begins with, or `None` if it has not arrived as a whole.
+    /// Decodes the reply at the beginning of `input`; `None` if the reply is incomplete.
     ///
-    /// `input` is everything that has arrived and was not consumed; what was handed over and is handed over again must
-    /// be the same bytes.
+    /// `input` is everything that has arrived and was not consumed; bytes that are handed over again must be the same
+    /// bytes.
     ///
     /// # Errors
-    /// [`ProtocolError`] if the stream is no RESP or beyond a limit: close it. Every later call returns the same.
+    /// [`ProtocolError`] if the stream is no RESP or beyond a limit: close the stream. Every later call returns the
+    /// same error.
     pub fn decode<'a>(&'a mut self, input: &'a [u8]) -> Result<Option<DecodedReply<'a>>, ProtocolError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -173,7 +174,7 @@ impl ReplyDecoder {
         }
     }
 
-    /// Reads one element without its children; `false` if it has not arrived as a whole.
+    /// Reads an element without its children. False if the element is incomplete.
     fn element(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
         if let Some(bytes) = self.bulk_bytes {
             return self.bulk(input, bytes);
@@ -192,7 +193,7 @@ impl ReplyDecoder {
         }
     }
 
-    /// The number in the header line at the position.
+    /// Number in the header line at the position.
     fn number(&self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
         match header(input, self.position + 1) {
             HeaderLine::Number(number, next) => Ok(Some((number, next))),
@@ -203,7 +204,7 @@ impl ReplyDecoder {
         }
     }
 
-    /// A string with its length before it. The element is made with its header: it holds the kind for later calls.
+    /// Reads a string behind its length. The element is made with its header, and holds the kind for later calls.
     fn sized(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
         let Some((bytes, next)) = self.number(input)? else { return Ok(false) };
         self.within_bytes(next)?;
@@ -224,7 +225,7 @@ impl ReplyDecoder {
         self.bulk(input, bytes)
     }
 
-    /// The bytes of the string whose header was read.
+    /// Reads the bytes of the string whose header was read.
     fn bulk(&mut self, input: &[u8], bytes: usize) -> Result<bool, ProtocolError> {
         let end = self.position + bytes;
         match input.get(end..end + 2) {
@@ -301,7 +302,7 @@ impl ReplyDecoder {
         Ok(())
     }
 
-    /// An element was read: closes the parents that it completes. `true` if the reply is whole.
+    /// Closes the parents that the last element completes. True if the reply is complete.
     fn close_parents(&mut self) -> bool {
         let mut finished = self.elements.len() - 1;
         if self.parents.last().is_some_and(|parent| parent.element == finished && parent.missing == 0) {
@@ -309,7 +310,7 @@ impl ReplyDecoder {
         } else if self.parents.last().is_some_and(|parent| parent.element == finished) {
             return false;
         }
-        // An attribute is no child: the value that it belongs to comes behind it.
+        // An attribute is no child: the described value comes behind the attribute.
         while self.elements[finished].kind != ElementKind::Attribute {
             let Some(parent) = self.parents.last_mut() else { return true };
             parent.missing -= 1;
@@ -328,7 +329,7 @@ impl ReplyDecoder {
     }
 }
 
-/// Whether a line says what its type asks for.
+/// True if a line is a valid value of its type.
 fn is_valid(kind: ElementKind, text: &[u8]) -> bool {
     match kind {
         ElementKind::Simple | ElementKind::Error => !text.contains(&b'\n'),
@@ -344,7 +345,7 @@ fn is_valid(kind: ElementKind, text: &[u8]) -> bool {
     }
 }
 
-/// A double, in any form that a C library may print.
+/// Parses a double, in any form that a C library may print.
 fn double(text: &[u8]) -> Option<f64> {
     match text {
         b"inf" => Some(f64::INFINITY),

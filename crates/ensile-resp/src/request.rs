@@ -1,8 +1,8 @@
 //! Requests: arrays of bulk strings, and inline commands.
 //!
-//! A request's arguments are places, counted from the request's first byte: in what the caller received, or, of an
-//! inline command, in the decoder's own bytes, since quotes and escapes are gone there. The places of a request that is
-//! not whole stay as they are when the caller removes what came before it: the next call begins at its first byte.
+//! A request's arguments are places, counted from the request's first byte: in the received bytes, or, for an inline
+//! command, in the decoder's own bytes, because these lack quotes and escapes. The places of an incomplete request stay
+//! valid when the caller removes the bytes before the request: the next call begins at the request's first byte.
 //!
 //! Neighbours: [`crate::header`] and [`crate::inline`] read lines; a loop of sockets calls [`RequestDecoder::decode`].
 
@@ -10,17 +10,17 @@ use crate::error::ProtocolError;
 use crate::header::{HeaderLine, header};
 use crate::inline;
 
-/// How large requests may be. Beyond a limit a request is a [`ProtocolError`] as soon as its header says so.
+/// Limits of requests. A request beyond a limit is a [`ProtocolError`] as soon as its header shows the excess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Most arguments of a request, the command's name among them. Redis takes this number, too.
+    /// Largest number of arguments of a request, the command's name among them. The default is redis' number.
     pub arguments_max: usize,
-    /// The longest argument, in bytes. Redis takes this number, too.
+    /// Longest argument in bytes. The default is redis' number.
     pub bulk_bytes_max: usize,
-    /// The longest inline command, in bytes, without its end of line. Redis takes this number, too.
+    /// Longest inline command in bytes, without its end of line. The default is redis' number.
     pub inline_bytes_max: usize,
-    /// The longest request, in bytes, headers included. It is what a connection may have to buffer; 4 GiB - 1 bytes if
-    /// more are asked for.
+    /// Longest request in bytes, headers included: a connection may have to buffer this number. Larger values count as
+    /// 4 GiB - 1 bytes.
     pub request_bytes_max: usize,
 }
 
@@ -36,7 +36,7 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// What redis takes from a client that has not authenticated: 10 arguments of 16 KiB.
+    /// Redis' limits for a client that has not authenticated: 10 arguments of 16 KiB.
     #[must_use]
     pub fn unauthenticated() -> Self {
         Self { arguments_max: 10, bulk_bytes_max: 16 << 10, ..Self::default() }
@@ -52,59 +52,59 @@ impl RequestLimits {
     }
 }
 
-/// Where an argument stands, counted from its request's first byte, or in the decoder's own bytes.
+/// Place of an argument, counted from its request's first byte, or in the decoder's own bytes.
 #[derive(Clone, Copy, Debug)]
 struct ArgumentPlace {
     from: u32,
     to: u32,
 }
 
-/// A request that is whole.
+/// A complete request.
 #[derive(Clone, Copy, Debug)]
 struct WholeRequest {
-    /// Its first byte in the input of this call.
+    /// First byte in the input of this call.
     from: usize,
-    /// Whether its arguments are in `inline_words`.
+    /// True if the arguments are in `inline_words`.
     is_inline: bool,
-    /// Its arguments end here in `places`.
+    /// End of the arguments in `places`.
     places_to: usize,
 }
 
-/// What one step found.
+/// Outcome of a step.
 enum Decoded {
     /// More bytes must arrive.
     Incomplete,
-    /// Bytes that ask for nothing, and get no reply: an empty line, an array of no arguments.
+    /// Bytes of a request without a reply: an empty line, an array of no arguments.
     Nothing(usize),
-    /// A request of this many bytes; whether it is inline.
+    /// A request with this number of bytes; true if inline.
     Whole(usize, bool),
 }
 
-/// Decodes the requests of one connection; see the crate's documentation for what it promises.
+/// Decodes the requests of one connection; the crate's documentation lists the promises.
 ///
-/// Its memory is at most a few times the bytes that have arrived and are not consumed, and it keeps
+/// The decoder's memory is at most a few times the bytes that have arrived and are not consumed, and the decoder keeps
 /// [`RequestDecoder::KEEP_BYTES`] at most from call to call.
 #[derive(Debug)]
 pub struct RequestDecoder {
     limits: RequestLimits,
-    /// Arguments of the whole requests, then of the one under way.
+    /// Arguments of the complete requests, then of the request under way.
     places: Vec<ArgumentPlace>,
     whole: Vec<WholeRequest>,
     inline_words: Vec<u8>,
-    /// Of the request under way, from its first byte: where to go on.
+    /// Position to go on from in the request under way, from its first byte.
     position: usize,
-    /// Of the request under way: arguments still to come. Zero before its header.
+    /// Number of arguments still to come in the request under way. Zero before its header.
     missing: usize,
-    /// Of the argument under way: its length, once that has been read.
+    /// Length of the argument under way, once read.
     bulk_bytes: Option<usize>,
     failed: Option<ProtocolError>,
 }
 
 impl RequestDecoder {
-    /// Bytes that are kept, at most, of the room that earlier requests made it take.
+    /// Largest memory kept of the room for earlier requests, in bytes.
     pub const KEEP_BYTES: usize = 16 << 10;
 
-    /// A decoder at the beginning of a stream.
+    /// Creates a decoder at the beginning of a stream.
     #[must_use]
     pub fn new(limits: RequestLimits) -> Self {
         Self {
@@ -119,12 +119,12 @@ impl RequestDecoder {
         }
     }
 
-    /// Other limits from the next header on, for instance once a client has authenticated.
+    /// Sets other limits from the next header on, for instance once a client has authenticated.
     pub fn set_limits(&mut self, limits: RequestLimits) {
         self.limits = limits.within_places();
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the decoder in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.places.capacity() * size_of::<ArgumentPlace>()
@@ -132,10 +132,10 @@ impl RequestDecoder {
             + self.inline_words.capacity()
     }
 
-    /// Decodes what `input` has, at most `requests_max` requests.
+    /// Decodes at most `requests_max` requests of `input`.
     ///
-    /// `input` is everything that has arrived and was not consumed: it begins where [`Requests::consumed`] of the call
-    /// before ended. What was handed over and is handed over again must be the same bytes.
+    /// `input` is everything that has arrived and was not consumed: the input begins where [`Requests::consumed`] of
+    /// the call before ended. Bytes that are handed over again must be the same bytes.
     pub fn decode<'a>(&'a mut self, input: &'a [u8], requests_max: usize) -> Requests<'a> {
         self.forget_whole();
         let mut consumed = 0;
@@ -157,8 +157,8 @@ impl RequestDecoder {
         Requests { decoder: self, input, consumed }
     }
 
-    /// Forgets what the last call found behind a request: the next call's input begins with that request
-    /// ([`Requests::begin`]), and not behind [`Requests::consumed`]. For a caller that cannot take all requests now.
+    /// Forgets the results of the last call behind a request: the next call's input begins with this request
+    /// ([`Requests::begin`]), and not behind [`Requests::consumed`]. Serves a caller that cannot take all requests now.
     pub fn go_back(&mut self) {
         self.forget_whole();
         self.places.clear();
@@ -166,7 +166,7 @@ impl RequestDecoder {
         (self.position, self.missing, self.bulk_bytes, self.failed) = (0, 0, None, None);
     }
 
-    /// The whole requests of the call before were handed out.
+    /// Forgets the complete requests of the call before.
     fn forget_whole(&mut self) {
         if let Some(last) = self.whole.last() {
             self.places.drain(..last.places_to);
@@ -216,7 +216,7 @@ impl RequestDecoder {
                 Some([_, _, ..]) => return Err(ProtocolError::ExpectedCrlf),
                 _ => return Ok(Decoded::Incomplete),
             }
-            // The limit of a request's bytes keeps both within 32 bits.
+            // The limit of a request's bytes keeps both places within 32 bits.
             self.places.push(ArgumentPlace { from: self.position as u32, to: end as u32 });
             self.position = end + 2;
             self.bulk_bytes = None;
@@ -225,8 +225,8 @@ impl RequestDecoder {
         Ok(Decoded::Whole(self.position, false))
     }
 
-    /// Reads the length of the argument that begins at the position, which moves to its first byte. `false` if the line
-    /// has not arrived as a whole.
+    /// Reads the length of the argument that begins at the position, and moves the position to the argument's first
+    /// byte. False if the line is incomplete.
     #[inline]
     fn bulk_header(&mut self, input: &[u8]) -> Result<bool, ProtocolError> {
         match input.get(self.position) {
@@ -260,7 +260,7 @@ impl RequestDecoder {
         let end = found.map_or(input.len(), |found| searched + found);
         let line = &input[..end];
         let line = match line.split_last() {
-            // A CR at the end of a line that has no LF yet may be a part of the line's end.
+            // A CR at the end of a line without LF may be a part of the line's end.
             Some((b'\r', line)) => line,
             _ => line,
         };
@@ -287,7 +287,7 @@ impl RequestDecoder {
     }
 }
 
-/// The requests that one call of [`RequestDecoder::decode`] found, in their order.
+/// Requests found by a call of [`RequestDecoder::decode`], in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
     decoder: &'a RequestDecoder,
@@ -296,34 +296,34 @@ pub struct Requests<'a> {
 }
 
 impl<'a> Requests<'a> {
-    /// How many there are.
+    /// Number of requests.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.decoder.whole.len()
     }
 
-    /// Whether there are none.
+    /// True without requests.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.decoder.whole.is_empty()
     }
 
-    /// Bytes at the beginning of the input that are decoded: the next call's input begins behind them.
+    /// Number of decoded bytes at the beginning of the input: the next call's input begins behind these bytes.
     #[must_use]
     #[inline]
     pub fn consumed(&self) -> usize {
         self.consumed
     }
 
-    /// What is wrong with the bytes behind these requests: answer the requests, then with this, then close.
+    /// Error in the bytes behind these requests: answer the requests, then send the error, then close.
     #[must_use]
     pub fn error(&self) -> Option<ProtocolError> {
         self.decoder.failed
     }
 
-    /// The request number `index`.
+    /// Request number `index`.
     #[must_use]
     #[inline]
     pub fn get(&self, index: usize) -> Option<Request<'a>> {
@@ -336,20 +336,20 @@ impl<'a> Requests<'a> {
         })
     }
 
-    /// Where the request number `index` begins in the input.
+    /// Begin of request number `index` in the input.
     #[must_use]
     pub fn begin(&self, index: usize) -> Option<usize> {
         self.decoder.whole.get(index).map(|whole| whole.from)
     }
 
-    /// All of them.
+    /// All requests.
     pub fn iter(&self) -> impl Iterator<Item = Request<'a>> + use<'a> {
         let requests = *self;
         (0..requests.len()).filter_map(move |index| requests.get(index))
     }
 }
 
-/// A request: its arguments, of which the first is the command's name. There is one at least.
+/// A request: at least one argument. The first argument is the command's name.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     places: &'a [ArgumentPlace],
@@ -358,7 +358,7 @@ pub struct Request<'a> {
 
 #[expect(clippy::len_without_is_empty, reason = "a request has an argument at least")]
 impl<'a> Request<'a> {
-    /// How many arguments it has, the command's name among them.
+    /// Number of arguments, the command's name among them.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {

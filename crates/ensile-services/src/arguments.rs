@@ -1,18 +1,18 @@
-//! Arguments that the services of objects share: keys, times, codes, pairs of a name and a value.
+//! Arguments shared by the services of objects: keys, times, codes, pairs of a name and a value.
 //!
-//! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these.
+//! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these functions.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_resp::ReplyEncoder;
 
 use crate::service::{CallError, CallResult, CommandRequest, check_length};
 
-/// The argument number `at`; the number of arguments was checked.
+/// Argument number `at`; the number of arguments was checked.
 pub(crate) fn argument<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
     request.get(at).unwrap_or_default()
 }
 
-/// A key that an object may have.
+/// Argument number `at`, checked as a key of an object.
 pub(crate) fn key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
     let key = argument(request, at);
     if key.len() > KEY_BYTES_MAX {
@@ -21,14 +21,14 @@ pub(crate) fn key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8
     Ok(key)
 }
 
-/// Keys that are looked up at once, of a request that has many.
+/// Number of keys that are looked up at once in a request with many keys.
 const TOGETHER: usize = 256;
 
-/// Shows what has the keys of a request, which were checked and begin with argument 1, in their order. `show` gets some
-/// of them at a time, so that neither their copies nor a reply that is too long take much memory.
+/// Shows the objects of a request's keys, in order. The keys were checked and begin with argument 1. `show` gets a part
+/// of the keys at a time, so that neither copies of the keys nor a reply that is too long take much memory.
 ///
 /// # Errors
-/// What `show` returns; [`CallError::ReplyTooLong`] as soon as that is known.
+/// The errors of `show`; [`CallError::ReplyTooLong`] as soon as the reply is too long.
 pub(crate) fn show_keys(
     request: &CommandRequest<'_>,
     reply: &mut ReplyEncoder<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn code(bytes: &[u8]) -> Result<[u8; 2], CallError> {
     }
 }
 
-/// Writes a code; zeros are none.
+/// Writes a code; zeros are written as an empty string.
 pub(crate) fn code_text(code: [u8; 2], reply: &mut ReplyEncoder<'_>) {
     reply.bulk(if code == [0; 2] { b"" } else { &code });
 }

@@ -1,8 +1,7 @@
-//! Clients: one that speaks RESP to any server, and one of each service.
+//! Clients: a RESP client for any server, and a client for each service.
 //!
-//! A client blocks its caller. Requests may be pipelined: [`RespClient::request`] several, then
-//! [`RespClient::receive`] as many replies. No client tries a request again: one that has failed may have been carried
-//! out.
+//! A client blocks its caller. Requests may be pipelined: [`RespClient::request`] several times, then
+//! [`RespClient::receive`] as many replies. No client repeats a request: a failed request may have been carried out.
 //!
 //! Neighbours: `ensile-resp` has the codec; applications, tests and load generators call.
 
@@ -20,25 +19,25 @@ pub use hosts::HostClient;
 pub use table::TableClient;
 pub use urls::UrlClient;
 
-/// What can go wrong with a request.
+/// Failure of a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The connection: what was asked may have been done. Connect again.
+    /// The connection failed: the request may have been carried out. Connect again.
     #[error("the connection to the server: {0}")]
     Connection(#[from] io::Error),
-    /// What came is no RESP: this is another server.
+    /// The received bytes are no RESP: the server is no RESP server.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The server's error reply: its code, and what happened.
+    /// The server's error reply: its code, and the message.
     #[error("the server replied: {0}")]
     Refused(Box<str>),
-    /// A reply of another type than the request has: this is another service.
+    /// The reply has another type than the request's: the server has another service.
     #[error("the server's reply is of another type: {0}")]
     Unexpected(Box<str>),
 }
 
-/// What calls of a client return.
+/// Result of a client's calls.
 pub type ClientResult<T, E = ClientError> = Result<T, E>;
 
 /// A connection to a server of RESP.
@@ -51,14 +50,14 @@ pub struct RespClient {
     to_send: Vec<u8>,
 }
 
-/// The least that a read has room for.
+/// Smallest room for a read, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 impl RespClient {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -66,20 +65,20 @@ impl RespClient {
         Ok(Self { stream, decoder, received: Vec::new(), consumed: 0, to_send: Vec::new() })
     }
 
-    /// A reply that does not come for this time is an error from now on; `None` waits for ever.
+    /// Sets the longest wait for a reply; a later reply is an error. `None` waits for ever.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) -> ClientResult<()> {
         Ok(self.stream.set_read_timeout(timeout)?)
     }
 
-    /// Puts a request behind those that are to be sent.
+    /// Appends a request to the requests to send.
     pub fn request<A: AsRef<[u8]>>(&mut self, arguments: &[A]) {
         encode_request(&mut self.to_send, arguments);
     }
 
-    /// Sends what is to be sent.
+    /// Sends the appended requests.
     ///
     /// # Errors
     /// [`ClientError::Connection`].
@@ -89,7 +88,7 @@ impl RespClient {
         Ok(sent?)
     }
 
-    /// Sends what is to be sent and shows the next reply, an error too.
+    /// Sends the appended requests and shows the next reply, an error too.
     ///
     /// # Errors
     /// [`ClientError::Connection`] and [`ClientError::Protocol`].
@@ -115,11 +114,11 @@ impl RespClient {
         }
     }
 
-    /// One request and its reply.
+    /// Sends a request and shows its reply.
     ///
     /// # Errors
-    /// Those of [`receive`](Self::receive); [`ClientError::Refused`]; and [`ClientError::Unexpected`] where `look` says
-    /// that this is no reply to it.
+    /// The errors of [`receive`](Self::receive); [`ClientError::Refused`]; and [`ClientError::Unexpected`] if `look`
+    /// returns `None` for a reply of another type.
     pub fn call<A: AsRef<[u8]>, R>(
         &mut self,
         arguments: &[A],
@@ -129,7 +128,7 @@ impl RespClient {
         self.receive_as(look)
     }
 
-    /// Sends what is to be sent; the next reply, which is to be of the type that `look` takes.
+    /// Sends the appended requests. Shows the next reply, which must have the type that `look` takes.
     ///
     /// # Errors
     /// As for [`call`](Self::call).
@@ -140,21 +139,21 @@ impl RespClient {
         })?
     }
 
-    /// Asks the server to make everything durable and to end.
+    /// Requests the server's end, after everything is durable.
     ///
     /// # Errors
-    /// Those of [`call`](Self::call), if the server refuses.
+    /// The errors of [`call`](Self::call), if the server refuses.
     pub fn shut_down(&mut self) -> ClientResult<()> {
         match self.call(&["SHUTDOWN"], |_| None::<()>) {
-            // It replies by its end.
+            // The server replies by its end.
             Err(ClientError::Connection(_)) => Ok(()),
             other => other,
         }
     }
 }
 
-/// A reply in words, for people and tests: text as it is, lines behind `+`, errors behind `!`, numbers behind `:`, `-`
-/// for no value, and brackets around several.
+/// Text of a reply for people and tests: strings as they are, lines behind `+`, errors behind `!`, numbers behind `:`,
+/// `-` for no value, and brackets around several replies.
 #[must_use]
 pub fn in_words(reply: Reply<'_>) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -180,7 +179,7 @@ fn integer_of(reply: Reply<'_>) -> Option<i64> {
     }
 }
 
-/// A string, or none.
+/// A string, or `None` for null.
 fn value_of(reply: Reply<'_>) -> Option<Option<Vec<u8>>> {
     match reply {
         Reply::Bulk(bytes) => Some(Some(bytes.to_vec())),
@@ -197,7 +196,7 @@ fn all_of<R>(reply: Reply<'_>, one: impl Fn(Reply<'_>) -> Option<R>) -> Option<V
     }
 }
 
-/// The values of a map, in the order in which a service shows them.
+/// Values of a map, in the order in which a service shows them.
 fn map_of(reply: Reply<'_>) -> Option<Vec<MapValue>> {
     let value = |reply: Reply<'_>| match reply {
         Reply::Integer(number) => Some(MapValue::Number(number)),
@@ -218,7 +217,7 @@ enum MapValue {
 }
 
 impl MapValue {
-    /// A number of this type; `None` if it is none.
+    /// Number of this type; `None` for a code, and for a number out of range.
     fn number<N: TryFrom<i64>>(self) -> Option<N> {
         match self {
             Self::Number(number) => N::try_from(number).ok(),
@@ -234,7 +233,7 @@ impl MapValue {
     }
 }
 
-/// An object, or none.
+/// An object, or `None` for null.
 fn object_of<T>(reply: Reply<'_>, of: impl Fn(&[MapValue]) -> Option<T>) -> Option<Option<T>> {
     match reply {
         Reply::Null => Some(None),

@@ -1,8 +1,7 @@
-//! The `ensile-service` command: which service, of which folder, where, and how durable; and the check of folders that
-//! were recorded.
+//! The `ensile-service` command: service, folder, address and durability; and the check of recorded folders.
 //!
-//! Neighbours: the binary parses these options, the bench hands them to a process of its own; `checkpoints` has those
-//! of when checkpoints begin; [`crate::server::threads`] serves.
+//! Neighbours: the binary parses these options, the bench hands them to a process of its own; `checkpoints` has the
+//! options for the triggers of checkpoints; [`crate::server::threads`] serves.
 
 mod checkpoints;
 
@@ -46,20 +45,20 @@ pub enum ServiceKind {
     His,
 }
 
-/// When replies are sent.
+/// Moment at which replies are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReplyDurability {
-    /// Once what they rest on is on disk: a crash of the machine loses nothing that was replied.
+    /// Once the reply is durable on disk: a crash of the machine loses nothing that was replied.
     Strict,
-    /// At once, when the operating system has what they rest on: the death of the process loses nothing that was
-    /// replied; a crash of the machine may lose the last fraction of a second.
+    /// At once, when the operating system has the changes behind the reply: the death of the process loses nothing that
+    /// was replied; a crash of the machine may lose the last fraction of a second.
     Process,
     /// At once: the death of the process, too, may lose the last fraction of a second.
     Relaxed,
 }
 
 impl ReplyDurability {
-    /// What the service's objects are opened with.
+    /// Durability with which the service's objects are opened.
     #[must_use]
     pub fn objects(self) -> ObjectDurability {
         match self {
@@ -70,12 +69,12 @@ impl ReplyDurability {
     }
 }
 
-/// How sockets are waited for.
+/// Mechanism that waits for sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SocketTransport {
-    /// io_uring where the kernel allows it, and epoll elsewhere; INFO says which it is, and why.
+    /// io_uring where the kernel allows it, and epoll elsewhere; INFO shows the choice and the reason.
     Auto,
-    /// io_uring: fewer system calls. If the kernel refuses it the server does not start, and says why.
+    /// io_uring: fewer system calls. If the kernel refuses io_uring, the server does not start, and reports the reason.
     IoUring,
     /// epoll.
     Epoll,
@@ -94,7 +93,8 @@ impl From<SocketTransport> for TransportChoice {
 /// Longest wait of a reply for space on a full disk. The client then gets an error within a second.
 const FULL_DISK_WAIT: Duration = Duration::from_millis(700);
 
-/// Address of a name or a number, with a port. Of several addresses the first one of IPv4 is taken, or else the first.
+/// Address of a name or a number, with a port. Among several addresses the first IPv4 address is taken, or else the
+/// first.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let found =
         text.to_socket_addrs().map_err(|error| format!("{error}; give an address as 127.0.0.1:6379"))?;
@@ -103,16 +103,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     chosen.copied().ok_or_else(|| "the name has no address".to_owned())
 }
 
-/// The longest time that a client may be idle: ten years.
+/// Longest idle time of a client: ten years.
 const SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
 
-/// How a service is run.
+/// Options of a running service.
 #[derive(Clone, Debug, Args)]
 pub struct ServeArguments {
-    /// Which service
+    /// Name of the service
     #[arg(value_enum)]
     pub service: ServiceKind,
-    /// Folder of its objects; it is made if it is not there
+    /// Folder of its objects; a missing folder is created
     #[arg(long)]
     pub data: PathBuf,
     /// Address for clients, as 127.0.0.1:6379 or localhost:6379; port 0 is any free port
@@ -121,71 +121,71 @@ pub struct ServeArguments {
     /// When replies are sent
     #[arg(long, value_enum, default_value_t = ReplyDurability::Strict)]
     pub durability: ReplyDurability,
-    /// Log nothing: all that no checkpoint has is lost when the process ends, however it ends. A checkpoint is made
-    /// only when a client asks for it (BGSAVE). It is what logging is measured against, and for data that can be made
-    /// again
+    /// Log nothing: changes without a checkpoint are lost when the process ends, however it ends. A checkpoint is made
+    /// only when a client asks for it (BGSAVE). Serves as the baseline for the cost of logging, and for data that can
+    /// be made again
     #[arg(long, conflicts_with = "durability", conflicts_with_all = checkpoints::REASONS)]
     pub no_log: bool,
     /// Threads that serve
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub loops: usize,
-    /// How they wait for their clients
+    /// Mechanism by which the threads wait for clients
     #[arg(long, value_enum, default_value_t = SocketTransport::Auto)]
     pub transport: SocketTransport,
-    /// Disconnect clients from which nothing came for so many seconds, and to which no reply is owed; 0 is never
+    /// Disconnect a client after so many seconds without input, if no reply to the client is due; 0 is never
     #[arg(long, default_value_t = 0, value_name = "SECONDS",
         value_parser = value_parser!(u64).range(..=SECONDS_MAX))]
     pub timeout: u64,
-    /// Ask clients that were silent for so many seconds whether they are still there; one that does not answer, three
-    /// times within as long again, is disconnected. 0: ask none, and keep those that were unplugged
+    /// Probe a client after so many seconds of silence. A client that does not answer three probes within as long again
+    /// is disconnected. 0: probe no client, and keep unplugged clients
     #[arg(long, default_value_t = KEEPALIVE_SECONDS, value_name = "SECONDS",
         value_parser = value_parser!(u64).range(..=KEEPALIVE_SECONDS_MAX))]
     pub tcp_keepalive: u64,
-    /// Most bytes of memory that all clients may have together: of requests that have not come whole or wait, and of
-    /// replies that are not sent, beyond the first 64 KiB of each. Clients that want more wait until others have been
-    /// served; one that waits for ten seconds, or alone wants more than all may have, gets an error. 0 is no limit
+    /// Largest memory of all clients together in bytes: requests that are incomplete or wait, and unsent replies,
+    /// beyond the first 64 KiB of every client. A client that needs more waits until the server has served other
+    /// clients. A client that waits for ten seconds, or alone needs more than the limit, gets an error. 0 is no limit
     #[arg(long, default_value_t = CLIENT_MEMORY_BYTES, value_name = "BYTES")]
     pub client_memory: usize,
-    /// Finished checkpoints and closed log files also go to this shared folder, some seconds later, so that another
-    /// machine can take over (`ensile objects take-over`). Once one has, this one takes no more changes
+    /// Also copy finished checkpoints and closed log files to this shared folder, some seconds later, so that another
+    /// machine can take over (`ensile objects take-over`). After a take-over, this machine takes no more changes
     #[arg(long, value_name = "FOLDER", conflicts_with = "no_log")]
     pub ship_to: Option<PathBuf>,
-    /// Most bytes a second that are written there; without this as many as it takes
+    /// Largest rate of writes to the shared folder, in bytes a second; unlimited by default
     #[arg(long, requires = "ship_to", value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
     pub ship_bandwidth: Option<u64>,
-    /// The shared folder is another one than before: the one before is given up
+    /// Change the shared folder: the earlier shared folder is given up
     #[arg(long, requires = "ship_to")]
     pub ship_to_new_place: bool,
-    /// The folder ships nowhere from now on, and forgets its shared folder. Without this and --ship-to, a folder that
-    /// ships is refused: another machine may have taken over
+    /// Stop shipping from now on, and forget the shared folder. Without this option and --ship-to, a folder that ships
+    /// is refused: another machine may have taken over
     #[arg(long, conflicts_with = "ship_to")]
     pub stop_shipping: bool,
-    /// Open a fenced folder too, from which another machine has taken over: lookups are served, and changes get an
+    /// Also open a fenced folder, from which another machine has taken over: lookups are served, and changes get an
     /// error
     #[arg(long)]
     pub open_fenced: bool,
-    /// Milliseconds between two epochs: how long a relaxed reply may take to be durable
+    /// Milliseconds between two epochs. A relaxed reply may take this long to be durable
     #[arg(long, default_value_t = 40)]
     pub epoch_ms: u64,
-    /// ups: this process' number among its partitions, from 0
+    /// ups: number of this process among the partitions, from 0
     #[arg(long, default_value_t = 0)]
     pub partition: usize,
-    /// ups: how many partitions there are
+    /// ups: number of partitions
     #[arg(long, default_value_t = 1)]
     pub partitions: usize,
-    /// When checkpoints begin
+    /// Triggers of checkpoints
     #[command(flatten)]
     pub checkpoints: CheckpointArguments,
 }
 
 impl ServeArguments {
-    /// With which the service's objects are opened.
+    /// Durability with which the service's objects are opened.
     #[must_use]
     pub fn durability(&self) -> ObjectDurability {
         if self.no_log { ObjectDurability::NoLog } else { self.durability.objects() }
     }
 
-    /// What a person who starts the service is to know, if there is something.
+    /// Warning for the person who starts the service, if there is a warning.
     #[must_use]
     pub fn warning(&self) -> Option<&'static str> {
         let lost =
@@ -193,10 +193,10 @@ impl ServeArguments {
         self.no_log.then_some(lost)
     }
 
-    /// This process' place among those of its service.
+    /// Place of this process among the partitions of its service.
     ///
     /// # Errors
-    /// There is no such place, or the service is not partitioned.
+    /// The place does not exist, or the service is not partitioned.
     fn partition(&self) -> io::Result<Partition> {
         let partition = Partition::new(self.partition, self.partitions);
         let partition = partition.ok_or_else(|| {
@@ -236,13 +236,13 @@ impl ServeArguments {
     }
 }
 
-/// Which folders are checked.
+/// Options of a check of folders.
 #[derive(Clone, Debug, Args)]
 pub struct ServiceCheckArguments {
-    /// Which service
+    /// Name of the service
     #[arg(value_enum)]
     pub service: ServiceKind,
-    /// Folders of it, which an earlier version has recorded, or this one; no process has them open
+    /// Folders of the service, recorded by an earlier version or by this version; no process has them open
     #[arg(required = true, value_name = "DIR")]
     pub folders: Vec<PathBuf>,
 }
@@ -252,14 +252,14 @@ impl ServiceKind {
     /// changed.
     ///
     /// # Errors
-    /// The folder cannot be read, is in use, is no folder of objects, or is another service's.
+    /// The folder is unreadable or in use, is no folder of objects, or belongs to another service.
     pub fn check(self, folder: &Path) -> ObjectsResult<FolderCheck> {
         let (name, check) = match self {
             Self::Pht => (PersistentTable::NAME, ApplicationLog::check(folder, PhtBuckets::new)?),
             Self::Ups => (UrlService::NAME, Urls::check(folder)?),
             Self::His => (HostService::NAME, Hosts::check(folder)?),
         };
-        // Behind the service's name stands the number of a partition.
+        // The service's name is followed by the number of a partition.
         match &check.examination.application {
             Some(found) if !found.starts_with(name) => {
                 let (folder, found) = (folder.into(), found.as_str().into());
@@ -270,14 +270,14 @@ impl ServiceKind {
     }
 }
 
-/// Replays folders of a service against the present program, and says what came of each. The exit code is 0 if all are
-/// as they should be, 1 if one is not, 2 if that could not be told.
+/// Replays folders of a service against the present program, and prints the outcome of every folder. The exit code is 0
+/// if all folders are sound, 1 if a folder is not, 2 if a folder could not be checked.
 #[must_use]
 pub fn check(arguments: ServiceCheckArguments) -> ExitCode {
     check_folders(arguments.folders.into_iter().map(OsString::from), |folder| arguments.service.check(folder))
 }
 
-/// A time in seconds, of which zero is none.
+/// Converts seconds to a duration; zero is `None`.
 fn seconds(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
@@ -286,23 +286,23 @@ fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
 }
 
-/// What SIGINT and SIGTERM set: the first of them ends the server as a client's `SHUTDOWN` does, which makes everything
-/// durable; a second one ends the process.
+/// Flag that SIGINT and SIGTERM set. The first signal ends the server as a client's `SHUTDOWN` does, and makes
+/// everything durable; a second signal ends the process.
 fn end_at_signals() -> io::Result<&'static SignalFlag> {
     let ended = Arc::new(SignalFlag::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 1, Arc::clone(&ended))?;
         flag::register(signal, Arc::clone(&ended))?;
     }
-    // As long as the process: a signal may come at any time.
+    // Leaked: a signal may come at any time in the life of the process.
     Ok(Box::leak(Box::new(ended)))
 }
 
-/// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` is told
-/// where it listens. `tell` tells people what they are to know, when it happens.
+/// Opens the service's folder and serves until a client asks for the end, or SIGINT or SIGTERM comes. `ready` gets the
+/// address. `tell` gets notices for people as they happen.
 ///
 /// # Errors
-/// The folder or the address cannot be had, and why; or not everything could be made durable.
+/// The folder or the address is unavailable, with the reason; or not everything could be made durable.
 pub fn run(
     arguments: &ServeArguments,
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
@@ -319,7 +319,7 @@ pub fn run(
         ended: Some(end_at_signals()?),
         tell,
     };
-    // All that refuses a start comes before the folder is opened, which may give it a name (I5).
+    // Every check that refuses a start comes before the open, because the open may give the folder a name (I5).
     let partition = arguments.partition()?;
     config.check()?;
     let objects = arguments.objects().map_err(io::Error::other)?;

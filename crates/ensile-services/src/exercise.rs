@@ -1,12 +1,12 @@
-//! What clients do to the objects of each service, and what becomes of an object: a model beside the service.
+//! Operations of clients on the objects of each service, and the resulting states: a model beside the service.
 //!
 //! Invariants:
-//! - Each object belongs to one client, so what its operations come to is known before the service replies.
-//! - Objects that differ are shown differently.
-//! - No state comes twice among those that are remembered: what makes an object that is not there has the client's
-//!   number of the operation, which only grows, counts go up from there by amounts that differ, and an object is
-//!   removed again only once its last absence is forgotten. So acknowledged operations that are lost show, as many as
-//!   are remembered, and one that is made twice or out of order does.
+//! - An object belongs to one client, so the outcome of its operations is known before the service replies.
+//! - Different states are shown differently.
+//! - No state recurs among the remembered states. An operation that makes an absent object contains the client's
+//!   operation number, and the numbers only grow. Counts go up from there by different amounts. An object is removed
+//!   again only after its last absence is forgotten. Lost acknowledged operations therefore show, up to the number of
+//!   remembered states, and an operation made twice or out of order shows.
 //!
 //! Neighbours: tests that cut the power, and the bench that kills processes, send the requests and compare.
 
@@ -14,64 +14,65 @@ use std::collections::VecDeque;
 
 use ensile_base::random::Random;
 
-/// States before the last acknowledged one that are remembered, to tell what is wrong.
+/// Number of remembered states before the last acknowledged state, to name the mistake.
 const REMEMBERED: usize = 16;
-/// An object that may be removed is, by one operation in so many.
+/// Inverse probability that an operation removes a removable object.
 const REMOVED_ONE_IN: u64 = 10;
-/// What each service shows of an object that is not there.
+/// Text of an absent object, the same for every service.
 const ABSENT: &str = "-";
-/// Counts go up by less than this, so that one that was made twice shows.
+/// Upper bound of the amounts by which counts go up, so that an operation made twice shows.
 const AMOUNTS: u64 = 1000;
 
-/// RequestWords of a request.
+/// Words of a request.
 pub type RequestWords = Vec<String>;
 
-/// An object of a service as its operations have made it.
+/// State of a service's object after its operations.
 pub trait Exercised: Clone + Default + Send {
-    /// Draws an operation, which is the client's number `sequence`, and makes it. The request, and its reply in words.
+    /// Draws an operation with the client's number `sequence`, and makes it. Returns the request, and the reply in
+    /// words.
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String);
 
-    /// Removes it. The request; the reply is that one was removed.
+    /// Removes the object. Returns the request; the reply is that one object was removed.
     fn remove(&mut self, object: &str) -> RequestWords;
 
-    /// The request that shows an object.
+    /// Request that shows an object.
     fn look(object: &str) -> RequestWords;
 
-    /// Its reply, in words.
+    /// Reply to [`look`](Self::look), in words.
     fn shown(&self) -> String;
 }
 
-/// An object, and what may be found of it.
+/// An object, and its possible states.
 #[derive(Debug)]
 pub struct Tracked<E> {
     name: String,
-    /// The state behind the last acknowledged operation, then those behind each one that was sent.
+    /// State after the last acknowledged operation, then the states after every sent operation.
     states: VecDeque<E>,
-    /// States that were replaced by acknowledged operations, as they were shown.
+    /// Texts of states that acknowledged operations have replaced.
     old: VecDeque<String>,
 }
 
 impl<E: Exercised> Tracked<E> {
-    /// One that is not there yet.
+    /// Creates an absent object.
     pub fn new(name: String) -> Self {
         Self { name, states: VecDeque::from([E::default()]), old: VecDeque::new() }
     }
 
-    /// Its name.
+    /// Name of the object.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many operations were sent that are not acknowledged.
+    /// Number of sent operations without an acknowledgement.
     pub fn under_way(&self) -> u64 {
         self.states.len() as u64 - 1
     }
 
-    /// Draws the next operation, which is the client's number `sequence`, larger than any before: the request that is
-    /// sent now, and its reply in words.
+    /// Draws the next operation, with the client's number `sequence`, larger than any number before. Returns the
+    /// request to send now, and the reply in words.
     ///
     /// # Panics
-    /// If the operation comes to a state that is remembered.
+    /// If the operation leads to a remembered state.
     pub fn operate(&mut self, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         let mut state = self.states.back().cloned().unwrap_or_default();
         let drawn = if random.below(REMOVED_ONE_IN) == 0 && !self.remembers(ABSENT) {
@@ -84,12 +85,12 @@ impl<E: Exercised> Tracked<E> {
         drawn
     }
 
-    /// Whether it was shown so a while ago, or may be now.
+    /// True if an old or a possible present state has this text.
     fn remembers(&self, shown: &str) -> bool {
         self.states.iter().any(|state| state.shown() == shown) || self.old.iter().any(|old| old == shown)
     }
 
-    /// The oldest operation that was sent is acknowledged.
+    /// Acknowledges the oldest sent operation.
     pub fn acknowledge(&mut self) {
         if let Some(state) = self.states.pop_front() {
             self.old.push_back(state.shown());
@@ -99,10 +100,10 @@ impl<E: Exercised> Tracked<E> {
         }
     }
 
-    /// Takes what was found behind a recovery for the state from now on; or what is wrong with it.
+    /// Takes the state found after a recovery as the state from now on.
     ///
     /// # Errors
-    /// It is in none of the states that it may be in.
+    /// The found state is none of the possible states.
     pub fn find(&mut self, found: &str) -> Result<(), Mistake> {
         let Some(at) = self.states.iter().position(|state| state.shown() == found) else {
             let expected = self.states.front().map_or_else(String::new, E::shown);
@@ -110,34 +111,34 @@ impl<E: Exercised> Tracked<E> {
             let text = format!("{}: {found} was found, {expected} or later was to be", self.name);
             return Err(if is_old { Mistake::Lost(text) } else { Mistake::Wrong(text) });
         };
-        // Those before it were made, though nobody was told.
+        // The operations before were made, although no client got a reply.
         (0..at).for_each(|_| self.acknowledge());
         self.states.truncate(1);
         Ok(())
     }
 }
 
-/// Something that must not be.
+/// A mistake of the service.
 #[derive(Debug)]
 pub enum Mistake {
-    /// An acknowledged operation is not there.
+    /// An acknowledged operation is missing.
     Lost(String),
-    /// Something is there that is none of the object's states: an operation was made twice, out of order, or by half.
+    /// The found state is none of the object's states: an operation was made twice, out of order, or by half.
     Wrong(String),
 }
 
-/// A request of these words.
+/// Makes a request of these words.
 fn words(words: &[&str]) -> RequestWords {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// An element of the hash table: a whole number, if it is there. It only grows.
+/// An element of the hash table: a whole number, if present. The number only grows.
 #[derive(Clone, Debug, Default)]
 pub struct TableElement(Option<i64>);
 
 impl Exercised for TableElement {
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
-        // Above all values before: each operation since has added less than that.
+        // Above all earlier values: every operation since has added less than [`AMOUNTS`].
         let fresh = (sequence * AMOUNTS * AMOUNTS) as i64;
         match (self.0, random.below(9)) {
             (None, _) | (Some(_), 0) => {
@@ -170,13 +171,13 @@ impl Exercised for TableElement {
     }
 }
 
-/// An amount, and what a count is with it.
+/// Draws an amount. Returns the amount and the new count.
 fn with_amount(count: i64, random: &mut Random) -> (i64, i64) {
     let by = random.between(1, AMOUNTS - 1) as i64;
     (by, count + by)
 }
 
-/// A URL: its last crawl, crawls and links, if it is there.
+/// A URL: its last crawl, crawls and links, if present.
 #[derive(Clone, Debug, Default)]
 pub struct Url(Option<(u64, u32, i64)>);
 
@@ -214,7 +215,7 @@ impl Exercised for Url {
     }
 }
 
-/// A host: its day, its days and its URLs, if it is there.
+/// A host: its day, its days and its URLs, if present.
 #[derive(Clone, Debug, Default)]
 pub struct Host(Option<(u64, u32, i64)>);
 

@@ -4,8 +4,8 @@
 //! - [`ups`]: properties of URLs, partitioned over processes.
 //! - [`his`]: information on web hosts, with daily bursts.
 //!
-//! Each is a program's own objects in its own structures. What a service has only so that it persists stands in its
-//! `persist` module; a test counts these lines. [`server`] serves any of them, [`client`] talks to them.
+//! A service is a program's own objects in its own structures. The `persist` module of a service has the lines that
+//! only serve persistence; a test counts these lines. [`server`] serves any service, [`client`] talks to the services.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -42,11 +42,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Neighbours: `ensile-objects` keeps, `ensile-net` has the loop, `ensile-resp` the codec; the `ensile-service` command
-//! and the bench run what is here.
+//!
+//! Neighbours: `ensile-objects` keeps objects, `ensile-net` has the loop, `ensile-resp` the codec; the `ensile-service`
+//! command and the bench run the services.
 #![forbid(unsafe_code)]
 
-// A module uses those above it, and none below.
+// A module uses only modules above it.
 pub mod hash;
 pub mod service;
 

@@ -1,16 +1,16 @@
-//! Which process of a partitioned service has an object: by the hash of its key (SLACH §5).
+//! The mapping of objects to the processes of a partitioned service: by the hash of the key (SLACH §5).
 //!
 //! Invariant: clients and processes choose alike, by the same hash and the same number of partitions. A process refuses
-//! what is not its own, so a client that has it wrong is told, and changes nothing.
+//! an object of another process, so a client with a wrong choice gets an error, and changes nothing.
 //!
-//! Neighbours: [`crate::hash`]; [`crate::ups`] is partitioned, and its client asks here which process to talk to.
+//! Neighbours: [`crate::hash`]; [`crate::ups`] is partitioned, and its client chooses the process of a URL here.
 
 use std::fmt;
 
 use crate::hash::stable_hash;
 use crate::service::CallError;
 
-/// A process' place among those of a partitioned service.
+/// Place of a process among the processes of a partitioned service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     this: usize,
@@ -18,35 +18,35 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The process that has all objects.
+    /// Place of a process that has all objects.
     pub const WHOLE: Self = Self { this: 0, all: 1 };
 
-    /// Process number `this`, from 0, of `all`; `None` if there is no such.
+    /// Place number `this`, from 0, of `all`; `None` for an invalid number.
     #[must_use]
     pub fn new(this: usize, all: usize) -> Option<Self> {
         (this < all).then_some(Self { this, all })
     }
 
-    /// The number of the process that has this key, among `all`.
+    /// Number of the process that has this key, among `all`.
     #[must_use]
     pub fn of(key: &[u8], all: usize) -> usize {
         // The upper half of the product is below `all`, and follows the hash's upper bits.
         ((u128::from(stable_hash(key)) * all as u128) >> 64) as usize
     }
 
-    /// This process' number, and how many there are.
+    /// Number of this process, and number of processes.
     pub(crate) fn numbers(self) -> [usize; 2] {
         [self.this, self.all]
     }
 
-    /// Refuses a key that another process has.
+    /// Refuses a key of another process.
     pub(crate) fn check(self, key: &[u8]) -> Result<(), CallError> {
         let (of, Self { this, all }) = (Self::of(key, self.all), self);
         if of == this { Ok(()) } else { Err(CallError::WrongPartition { of, this, all }) }
     }
 }
 
-/// As a folder's name has it.
+/// Text of the partition in a folder's name.
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "partition {} of {}", self.this, self.all)

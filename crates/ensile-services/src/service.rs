@@ -1,10 +1,10 @@
-//! What a service is to its server: a table of commands, and objects that are kept.
+//! The interface between a service and its server: a table of commands, and persistent objects.
 //!
-//! Invariant: a command notes what its reply rests on (R1): the epoch of the last operation on each object that it
-//! looks at or changes, before it says anything of the object, an error as well. A strict server holds the reply until
-//! that epoch is durable.
+//! Invariant: a command notes the epoch that its reply rests on (R1): the epoch of the last operation on every object
+//! that the command looks at or changes. The note comes before any reply about the object, an error as well. A strict
+//! server holds the reply until the epoch is durable.
 //!
-//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any.
+//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] are services; [`crate::server`] serves any service.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,52 +17,54 @@ use ensile_objects::{
 };
 use ensile_resp::{ReplyEncoder, Request};
 
-/// What is told of a command to clients that ask (`COMMAND`).
+/// Description of a command for clients that ask (`COMMAND`).
 #[derive(Clone, Copy, Debug)]
 pub struct CommandInfo {
-    /// Its name, in capitals.
+    /// Name in capitals.
     pub name: &'static str,
-    /// How many arguments it takes, its name among them; at least that many if it is below zero.
+    /// Number of arguments, the name among them; a negative number is a minimum.
     pub arity: i64,
-    /// `readonly` or `write`, and others of redis' flags.
+    /// `readonly` or `write`, and further flags of redis.
     pub flags: &'static [&'static str],
-    /// The first argument that is a key, the last one (-1 is the request's last), and the step; zeros if there is none.
+    /// Number of the first argument that is a key, of the last (-1 is the request's last), and the step; zeros without
+    /// keys.
     pub keys: (i64, i64, i64),
-    /// What it does.
+    /// Description of the effect.
     pub summary: &'static str,
 }
 
 impl CommandInfo {
-    /// Whether a request of this number of arguments may be one.
+    /// True if a request with this number of arguments may be of this command.
     pub(crate) fn takes(&self, arguments: usize) -> bool {
         let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
         if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
     }
 
-    /// The argument that is the first key, if it has any.
+    /// Number of the argument that is the first key, if the command has keys.
     pub(crate) fn first_key(&self) -> Option<usize> {
         usize::try_from(self.keys.0).ok().filter(|argument| *argument > 0)
     }
 }
 
-/// What a command returns.
+/// Result of a command.
 pub type CallResult = Result<(), CallError>;
 
-/// Carries a request out, notes what its reply rests on, and writes that. A reply has [`REPLY_BYTES`] at most: what
-/// does not fit is not written, and the server replies [`CallError::ReplyTooLong`]. So a command that changes something
-/// has a short reply, and one that shows much looks at [`ReplyEncoder::is_beyond`] now and then, and stops.
+/// Carries a request out, notes the epoch that the reply rests on, and writes the reply. A reply has at most
+/// [`REPLY_BYTES`]: the excess is not written, and the server replies [`CallError::ReplyTooLong`]. A command that
+/// changes something therefore has a short reply. A command that shows much looks at [`ReplyEncoder::is_beyond`] now
+/// and then, and stops.
 pub type CommandCall<S> = fn(&S, &CommandRequest<'_>, &mut ReplyEncoder<'_>) -> CallResult;
 
-/// A request that is being carried out, and what its reply rests on.
+/// A request under way, and the epoch that its reply rests on.
 #[derive(Debug)]
 pub struct CommandRequest<'r> {
     request: Request<'r>,
-    /// What its reply rests on.
+    /// Epoch that the reply rests on.
     pub rests: RestsOn,
 }
 
 impl<'r> CommandRequest<'r> {
-    /// Of a request.
+    /// Wraps a request.
     #[inline]
     #[must_use]
     pub fn new(request: Request<'r>) -> Self {
@@ -81,17 +83,17 @@ impl<'r> Deref for CommandRequest<'r> {
 
 /// A command of a service.
 pub struct ServiceCommand<S> {
-    /// What is told of it.
+    /// Description of the command.
     pub info: CommandInfo,
-    /// Carries it out. If it fails, what it has written is dropped.
+    /// Carries the command out. If `call` fails, its written reply is dropped.
     pub call: CommandCall<S>,
 }
 
-/// The flags of commands that read, and of those that change something.
+/// Flags of commands that read, and of commands that change something.
 pub(crate) const READ: &[&str] = &["readonly", "fast"];
 pub(crate) const WRITE: &[&str] = &["write", "fast"];
 
-/// A command, from what is told of it and what carries it out.
+/// Makes a command from its description and its function.
 pub(crate) const fn command<S>(
     name: &'static str,
     arity: i64,
@@ -109,51 +111,51 @@ impl<S> fmt::Debug for ServiceCommand<S> {
     }
 }
 
-/// A service: its objects are in memory, and its server calls it from several threads.
+/// A service: its objects are in memory, and its server calls the service from several threads.
 pub trait Service: Send + Sync + Sized + 'static {
-    /// Its name, as clients are told it.
+    /// Name as clients see it.
     const NAME: &'static str;
-    /// Its commands, the frequent ones first.
+    /// Commands, the frequent ones first.
     const COMMANDS: &'static [ServiceCommand<Self>];
 
-    /// The objects, as far as they persist.
+    /// The persistent objects.
     fn kept(&self) -> &dyn KeptObjects;
 
-    /// Asks for the memory of what has these keys: a hint, as commands with them come next.
+    /// Prefetches the memory of objects with these keys: a hint, as commands with the keys come next.
     fn prefetch(&self, keys: &[&[u8]]);
 
-    /// Figures of its own: name and number.
+    /// Figures of the service: name and number.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// Objects that persist, of whatever type: what a server asks of them.
+/// Persistent objects of any type, as a server sees them.
 pub trait KeptObjects {
-    /// A receipt for what was logged in epochs up to this one.
+    /// Receipt for everything logged in epochs up to this epoch.
     fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_>;
 
-    /// Asks for a checkpoint.
+    /// Requests a checkpoint.
     fn checkpoint(&self) -> CheckpointHandle;
 
     /// Figures of log and checkpoints.
     fn stats(&self) -> ObjectsStats;
 
-    /// What recovery found and did when they were opened.
+    /// Report of the recovery at the open.
     fn recovery(&self) -> &RecoveryReport;
 
     /// E: nothing was logged in a later epoch by now.
     fn newest_epoch(&self) -> Epoch;
 
-    /// So many requests were served since this was last said, and so many lost for want of capacity: the load that
+    /// Reports the requests served since the last report, and the requests lost for lack of capacity: the load that
     /// checkpoints may follow (SLACH §4).
     fn report_requests(&self, served: u64, lost: u64);
 
-    /// Makes everything durable and lets go of the folder.
+    /// Makes everything durable and releases the folder.
     ///
     /// # Errors
     /// Not everything could be made durable.
     fn close(&self) -> ObjectsResult<()>;
 
-    /// A tick of the heartbeat, and a step of logger and checkpointer, of objects that were opened without threads.
+    /// Takes a tick of the heartbeat, and a step of logger and checkpointer, for objects opened without threads.
     #[cfg(feature = "simulation")]
     fn step(&self);
 }
@@ -232,14 +234,14 @@ impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
     }
 }
 
-/// Why a command was not carried out; its reply in redis' form.
+/// Reason why a command was not carried out; its reply in redis' form.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// An option that the command does not have, or one too few.
+    /// An option that the command does not have, or a missing argument.
     #[error("syntax error")]
     Syntax,
-    /// An argument, or the value that is there, is no whole number of 64 bits.
+    /// An argument, or the stored value, is no whole number of 64 bits.
     #[error("value is not an integer or out of range")]
     NotInteger,
     /// The sum does not fit into 64 bits.
@@ -251,11 +253,11 @@ pub enum CallError {
     /// A key or value that is too long.
     #[error("{what} of {bytes} bytes is longer than the limit of {limit}")]
     TooLong {
-        /// What it is.
+        /// Kind of the argument.
         what: &'static str,
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
     },
     /// The reply would be longer than a server sends ([`REPLY_BYTES`]).
@@ -267,14 +269,14 @@ pub enum CallError {
         behind(*.next)
     )]
     BucketTooLong {
-        /// The bucket.
+        /// Number of the bucket.
         bucket: u64,
-        /// The limit.
+        /// Limit in bytes.
         limit: usize,
-        /// The cursor behind it; 0 if it is the last.
+        /// Cursor behind the bucket; 0 if the bucket is the last.
         next: u64,
     },
-    /// A change of this bucket of a hash table panicked, so nobody knows what is in it.
+    /// A change of this bucket of a hash table panicked, so the bucket's contents are unknown.
     #[error(
         "bucket {} is poisoned: a change of it panicked after it was logged; its keys are refused until the server is \
          started again, which makes the change again, and all other keys are served",
@@ -284,14 +286,14 @@ pub enum CallError {
     /// An object of another partition.
     #[error("it belongs to partition {of}, and this is partition {this} of {all}")]
     WrongPartition {
-        /// The object's partition.
+        /// Partition of the object.
         of: usize,
-        /// This process's.
+        /// Partition of this process.
         this: usize,
-        /// How many there are.
+        /// Number of partitions.
         all: usize,
     },
-    /// An argument that cannot be, in words.
+    /// An invalid argument, in words.
     #[error("{0}")]
     Argument(&'static str),
     /// The log takes no entries, or an object is poisoned: nothing was changed.
@@ -305,18 +307,18 @@ pub enum CallError {
         may_be_lost(.why)
     )]
     Partly {
-        /// Elements that were deleted: at least one, or nothing was changed.
+        /// Number of deleted elements: at least one, or nothing was changed.
         deleted: i64,
-        /// Keys that were gone through.
+        /// Number of processed keys.
         done: usize,
-        /// Keys of the command.
+        /// Number of keys of the command.
         keys: usize,
-        /// What was said of the next key.
+        /// Error for the next key.
         why: Box<CallError>,
     },
 }
 
-/// How a scan goes on behind a bucket that it cannot show.
+/// Text for the continuation of a scan behind a bucket that the scan cannot show.
 fn behind(next: u64) -> String {
     match next {
         0 => "end the scan here, as no bucket is behind it (cursor 0)".to_owned(),
@@ -324,13 +326,13 @@ fn behind(next: u64) -> String {
     }
 }
 
-/// What is to be known of deletions that cannot be waited for.
+/// Text about deletions that cannot be waited for.
 fn may_be_lost(why: &CallError) -> &'static str {
     if why.is_turned_away() { ", and lost if the machine fails now" } else { "" }
 }
 
 impl CallError {
-    /// The code that a reply begins with.
+    /// Code at the beginning of a reply.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::WrongPartition { .. } => "WRONGPARTITION",
@@ -341,7 +343,7 @@ impl CallError {
         }
     }
 
-    /// Whether the request was turned away: the log takes nothing, so it was not carried out.
+    /// True if the request was turned away: the log takes no entries, so the request was not carried out.
     pub(crate) fn is_turned_away(&self) -> bool {
         match self {
             Self::Objects(ObjectsError::Durability(_)) => true,
@@ -350,19 +352,19 @@ impl CallError {
         }
     }
 
-    /// The epoch that the reply rests on (R1), where this was noted, and that is the newest one.
+    /// Epoch that the reply rests on (R1): the noted epoch, or the newest epoch for errors without a note.
     pub(crate) fn rests_on(&self, noted: &RestsOn, newest: impl FnOnce() -> Epoch) -> Epoch {
         match self {
-            // The log takes nothing: no epoch can be waited for.
+            // The log takes no entries: no epoch can be waited for.
             refused if refused.is_turned_away() => Epoch::ZERO,
-            // It tells of an object, and of no epoch.
+            // The error depends on an object, and notes no epoch.
             Self::Objects(_) => newest(),
             _ => noted.epoch(),
         }
     }
 }
 
-/// Fails where a reply is longer than a server sends.
+/// Fails if a reply is longer than a server sends.
 ///
 /// # Errors
 /// [`CallError::ReplyTooLong`].
@@ -371,6 +373,6 @@ pub(crate) fn check_length(reply: &ReplyEncoder<'_>) -> CallResult {
     if reply.is_beyond() { Err(CallError::ReplyTooLong(REPLY_BYTES)) } else { Ok(()) }
 }
 
-/// Bytes of a reply, at most: half of what a connection may have unsent, so that a single one never ends it. One that
-/// would be longer is refused, and is never in memory as a whole.
+/// Largest length of a reply in bytes: half of a connection's limit of unsent bytes, so that a single reply never ends
+/// the connection. A longer reply is refused, and is never in memory as a whole.
 pub const REPLY_BYTES: usize = 32 << 20;

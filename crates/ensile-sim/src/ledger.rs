@@ -1,10 +1,10 @@
-//! What a database promised: transactions with their epochs, what was announced as durable, what earlier recoveries
-//! discarded; and the verdict on what a recovery brings back.
+//! Promises of a database: transactions with their epochs, epochs announced as durable, and transactions discarded by
+//! earlier recoveries. The ledger checks a recovery against the promises.
 //!
-//! A life is run once, and each event stands with the number of disk calls made before it; so one run tells what had
-//! been promised at every call, wherever power fails (see [`Ledger::before`]).
+//! A workload runs once. An event carries the number of earlier disk calls. A single run therefore gives the promises
+//! at every call, wherever power fails (see [`Ledger::before`]).
 //!
-//! Neighbours: tests of the engine and of recovery fill it; it knows rows by number, and nothing of tables.
+//! Neighbours: tests of the engine and of recovery fill the ledger; the ledger knows rows by number, and no tables.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 /// Rows by key.
 pub type Rows = BTreeMap<u64, Vec<u8>>;
 
-/// What a transaction left of each key that it wrote.
+/// Keys that a transaction wrote, with their last rows; `None` for a delete.
 pub type Writes = Vec<(u64, Option<Vec<u8>>)>;
 
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ struct Commit {
     at: u64,
     epoch: Epoch,
     writes: Writes,
-    /// The call by which a recovery had discarded it.
+    /// Number of the disk call by which a recovery had discarded the transaction.
     void_at: Option<u64>,
 }
 
@@ -30,11 +30,11 @@ struct Promise {
     at: u64,
     epoch: Epoch,
     what: &'static str,
-    /// How many transactions there were.
+    /// Number of transactions at the time of the promise.
     commits: usize,
 }
 
-/// All that happened to a database, in the order of its commits.
+/// History of a database, in the order of its commits.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     commits: Vec<Commit>,
@@ -42,8 +42,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A transaction committed, after the disk's call number `at`. To be told in serial order. Of each key the last
-    /// write counts, and a delete only if there was a row before.
+    /// Records a transaction that committed after the disk's call number `at`. Calls come in serial order. The last
+    /// write of a key counts, and a delete counts only if there was a row before.
     pub fn commit(&mut self, at: u64, epoch: Epoch, writes: Writes) {
         let last: BTreeMap<_, _> = writes.into_iter().collect();
         let leaves_something = |(key, row): &(u64, Option<Vec<u8>>)| row.is_some() || self.holds(*key);
@@ -51,7 +51,7 @@ impl Ledger {
         self.commits.push(Commit { at, epoch, writes, void_at: None });
     }
 
-    /// Somebody was told something that rests on everything up to `epoch`; `what` says what.
+    /// Records an answer that rests on the epochs up to `epoch`; `what` names the answer.
     pub fn promise(&mut self, at: u64, epoch: Epoch, what: &'static str) {
         let is_news = self.promises.last().is_none_or(|last| (last.epoch, last.what) != (epoch, what));
         if is_news {
@@ -59,7 +59,7 @@ impl Ledger {
         }
     }
 
-    /// A recovery up to `durable` serves its state: what it left out is void for ever.
+    /// Records that a recovery up to `durable` serves its state: later transactions are void for ever.
     pub fn recovered(&mut self, at: u64, durable: Epoch) {
         for commit in &mut self.commits {
             if commit.epoch > durable && commit.void_at.is_none() {
@@ -68,7 +68,7 @@ impl Ledger {
         }
     }
 
-    /// What had happened when the disk's call number `call` was made.
+    /// The ledger as of the disk's call number `call`.
     #[must_use]
     pub fn before(&self, call: u64) -> Self {
         let commits = self.commits.iter().filter(|commit| commit.at < call).map(|commit| {
@@ -84,7 +84,7 @@ impl Ledger {
         Self { promises: promises.collect(), commits }
     }
 
-    /// The state after every transaction of an epoch up to `durable` that counts.
+    /// The state after the valid transactions of epochs up to `durable`.
     #[must_use]
     pub fn state(&self, durable: Epoch) -> Rows {
         let mut rows = Rows::new();
@@ -100,7 +100,7 @@ impl Ledger {
         rows
     }
 
-    /// The state with every transaction that counts.
+    /// The state with every valid transaction.
     #[must_use]
     pub fn all(&self) -> Rows {
         self.state(Epoch::MAX)
@@ -114,14 +114,14 @@ impl Ledger {
         self.commits.iter().rev().find_map(last).unwrap_or(false)
     }
 
-    /// The epoch of the last transaction that wrote one of these keys, and counts.
+    /// The epoch of the last valid transaction that wrote a key of `keys`.
     #[must_use]
     pub fn written(&self, keys: &[u64]) -> Option<Epoch> {
         self.written_below(keys, Epoch::MAX)
     }
 
-    /// As [`Ledger::written`], of an epoch below this boundary: what a snapshot of it rests on that shows these keys
-    /// (R1).
+    /// As [`Ledger::written`], for epochs below `boundary`: a snapshot of the boundary that shows the keys rests on the
+    /// returned epoch (R1).
     #[must_use]
     pub fn written_below(&self, keys: &[u64], boundary: Epoch) -> Option<Epoch> {
         let wrote = |commit: &&Commit| {
@@ -132,13 +132,14 @@ impl Ledger {
         self.commits.iter().rev().find(wrote).map(|commit| commit.epoch)
     }
 
-    /// How many transactions there are, void ones included.
+    /// Number of transactions, void ones included.
     #[must_use]
     pub fn transactions(&self) -> usize {
         self.commits.len()
     }
 
-    /// The verdict on where a later life begins: above every epoch that was given to a transaction or announced (L6).
+    /// Checks the first epoch of a later process: the epoch must be above every epoch given to a transaction or
+    /// announced (L6).
     ///
     /// # Errors
     /// The epoch that would come twice.
@@ -151,17 +152,17 @@ impl Ledger {
         }
     }
 
-    /// The verdict on a recovery that says it went up to `durable` and shows `rows`.
+    /// Checks a recovery that reports `durable` and shows `rows`.
     ///
     /// # Errors
-    /// What is lost, or there and should not be.
+    /// The lost rows, or the rows that should not be there.
     pub fn judge(&self, durable: Epoch, rows: &Rows) -> Result<(), String> {
         let kept = self.state(durable);
         if *rows != kept {
             return Err(format!("not the state after epoch {durable}: {}", self.difference(&kept, rows)));
         }
-        // An epoch that left no entry anywhere needs no mark, so an announced epoch itself may not come back: what
-        // counts is what it left.
+        // An epoch that left no entry needs no mark, and may not come back although announced. Only the epoch's
+        // transactions count.
         for Promise { at, epoch, what, commits } in &self.promises {
             let is_lost = |commit: &&Commit| {
                 commit.void_at.is_none()
@@ -180,8 +181,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// As [`Ledger::judge`], where a recovery before this one may have decided and not lived to tell: its epoch, at
-    /// most `durable`, is found by what is shown, and returned.
+    /// As [`Ledger::judge`], if an earlier recovery may have decided and died before its report. The rows shown give
+    /// the earlier recovery's epoch, at most `durable`, which is returned.
     ///
     /// # Errors
     /// As [`Ledger::judge`].

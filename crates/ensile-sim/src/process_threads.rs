@@ -1,14 +1,13 @@
-//! What Linux tells of this process's threads: their names and their niceness. For tests of threads that give way.
+//! Names and niceness of the process's threads, as Linux reports them. For tests of threads that give way.
 //!
-//! Neighbours: tests of the engine and of objects; `ensile_disk::lower_priority` is what they look at.
+//! Neighbours: tests of the engine and of objects, which check `ensile_disk::lower_priority`.
 
 use std::fs;
 
-/// The threads of this process, each with its name, of fifteen bytes at most, and its niceness. One that ends meanwhile
-/// may be left out.
+/// The threads of the process: name, at most fifteen bytes, and niceness. A thread that ends meanwhile may be missing.
 ///
 /// # Panics
-/// Linux has other words for them than it had.
+/// If the format of Linux's files has changed.
 #[must_use]
 pub fn all() -> Vec<(String, i64)> {
     let tasks = fs::read_dir("/proc/self/task").expect("Linux has it");
@@ -16,7 +15,7 @@ pub fn all() -> Vec<(String, i64)> {
     stats.map(|stat| thread_of(&stat)).collect()
 }
 
-/// The calling thread's niceness.
+/// Niceness of the calling thread.
 ///
 /// # Panics
 /// As for [`all`].

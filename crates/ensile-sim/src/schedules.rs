@@ -1,11 +1,11 @@
-//! Schedules: runs a body of threads again and again under shuttle, each time as one number decides.
+//! Schedules: runs a body of threads again and again under shuttle; a seed decides each run.
 //!
-//! The seed of a run decides who runs at each step and what the body draws; so a failure is told by its seed, and run
-//! again with it. How a run is scheduled is drawn first: threads change at every step, or run on for a while, and
-//! now and then one rests for long wherever it stands, which evenly drawn steps rarely do. A run that takes more steps
-//! than it should (a deadlock of spinning threads, a livelock) fails as well.
+//! The seed of a run decides the running thread at each step and the random numbers of the body. A failure is reported
+//! with its seed, and the seed repeats the run. The pace of a run is drawn first: threads change at every step, or run
+//! on for a while. Now and then a thread rests for long at an arbitrary point, a rare event with evenly drawn steps. A
+//! run with too many steps (a deadlock of spinning threads, a livelock) fails as well.
 //!
-//! Neighbours: tests of whole structures under `--cfg shuttle`; threads are shuttle's, atomics those of
+//! Neighbours: tests of whole structures under `--cfg shuttle`; threads are shuttle's, atomics are from
 //! `ensile_base::sync`.
 
 use std::cell::{Cell, RefCell};
@@ -21,19 +21,19 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 use crate::environment;
 
-/// Stack of each thread: the engine's scans copy a leaf and collect paths there.
+/// Stack of each thread in bytes: the engine's scans copy a leaf and collect paths there.
 const STACK_BYTES: usize = 256 << 10;
-/// The longest rest of a thread, in steps of the others.
+/// Longest rest of a thread, in steps of the other threads.
 const REST_STEPS_MAX: u64 = 3_000;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What makes it come again.
+    /// Seed that repeats the failure.
     pub seed: u64,
-    /// How many runs it took.
+    /// Number of runs up to the failure.
     pub runs: u64,
-    /// What the run panicked with.
+    /// Text of the run's panic.
     pub what: String,
 }
 
@@ -47,11 +47,11 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Runs `body` under one schedule after the other, from `ENSILE_SEED` (or 0) on, `ENSILE_SCHEDULES` (or `count`) of
-/// them, each of at most `steps_max` steps.
+/// Runs `body` under `ENSILE_SCHEDULES` (or `count`) schedules, from seed `ENSILE_SEED` (or 0) on, each of at most
+/// `steps_max` steps.
 ///
 /// # Panics
-/// With the first failure: its seed, and what it panicked with.
+/// With the seed and text of the first failure.
 pub fn check(count: u64, steps_max: usize, body: impl Fn() + Send + Sync + 'static) {
     let first_seed = environment::number("ENSILE_SEED", 0);
     let count = environment::count("ENSILE_SCHEDULES", count);
@@ -60,7 +60,8 @@ pub fn check(count: u64, steps_max: usize, body: impl Fn() + Send + Sync + 'stat
     }
 }
 
-/// Runs `body` under schedules from `first_seed` on, as long as `going_on` says of the number of runs. Returns that.
+/// Runs `body` under schedules from `first_seed` on, as long as `going_on` is true for the number of runs. Returns the
+/// number of runs.
 ///
 /// # Errors
 /// The first failure.
@@ -75,17 +76,17 @@ pub fn find_failure(
     config.max_steps = MaxSteps::FailAfter(steps_max);
     config.failure_persistence = FailurePersistence::None;
     config.silence_warnings = true;
-    // The other threads may wait for what the panic took away.
+    // The other threads may wait for a lock or value that the panic took away.
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
     note_first_panic();
     let runs = Rc::new(Cell::new(0));
     let runner = Runner::new(Seeded::new(first_seed, runs.clone(), Box::new(going_on)), config);
-    // The runner belongs to this call; nothing of it is looked at after a panic.
+    // The runner belongs to this call, and is not used after a panic.
     match catch_unwind(AssertUnwindSafe(|| runner.run(body))) {
         Ok(_) => Ok(runs.get()),
         Err(panic) => {
             let text = panic_text(&*panic).map(str::to_owned);
-            // Shuttle says by its own panic only that a thread panicked; the first one said why.
+            // Shuttle's own panic says only that a thread panicked; the first panic has the reason.
             let what = FIRST_PANIC.take().or(text).unwrap_or_else(|| "a panic without a text".to_owned());
             Err(Failure { seed: first_seed + runs.get() - 1, runs: runs.get(), what })
         }
@@ -93,11 +94,11 @@ pub fn find_failure(
 }
 
 std::thread_local! {
-    /// All threads of a run are one thread of the machine.
+    /// First panic of a run. The threads of a run are one thread of the machine.
     static FIRST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Has panics noted, from now on, before they are told as ever.
+/// Installs a hook that notes panics before the usual hook reports them.
 fn note_first_panic() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -110,17 +111,17 @@ fn note_first_panic() {
     FIRST_PANIC.take();
 }
 
-/// One seed's choices after the other's.
+/// Scheduler with the choices of one seed after another.
 struct Seeded {
     first_seed: u64,
     runs: Rc<Cell<u64>>,
     going_on: Box<dyn FnMut(u64) -> bool>,
     random: Random,
-    /// Of a thousand steps, at how many the thread changes.
+    /// Number of steps in a thousand at which the thread changes.
     changes: u64,
-    /// Of a hundred thousand steps, at how many a thread goes to rest.
+    /// Number of steps in a hundred thousand at which a thread goes to rest.
     rests: u64,
-    /// Who rests, for how many more steps.
+    /// Resting threads, and the number of further steps of their rest.
     resting: BTreeMap<usize, u64>,
 }
 
@@ -130,7 +131,7 @@ impl Seeded {
         Self { first_seed, runs, going_on, random, changes: 0, rests: 0, resting }
     }
 
-    /// Lets time pass for those who rest.
+    /// Shortens each rest by a step.
     fn pass_time(&mut self) {
         self.resting.retain(|_, steps| {
             *steps -= 1;
@@ -178,7 +179,7 @@ impl Scheduler for Seeded {
         };
         let count = runnable.iter().filter(awake).count();
         if count == 0 {
-            // Only resting threads are left: the rest of the one that is chosen is over.
+            // Only resting threads are left: the rest of the chosen thread is over.
             let chosen = runnable[self.random.below(runnable.len() as u64) as usize].id();
             self.resting.remove(&usize::from(chosen));
             return Some(chosen);

@@ -1,33 +1,31 @@
-//! A machine's disks in memory, which behave as badly as the `Disk` trait allows.
+//! A machine's disks in memory, as hostile as the `Disk` trait allows.
 //!
-//! What it models:
-//! - A write, and a change of length, is in the cache until a sync of its file; what of it a crash leaves is a matter
-//!   of
-//!   [`Survival`]: kept, dropped, torn at sectors of 512 bytes, or a random suffix lost of each file.
-//! - Creating, renaming and removing files, and making folders, changes names in the cache; at a crash a folder keeps
-//!   what was synced and some of what came after. What stands in a folder whose own name is lost is lost with it.
-//! - All calls count in one sequence. By number they fail, once or from there on ([`SimDisk::fail_calls`]), with a part
-//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]). By kind they wait, as
-//!   on a device that has stalled ([`SimDisk::stall`]).
-//! - A failed sync forgets what it should have written: it stays readable (or not:
-//!   [`SimDisk::set_failed_syncs_revert`]), is never stable, and the next sync of the same file succeeds all the same
-//!   (as kernels do).
-//! - Full disks: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
-//!   it that has room; removing and cutting files gives space back. Overwriting takes space too, until the next sync,
-//!   if asked for ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own ([`SimDisk::set_device`]).
-//! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced
-//!   bytes lost beside a torn write ([`SimDisk::set_torn_pages`]).
-//! - Mapped files: a store into one is in the cache at once, and in no sync's order. Processes may die between two
-//!   words of one store ([`SimDisk::die_at_word`]). A kill leaves the cache and the system's boot as they are; a crash
+//! The model:
+//! - A write or a change of length stays in the cache until a sync of its file. A crash treats cached bytes as
+//!   [`Survival`] says: kept, dropped, torn at sectors of 512 bytes, or cut by a random suffix per file.
+//! - Creating, renaming and removing files, and making folders, changes names in the cache. After a crash a folder has
+//!   its synced names and a part of the later changes. A folder that loses its own name loses its contents.
+//! - Calls count in one sequence. A call can fail by number, once or from a number on ([`SimDisk::fail_calls`]), with a
+//!   part of its work done or none. Power can fail in the midst of a call ([`SimDisk::cut_power_at`]). Calls of a kind
+//!   can wait, as on a stalled device ([`SimDisk::stall`]).
+//! - A failed sync forgets its bytes. The bytes stay readable (or not: [`SimDisk::set_failed_syncs_revert`]), are never
+//!   stable, and the next sync of the same file still succeeds (as kernels do).
+//! - Full disks: a call beyond [`SimDisk::set_capacity`] is refused; a write is refused after the part with room.
+//!   Removing and cutting files gives space back. Overwriting can take space until the next sync
+//!   ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own ([`SimDisk::set_device`]).
+//! - Worse media: old bytes in space never written ([`SimDisk::set_stale_space`]), and synced bytes lost beside a torn
+//!   write ([`SimDisk::set_torn_pages`]). Both are off by default.
+//! - Mapped files: a store into a mapped file is in the cache at once, and in no sync's order. Processes may die
+//!   between two words of one store ([`SimDisk::die_at_word`]). A kill keeps the cache and the system's boot; a crash
 //!   begins another boot.
-//! - Processes: each [`SimDisk::mounted`] handle is one. They lock each other out, die one by one or all at once, and
-//!   fork ([`SimDisk::in_child`]). As on a machine a process holds its folders open, whatever becomes of their names.
-//! - What others do to folders: rename, copy, hard-link, link, unmount and mount them. They keep their identities, and
-//!   copies have new ones. Paths begin at a handle's root, or with `/` at the machine's top.
+//! - Processes: a [`SimDisk::mounted`] handle is a process. Processes lock each other out, die singly or together, and
+//!   fork ([`SimDisk::in_child`]). A process holds its folders open even if their names change, as on a machine.
+//! - Foreign changes of folders: rename, copy, hard link, link, unmount and mount. A renamed folder keeps its identity;
+//!   a copy has a new identity. Paths begin at a handle's root, or with `/` at the machine's top.
 //! - Handles and locks from before a crash are dead.
 //!
-//! What it does not model: bits that rot by themselves (see [`SimDisk::flip`], [`SimDisk::put`]), and sectors that lie
-//! after a good sync.
+//! Not in the model: bits that rot by themselves (see [`SimDisk::flip`], [`SimDisk::put`]), and sectors that lie after
+//! a good sync.
 //!
 //! Neighbours: implements the traits of `ensile-disk`; clones share the same machine.
 
@@ -54,10 +52,10 @@ use content::{Content, Inode};
 use names::{Entry, NameChange, ROOT};
 use world::State;
 
-/// The disk at a call: power fails in the midst of it, and what is left is a matter of [`SimDisk::crash_with`].
+/// A copy of the disk at one call. Power fails in the midst of the call; [`SimDisk::crash_with`] decides the outcome.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    /// The call.
+    /// Number of the call.
     pub number: u64,
     /// A disk of its own.
     pub disk: SimDisk,
@@ -66,20 +64,20 @@ pub struct Moment {
 #[derive(Debug)]
 struct World {
     state: Mutex<State>,
-    /// Calls that waited on a stalled device may go on.
+    /// Wakes the calls that waited on a stalled device.
     released: Condvar,
     store_watch: Watch<StoreWatch>,
-    /// With the root of the handles whose calls it is told of.
+    /// The watch, and the root of the handles with watched calls.
     folder_sync_watch: Watch<(u64, FolderSyncWatch)>,
 }
 
-/// Is told of stores into mapped files.
+/// Callback for stores into mapped files.
 type StoreWatch = Arc<dyn Fn() + Send + Sync>;
 
-/// Is told of the folders that are synced.
+/// Callback for syncs of folders; the argument is the folder.
 type FolderSyncWatch = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Who is told of some kind of calls.
+/// Callback for calls of one kind.
 struct Watch<T>(Mutex<Option<T>>);
 
 impl<T: Clone> Watch<T> {
@@ -87,7 +85,7 @@ impl<T: Clone> Watch<T> {
         *self.0.lock() = watch;
     }
 
-    /// What is set: to be called when nothing is locked, as it may use the disk.
+    /// The callback. Callers call the callback without a lock, because the callback may use the disk.
     fn get(&self) -> Option<T> {
         self.0.lock().clone()
     }
@@ -117,10 +115,10 @@ pub struct SimDisk {
 /// A process's part of a handle.
 #[derive(Clone, Debug)]
 struct Mounted {
-    /// The boot that it belongs to.
+    /// Boot of the process.
     boot: u64,
     number: u64,
-    /// The folders that it holds open, by name.
+    /// Folders that the process holds open, by name.
     opened: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
@@ -130,7 +128,7 @@ impl Default for SimDisk {
     }
 }
 
-/// The time in which a simulated process's calls are those of its child: see [`SimDisk::in_child`].
+/// Guard: while the guard lives, calls of a simulated process are calls of its child (see [`SimDisk::in_child`]).
 #[derive(Debug)]
 pub struct InChild(Process);
 
@@ -158,8 +156,8 @@ impl SimDisk {
         Self { world, root: ROOT, mounted: None, process: Process::simulated() }
     }
 
-    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead. Another
-    /// process is another call.
+    /// A handle of a new process. After the next crash the process is dead and its calls fail. A second call makes a
+    /// second process.
     #[must_use]
     pub fn mounted(&self) -> Self {
         let mut state = self.lock_state();
@@ -169,15 +167,16 @@ impl SimDisk {
         Self { world: Arc::clone(&self.world), root: self.root, mounted: Some(mounted), process }
     }
 
-    /// The same machine with another folder for its root, made if it is not there. It belongs to no process.
+    /// The same machine with the folder at `path` as root; the folder is made if missing. The handle belongs to no
+    /// process.
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
         let root = self.lock_state().make_folders_at_once(self.root, path);
         Self { world: Arc::clone(&self.world), root, mounted: None, process: Process::simulated() }
     }
 
-    /// Another machine with the same bytes, names and plans, which goes its own way from here on. The handle belongs to
-    /// no process.
+    /// A second machine with the same bytes, names and plans. The two machines are independent afterwards. The handle
+    /// belongs to no process.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut state = self.lock_state().clone();
@@ -186,95 +185,96 @@ impl SimDisk {
         Self { root: self.root, ..disk }
     }
 
-    /// Until the result is dropped, whatever is called on this handle and on what was opened through it is called by a
-    /// child that was forked from its process (I4).
+    /// Turns the calls on this handle, and on files opened through this handle, into calls of a forked child of its
+    /// process (I4). The effect ends with the drop of the guard.
     #[must_use]
     pub fn in_child(&self) -> InChild {
         self.process.set_forked(true);
         InChild(self.process.clone())
     }
 
-    /// The machine loses power: what was not synced is kept, dropped or torn, as `seed` says.
+    /// The machine loses power. Unsynced bytes are kept, dropped or torn, as `seed` says.
     pub fn crash(&self, seed: u64) {
         self.crash_with(Survival::Random, seed);
     }
 
-    /// The machine loses power, if it has not yet, and starts again: what was not synced survives as `survival` says,
-    /// drawn from `seed`.
+    /// The machine loses power, if not lost before, and starts again. Unsynced bytes survive as `survival` says, drawn
+    /// from `seed`.
     pub fn crash_with(&self, survival: Survival, seed: u64) {
         self.lock_state().crash(survival, &mut Random::seeded(seed));
         self.world.released.notify_all();
     }
 
     /// The devices are lost and return within one boot of the machine, as a network device does or after a forced
-    /// unmount: what was not synced survives as `survival` says, drawn from `seed`. All processes die.
+    /// unmount. Unsynced bytes survive as `survival` says, drawn from `seed`. The processes die.
     pub fn lose_devices(&self, survival: Survival, seed: u64) {
         self.lock_state().lose_cache(survival, &mut Random::seeded(seed));
         self.world.released.notify_all();
     }
 
-    /// The system tells no number of a mount, or tells it again.
+    /// If `cannot` is true, the system reports no number of a mount.
     pub fn set_no_mount_numbers(&self, cannot: bool) {
         self.lock_state().no_mount_numbers = cannot;
     }
 
-    /// All processes die and the machine lives on: the cache stays as it is, locks are free, handles are dead.
+    /// The processes die and the machine lives on: the cache stays, locks are free, handles are dead.
     pub fn kill(&self) {
         self.lock_state().restart();
         self.world.released.notify_all();
     }
 
-    /// Lets the processes die at the `count`th word from now that is stored into a mapped file (1 is the next): it is
-    /// not stored, and nothing succeeds from then on until [`SimDisk::kill`], or [`SimDisk::crash_with`].
+    /// The processes die at the `count`th word stored into a mapped file from now on (1 is the next). The word is not
+    /// stored. Calls fail afterwards until [`SimDisk::kill`] or [`SimDisk::crash_with`].
     pub fn die_at_word(&self, count: u64) {
         let mut state = self.lock_state();
         state.die_at_word = Some(state.stored_words + count.max(1) - 1);
     }
 
-    /// Calls this behind each store into a mapped file, on the thread that stores, from now on.
+    /// Calls `watch` after a store into a mapped file, on the storing thread.
     pub fn watch_stores(&self, watch: Option<StoreWatch>) {
         self.world.store_watch.set(watch);
     }
 
-    /// Calls this in front of each sync of a folder through a handle with this one's root, on the thread that syncs,
-    /// from now on. It is told the folder's name from that root, and may use the disk: nothing is locked.
+    /// Calls `watch` before a sync of a folder through a handle with the same root, on the syncing thread. The argument
+    /// is the folder's name from the root. The callback may use the disk, because the caller holds no lock.
     pub fn watch_folder_syncs(&self, watch: Option<FolderSyncWatch>) {
         self.world.folder_sync_watch.set(watch.map(|watch| (self.root, watch)));
     }
 
-    /// What the medium was told to begin with so far: file, offset and bytes.
+    /// Write-backs that the medium was told to begin: file, offset and bytes.
     #[must_use]
     pub fn begun(&self) -> Vec<(String, u64, u64)> {
         self.lock_state().begun.clone()
     }
 
-    /// Words that were stored into mapped files so far.
+    /// Number of words stored into mapped files.
     #[must_use]
     pub fn stored_words(&self) -> u64 {
         self.lock_state().stored_words
     }
 
-    /// The system does not tell which boot it is, or tells it again.
+    /// If `no_boot` is true, the system reports no boot.
     pub fn set_no_boot(&self, no_boot: bool) {
         self.lock_state().no_boot = no_boot;
     }
 
-    /// No file can be mapped, as on a file system where a store may fail, or files can be again.
+    /// If `no_maps` is true, no file can be mapped, as on a file system where a store may fail.
     pub fn set_no_maps(&self, no_maps: bool) {
         self.lock_state().no_maps = no_maps;
     }
 
-    /// The file system numbers files anew: each inode is larger by this.
+    /// The file system numbers files anew: an inode number grows by `by`.
     pub fn renumber_files(&self, by: u64) {
         self.lock_state().renumbered += by;
     }
 
-    /// The file system does not say when a file was made, or says it again.
+    /// If `no_births` is true, the file system reports no birth time of files.
     pub fn set_no_births(&self, no_births: bool) {
         self.lock_state().no_births = no_births;
     }
 
-    /// The file of this name was changed then, in nanoseconds since 1970. Of other files the disk does not tell it.
+    /// Sets the time of change of the file, in nanoseconds since 1970. The disk reports no time of change for files
+    /// without a set time.
     ///
     /// # Panics
     /// If there is no such file.
@@ -284,10 +284,10 @@ impl SimDisk {
         state.changed.insert(inode, nanos);
     }
 
-    /// This process dies, and others live on.
+    /// This process dies; the machine's other processes live on.
     ///
     /// # Panics
-    /// If the handle is not a process's.
+    /// If the handle belongs to no process.
     pub fn kill_process(&self) {
         let number = self.mounted.as_ref().expect("a process's handle").number;
         let mut state = self.lock_state();
@@ -307,7 +307,7 @@ impl SimDisk {
         state.sequence.is_cut || self.mounted.as_ref().is_some_and(of_process)
     }
 
-    /// The number of the handle's process; 0 if it has none.
+    /// Number of the handle's process; 0 if the handle has no process.
     fn process_number(&self) -> u64 {
         self.mounted.as_ref().map_or(0, |mounted| mounted.number)
     }
@@ -315,13 +315,13 @@ impl SimDisk {
 
 // Calls.
 impl SimDisk {
-    /// What was called so far.
+    /// Counts of the calls since the start.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.lock_state().sequence.calls
     }
 
-    /// Begins to keep a trace of calls, or ends it.
+    /// Starts or ends the trace of calls.
     pub fn record(&self, record: bool) {
         self.lock_state().sequence.record(record);
     }
@@ -332,92 +332,92 @@ impl SimDisk {
         self.lock_state().sequence.trace().to_vec()
     }
 
-    /// Begins to keep the disk at every call that changes or syncs something.
+    /// Starts to keep a copy of the disk at every call that changes or syncs something.
     pub fn keep_moments(&self) {
         self.lock_state().moments = Some(Vec::new());
     }
 
-    /// The moments kept so far, which are given away. Bytes are shared, so a moment is cheap.
+    /// Removes and returns the kept moments. Moments share bytes, so a moment is cheap.
     #[must_use]
     pub fn take_moments(&self) -> Vec<Moment> {
         self.lock_state().moments.take().unwrap_or_default()
     }
 
-    /// Lets the calls of these numbers fail, beginning at [`Calls::all`] + 1 for the next one: `k..=k` once, `k..` for
-    /// good, until [`SimDisk::heal`]. A disk without space refuses the first of them, whatever it is, and then what
-    /// grows.
+    /// Makes the calls with these numbers fail; [`Calls::all`] + 1 is the next call. `k..=k` fails once, `k..` fails
+    /// until [`SimDisk::heal`]. A disk without space refuses the first call of the range, whatever its kind, and
+    /// afterwards the calls that grow a file.
     pub fn fail_calls(&self, numbers: impl RangeBounds<u64>, fault: Fault) {
         self.lock_state().sequence.fail(numbers, fault);
     }
 
-    /// Lets power fail in the midst of the call of this number: nothing succeeds from then on until
-    /// [`SimDisk::crash_with`] says what is left.
+    /// Power fails in the midst of the call with this number. Calls fail afterwards until [`SimDisk::crash_with`]
+    /// decides the outcome.
     pub fn cut_power_at(&self, number: u64) {
         self.lock_state().sequence.cut_at(number);
     }
 
-    /// Lets the processes die as they begin the call of this number, of which nothing is done: nothing succeeds from
-    /// then on until [`SimDisk::kill`], or [`SimDisk::crash_with`].
+    /// The processes die at the begin of the call with this number; the call does nothing. Calls fail afterwards until
+    /// [`SimDisk::kill`] or [`SimDisk::crash_with`].
     pub fn die_before(&self, number: u64) {
         self.lock_state().sequence.cut_before(number);
     }
 
-    /// Has power failed at the call that [`SimDisk::cut_power_at`] names?
+    /// True if power has failed at the call that [`SimDisk::cut_power_at`] names.
     #[must_use]
     pub fn is_without_power(&self) -> bool {
         self.lock_state().sequence.is_cut
     }
 
-    /// Lets the `count`th call of this kind from now fail (1 is the next).
+    /// Makes the `count`th call of this kind from now fail (1 is the next).
     pub fn fail_next(&self, operation: Operation, count: u64) {
         self.lock_state().sequence.fail_next(operation, count);
     }
 
-    /// Lets the `count`th write from now fail (1 is the next).
+    /// Makes the `count`th write from now fail (1 is the next).
     pub fn fail_write(&self, count: u64) {
         self.lock_state().sequence.fail_next(Operation::Write, count);
     }
 
-    /// Lets the `count`th sync of a file from now fail (1 is the next). Later ones succeed, and lie about what this
-    /// one lost.
+    /// Makes the `count`th sync of a file from now fail (1 is the next). Later syncs succeed and lie about the lost
+    /// bytes.
     pub fn fail_sync(&self, count: u64) {
         self.lock_state().sequence.fail_next(Operation::Sync, count);
     }
 
-    /// Lets the `count`th sync of a folder from now fail (1 is the next).
+    /// Makes the `count`th sync of a folder from now fail (1 is the next).
     pub fn fail_folder_sync(&self, count: u64) {
         self.lock_state().sequence.fail_next(Operation::SyncFolder, count);
     }
 
-    /// Lets every sync fail from now on, or none any more.
+    /// Makes every sync fail from now on, or none.
     pub fn fail_all_syncs(&self, fail: bool) {
         self.lock_state().sequence.fail_all_syncs(fail);
     }
 
-    /// Takes back every failure that was asked for and has not come yet. A capacity stays.
+    /// Takes back the failures that have not happened. A capacity stays.
     pub fn heal(&self) {
         let mut state = self.lock_state();
         state.sequence.heal();
         state.die_at_word = None;
     }
 
-    /// The device stalls: calls of these kinds wait from now on, until [`SimDisk::release`], a crash or a kill.
+    /// The device stalls: calls of these kinds wait until [`SimDisk::release`], a crash or a kill.
     pub fn stall(&self, operations: &[Operation]) {
         self.lock_state().stalled = operations.to_vec();
     }
 
-    /// The system forbids changes of these kinds from now on, and of no other kind.
+    /// The system forbids changes of these kinds, and of no other kind.
     pub fn forbid(&self, operations: &[Operation]) {
         self.lock_state().forbidden = operations.to_vec();
     }
 
-    /// The device goes on.
+    /// Ends the stall of the device.
     pub fn release(&self) {
         self.lock_state().stalled.clear();
         self.world.released.notify_all();
     }
 
-    /// How many calls wait on the stalled device.
+    /// Number of calls that wait on the stalled device.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.lock_state().waiting
@@ -441,76 +441,76 @@ impl SimDisk {
 
 // Devices and media.
 impl SimDisk {
-    /// Bytes that have room on the disk; `None`: any number.
+    /// Sets the capacity of the disk in bytes; `None`: unlimited.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock_state().capacity = bytes;
     }
 
-    /// The folder at `path` is a device of its own, with room for this number of bytes; `None`: any number. The folder
-    /// is made if it is not there.
+    /// Makes the folder at `path` a device with a capacity of `bytes`; `None`: unlimited. The folder is made if
+    /// missing.
     pub fn set_device(&self, path: &str, bytes: Option<u64>) {
         let mut state = self.lock_state();
         let folder = state.make_folders_at_once(self.root, path);
         state.devices.insert(folder, bytes);
     }
 
-    /// Bytes that take up space now on the device of this handle's root.
+    /// Bytes in use on the device of this handle's root.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         let state = self.lock_state();
         state.used_bytes(state.device_of(self.root))
     }
 
-    /// After a crash, space that was set aside or grown and never written on stable storage may hold bytes of files
-    /// that were removed or cut before, or garbage; or it reads as zeros again, as by default.
+    /// If `is_stale` is true, reserved or grown space that was never stable may hold other bytes after a crash. These
+    /// are bytes of removed or cut files, or garbage. By default such space reads as zeros.
     pub fn set_stale_space(&self, is_stale: bool) {
         self.lock_state().medium.stale_space = is_stale;
     }
 
-    /// A write that a crash tears may damage the rest of its pages of 4 KiB, synced bytes too; or not, as by default:
-    /// then overwriting is power-safe.
+    /// If `are_torn` is true, a write torn by a crash may damage the rest of its pages of 4 KiB, synced bytes too. By
+    /// default overwriting is power-safe.
     pub fn set_torn_pages(&self, are_torn: bool) {
         self.lock_state().medium.torn_pages = are_torn;
     }
 
-    /// What a failed sync should have written is read as it was before from then on, as if the cache had dropped its
-    /// pages; or it stays readable, as by default.
+    /// If `revert` is true, the bytes of a failed sync read as before the write, as if the cache had dropped its pages.
+    /// By default the bytes stay readable.
     pub fn set_failed_syncs_revert(&self, revert: bool) {
         self.lock_state().medium.failed_syncs_revert = revert;
     }
 
-    /// A file system that copies on write: bytes that are overwritten keep their space until the next sync of their
-    /// file, so that a full disk refuses to overwrite them; or they are overwritten in place, as by default.
+    /// If `copies` is true, overwritten bytes keep their space until the next sync of their file, as on a file system
+    /// that copies on write. A full disk refuses to overwrite then. By default bytes are overwritten in place.
     pub fn set_copies_on_write(&self, copies: bool) {
         self.lock_state().medium.copies_on_write = copies;
     }
 
-    /// Forbids to open for writing, to make, rename and remove, and to take an exclusive lock; or allows it again.
+    /// If `read_only` is true, the disk forbids opens for writing, exclusive locks, and making, renaming and removing.
     pub fn set_read_only(&self, read_only: bool) {
         self.lock_state().read_only = read_only;
     }
 
-    /// The file system cannot lock folders, or can again.
+    /// If `cannot` is true, the file system cannot lock folders.
     pub fn set_no_folder_locks(&self, cannot: bool) {
         self.lock_state().no_folder_locks.all = cannot;
     }
 
-    /// The file system of the folder at `path` cannot lock it. The folder is made if it is not there.
+    /// The file system of the folder at `path` cannot lock the folder. The folder is made if missing.
     pub fn set_no_lock_of_folder(&self, path: &str) {
         let mut state = self.lock_state();
         let folder = state.make_folders_at_once(self.root, path);
         state.no_folder_locks.these.insert(folder);
     }
 
-    /// The file system cannot lock anything, or can again.
+    /// If `cannot` is true, the file system cannot lock anything.
     pub fn set_no_locks(&self, cannot: bool) {
         self.lock_state().no_locks = cannot;
     }
 }
 
-// What others do: damage, copies, mounts. Paths begin at this handle's root, or with `/` at the machine's top.
+// Foreign changes: damage, copies, mounts. Paths begin at this handle's root, or with `/` at the machine's top.
 impl SimDisk {
-    /// The folder of the last part of `path`, and that part.
+    /// The folder of the last part of `path`, and the last part.
     fn split<'p>(&self, state: &State, path: &'p str) -> Option<(u64, &'p str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let folder = if path.starts_with('/') && folder.is_empty() { "/" } else { folder };
@@ -545,7 +545,7 @@ impl SimDisk {
         }
     }
 
-    /// From now on reading bytes of this file fails with EIO, as where the medium cannot give them back.
+    /// Makes reads of this file's bytes fail with EIO, as on a damaged medium.
     ///
     /// # Panics
     /// If there is no such file.
@@ -555,7 +555,7 @@ impl SimDisk {
         state.unreadable.insert(file);
     }
 
-    /// Puts a file there with these bytes, name and all on stable storage, its folder too: damage, or a copy.
+    /// Creates a file with these bytes. File, name and folder are stable at once: damage, or a copy.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.lock_state();
         let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
@@ -564,7 +564,7 @@ impl SimDisk {
         state.change_name_at_once(&NameChange::set(folder, last, Some(Entry::File(file))));
     }
 
-    /// Removes a file, a link or a folder with all that is in it, and its stable name at once: damage.
+    /// Removes a file, a link or a folder with its contents, and its stable name at once: damage.
     pub fn lose(&self, name: &str) {
         let mut state = self.lock_state();
         if let Some((folder, last)) = self.split(&state, name) {
@@ -572,7 +572,7 @@ impl SimDisk {
         }
     }
 
-    /// The bytes of a file as they are seen now.
+    /// The visible bytes of a file.
     ///
     /// # Panics
     /// If there is no such file.
@@ -582,7 +582,7 @@ impl SimDisk {
         state.inodes[self.file_at(&state, name)].seen.all()
     }
 
-    /// The full names of all files under this handle's root, through links too, sorted.
+    /// The full names of the files under this handle's root, through links too, sorted.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
         let state = self.lock_state();
@@ -595,7 +595,7 @@ impl SimDisk {
                     Entry::File(_) => files.push(full),
                     Entry::Folder(_) | Entry::Link(_) => {
                         let inner = state.mounts.find(&state.names, folder, name);
-                        // A link may lead to a folder that is above it.
+                        // A link may lead to a folder above the link.
                         let inner = inner.filter(|_| full.matches('/').count() < 8);
                         left.extend(inner.map(|inner| (inner, format!("{full}/"))));
                     }
@@ -606,7 +606,7 @@ impl SimDisk {
         files
     }
 
-    /// The device behind a linked folder is taken away, so that the link leads nowhere, or put back.
+    /// Removes the device behind a linked folder, so that the link leads nowhere, or restores the device.
     ///
     /// # Panics
     /// If there is no such link.
@@ -625,8 +625,8 @@ impl SimDisk {
         };
     }
 
-    /// The device that is mounted at this folder is unmounted: an empty folder, with an identity of its own, stands in
-    /// its place. Processes that have it open keep it.
+    /// Unmounts the device at this folder: an empty folder with an identity of its own takes its place. Processes with
+    /// the folder open keep the folder.
     ///
     /// # Panics
     /// If there is no such folder.
@@ -636,10 +636,10 @@ impl SimDisk {
         state.cover(folder);
     }
 
-    /// The device is mounted again.
+    /// Mounts the device again.
     ///
     /// # Panics
-    /// If there is no such folder, or it was not unmounted.
+    /// If there is no such folder, or the folder was not unmounted.
     pub fn mount(&self, path: &str) {
         let mut state = self.lock_state();
         let empty = self.folder_at(&state, path);
@@ -649,10 +649,10 @@ impl SimDisk {
         state.mounts.covers.remove(&folder);
     }
 
-    /// Gives a folder or file another name, which takes the place of what has it; it keeps its identity.
+    /// Renames a folder or file, and replaces the owner of the new name. The folder or file keeps its identity.
     ///
     /// # Panics
-    /// If there is no such thing, or no folder to put it in.
+    /// If there is no such thing, or no folder for the new name.
     pub fn move_to(&self, from: &str, to: &str) {
         let mut state = self.lock_state();
         let from_place = self.split(&state, from).unwrap_or_else(|| panic!("there is no {from}"));
@@ -662,8 +662,7 @@ impl SimDisk {
         state.change_name_at_once(&NameChange::rename(from_place, to_place, entry));
     }
 
-    /// Copies a folder with all that is in it, as `cp -a` does: what is copied has new identities, links lead where
-    /// they led.
+    /// Copies a folder with its contents, as `cp -a` does. Copies have new identities; links keep their targets.
     ///
     /// # Panics
     /// If there is no such folder.
@@ -686,7 +685,8 @@ impl SimDisk {
         state.change_name_at_once(&NameChange::set(folder, last, Some(Entry::File(file))));
     }
 
-    /// Makes `name` a link to a path from the machine's top, whatever is there: in the place of what has the name.
+    /// Makes `name` a link to a path from the machine's top, with or without a target. The link replaces the owner of
+    /// the name.
     ///
     /// # Panics
     /// If there is no folder for the name.
@@ -705,7 +705,7 @@ impl SimDisk {
     }
 }
 
-/// What a call says of a process that was forked.
+/// The error of a call by a forked process.
 fn forked(operation: Operation, name: &str) -> DiskError {
     DiskError::Forked { operation, path: name.into() }
 }

@@ -1,15 +1,16 @@
-//! The counting door (feature `counted`): std's atomics and locks, each access noted while its thread records.
+//! The counting door (feature `counted`): std's atomics and locks. A thread that records notes each access.
 //!
-//! What hurts on many cores is not how often a worker writes but what: a cache line that another worker's hot path
-//! touches has to travel. Behind this door every load, store and read-modify-write notes its cache line and the place
-//! in the source that made it; plain writes into memory that others may see, which no door can stand before, are
-//! noted by their writers through [`super::note`]. Types have std's layout, so lines fall as they do in what ships.
+//! The cost on many cores comes from the written lines, not from the number of writes: a cache line in another worker's
+//! hot path has to travel. Behind this door every load, store and read-modify-write notes its cache line and its place
+//! in the source. Plain writes into memory visible to other threads cannot pass a door; their writers note them through
+//! [`super::note`]. Types have std's layout, so lines fall as in a shipped build.
 //!
-//! A lock notes one read-modify-write when it is taken and one when it is given back, a count of owners one for each
-//! change; fences touch no line and are not noted. What is not seen: plain reads and writes of memory that one thread
-//! owns (its stack, its sets), and std's own counts of owners where a crate names std's `Arc` itself.
+//! A lock notes a read-modify-write on lock and a read-modify-write on unlock. A count of owners notes a
+//! read-modify-write per change. Fences touch no line and are not noted. The door does not see plain reads and writes
+//! of memory that one thread owns (its stack, its sets). The door does not see std's own counts of owners if a crate
+//! names std's `Arc`.
 //!
-//! Neighbours: [`super`] puts it behind the door; the bench's `shared-writes` reads what was noted.
+//! Neighbours: [`super`] exports the door; the bench's `shared-writes` reads the notes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,19 +25,19 @@ pub use std::sync::atomic::Ordering;
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// How a cache line was touched.
+/// Kind of access to a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Touch {
-    /// It was read.
+    /// The line was read.
     Load,
-    /// It was written.
+    /// The line was written.
     Store,
-    /// It was read and written in one step.
+    /// The line was read and written in one step.
     ReadModifyWrite,
 }
 
 impl Touch {
-    /// Whether the line had to be this core's alone.
+    /// True if the access needs the line exclusively.
     #[must_use]
     pub fn writes(self) -> bool {
         self != Self::Load
@@ -46,13 +47,13 @@ impl Touch {
 /// Touches of one cache line, of one kind, by one place of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
-    /// The line's address over [`LINE_BYTES`].
+    /// Address of the line divided by [`LINE_BYTES`].
     pub line: usize,
-    /// How.
+    /// Kind of the access.
     pub touch: Touch,
-    /// Where in the source.
+    /// Place in the source.
     pub place: &'static Location<'static>,
-    /// How often.
+    /// Number of accesses.
     pub count: u64,
 }
 
@@ -63,7 +64,7 @@ thread_local! {
     static NOTES: RefCell<Notes> = RefCell::new(Notes::new());
 }
 
-/// Runs `f` and returns what this thread touched meanwhile, in no order. Recordings do not nest.
+/// Runs `f` and returns the accesses of this thread meanwhile, in no order. Recordings do not nest.
 ///
 /// # Panics
 /// If this thread is recording already.
@@ -89,7 +90,7 @@ pub fn record<R>(f: impl FnOnce() -> R) -> (R, Vec<Touched>) {
 /// Notes a touch of `bytes` bytes from `address` on.
 #[inline]
 pub(super) fn note(address: usize, bytes: usize, touch: Touch, place: &'static Location<'static>) {
-    // A thread that ends drops what it held when its notes are gone already; then it does not record either.
+    // A thread that ends may drop its values after its notes are gone; the thread does not record then.
     if bytes == 0 || !RECORDS.try_with(Cell::get).unwrap_or(false) {
         return;
     }
@@ -108,7 +109,7 @@ fn note_value<T: ?Sized>(value: &T, touch: Touch) {
     note(std::ptr::from_ref(value).addr(), size_of_val(value), touch, Location::caller());
 }
 
-/// What every atomic has.
+/// Methods of every atomic.
 macro_rules! counted_atomic {
     ($name:ident, $std:ty, $value:ty, [$($generic:ident)?]) => {
         /// As std's, counted.
@@ -153,10 +154,10 @@ macro_rules! counted_atomic {
                 self.0.swap(value, order)
             }
 
-            /// As std's; a failed one is noted too, as it takes the line all the same.
+            /// As std's; a failed exchange is noted too, as it takes the line all the same.
             ///
             /// # Errors
-            /// The value found, if it is not `current`.
+            /// The value found, if the value is not `current`.
             #[inline]
             #[track_caller]
             pub fn compare_exchange(
@@ -170,10 +171,10 @@ macro_rules! counted_atomic {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            /// As std's; a failed one is noted too.
+            /// As std's; a failed exchange is noted too.
             ///
             /// # Errors
-            /// The value found, if it is not `current` or by chance.
+            /// The value found, if the value is not `current`, or after a spurious failure.
             #[inline]
             #[track_caller]
             pub fn compare_exchange_weak(
@@ -197,7 +198,7 @@ counted_atomic!(AtomicU64, atomic::AtomicU64, u64, []);
 counted_atomic!(AtomicUsize, atomic::AtomicUsize, usize, []);
 counted_atomic!(AtomicPtr, atomic::AtomicPtr<T>, *mut T, [T]);
 
-/// What numbers have besides.
+/// Further methods of numbers.
 macro_rules! counted_number {
     ($name:ident, $value:ty, [$($method:ident)+]) => {
         impl Default for $name {
@@ -217,10 +218,10 @@ macro_rules! counted_number {
                 }
             )+
 
-            /// As std's; what is tried again is noted once.
+            /// As std's; repeated tries are noted once.
             ///
             /// # Errors
-            /// The value found, if `change` has none for it.
+            /// The value found, if `change` returns none for the value.
             #[inline]
             #[track_caller]
             pub fn fetch_update(
@@ -247,7 +248,7 @@ impl Default for AtomicBool {
     }
 }
 
-/// As std's, counted: one read-modify-write to take it, one to give it back.
+/// As std's, counted: a read-modify-write on lock, and a read-modify-write on unlock.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
@@ -255,7 +256,7 @@ pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 /// As std's.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T: ?Sized> {
-    /// `None` while a [`Condvar`] has it.
+    /// `None` during a wait of a [`Condvar`].
     guard: Option<std::sync::MutexGuard<'a, T>>,
     lock: usize,
     place: &'static Location<'static>,
@@ -271,7 +272,7 @@ impl<T> Mutex<T> {
     /// As std's.
     ///
     /// # Errors
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while holding the lock.
     pub fn into_inner(self) -> LockResult<T> {
         self.0.into_inner()
     }
@@ -289,11 +290,11 @@ impl<T: ?Sized> Mutex<T> {
     /// As std's.
     ///
     /// # Errors
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while holding the lock.
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let place = Location::caller();
-        // The lock's word comes first in it; the data behind it is noted neither read nor written.
+        // The lock's word comes first in the mutex; the data behind the word is noted neither read nor written.
         note(std::ptr::from_ref(self).addr(), size_of::<u32>(), Touch::ReadModifyWrite, place);
         match self.0.lock() {
             Ok(guard) => Ok(self.guard(guard, place)),
@@ -304,7 +305,7 @@ impl<T: ?Sized> Mutex<T> {
     /// As std's.
     ///
     /// # Errors
-    /// If another thread holds the lock, or one panicked while it held it.
+    /// If another thread holds the lock, or a thread panicked while holding the lock.
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let place = Location::caller();
@@ -322,7 +323,7 @@ impl<T: ?Sized> Mutex<T> {
     /// As std's.
     ///
     /// # Errors
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while holding the lock.
     pub fn get_mut(&mut self) -> LockResult<&mut T> {
         self.0.get_mut()
     }
@@ -354,7 +355,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// As std's, counted: one read-modify-write a call.
+/// As std's, counted: a read-modify-write per call.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Condvar(std::sync::Condvar);
@@ -369,7 +370,7 @@ impl Condvar {
     /// As std's.
     ///
     /// # Errors
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while holding the lock.
     #[track_caller]
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         note_value(self, Touch::ReadModifyWrite);
@@ -385,7 +386,7 @@ impl Condvar {
     /// As std's.
     ///
     /// # Errors
-    /// If a thread panicked while it held the lock.
+    /// If a thread panicked while holding the lock.
     #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
@@ -420,7 +421,7 @@ impl Condvar {
     }
 }
 
-/// As std's, counted: one read-modify-write of the counts of owners for each new owner, one for each that goes.
+/// As std's, counted: a read-modify-write of the counts of owners per new owner, and per dropped owner.
 #[derive(PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Arc<T: ?Sized>(std::sync::Arc<T>);
@@ -461,7 +462,7 @@ impl<T: ?Sized> Arc<T> {
         std::sync::Arc::as_ptr(&this.0)
     }
 
-    /// The counts of owners are two words, in front of the value and of the padding that its alignment asks for.
+    /// Notes an access to the counts of owners: two words, in front of the value and of its alignment's padding.
     fn note_counts(&self, place: &'static Location<'static>) {
         const COUNTS_BYTES: usize = 2 * size_of::<usize>();
         let front = COUNTS_BYTES.next_multiple_of(align_of_val(&*self.0));

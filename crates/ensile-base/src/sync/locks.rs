@@ -1,11 +1,11 @@
-//! The door's locks: std's, loom's, shuttle's or the counted ones, without std's poison.
+//! The door's locks: std's, loom's, shuttle's or the counted locks, without std's poison.
 //!
-//! A panic of ours never leaves a lock's data half changed: the code under a lock either cannot panic, or its floor
-//! stops the database when it does. So [`Mutex::lock`] and [`Mutex::try_lock`] take the lock even if an earlier holder
-//! panicked. Where a panic does leave half a step behind, as in a logger's writer, the caller asks by
+//! A panic of ours never leaves a lock's data half changed: the code under a lock either cannot panic, or its crate
+//! stops the database after a panic. So [`Mutex::lock`] and [`Mutex::try_lock`] take the lock even if an earlier holder
+//! panicked. If a panic does leave half a step behind, as in a logger's writer, the caller uses
 //! [`Mutex::lock_unless_panicked`].
 //!
-//! Neighbours: [`super`] re-exports these and chooses the locks inside them.
+//! Neighbours: [`super`] re-exports these types and chooses the locks inside.
 
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
@@ -27,28 +27,28 @@ impl<T> Mutex<T> {
         Self(machine::Mutex::new(value))
     }
 
-    /// A free lock around `value`. Loom makes its locks while it runs, not in constants.
+    /// A free lock around `value`. Loom makes its locks at run time, not in constants.
     #[cfg(loom)]
     #[must_use]
     pub fn new(value: T) -> Self {
         Self(machine::Mutex::new(value))
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock and takes the lock.
     #[inline]
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the lock and takes it. `None` if a thread panicked while it held the lock.
+    /// Waits for the lock and takes the lock. `None` if a thread panicked while holding the lock.
     #[inline]
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn lock_unless_panicked(&self) -> Option<MutexGuard<'_, T>> {
         self.0.lock().ok()
     }
 
-    /// Takes the lock if it is free.
+    /// Takes the lock if free.
     #[inline]
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
@@ -59,7 +59,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Takes the lock if it is free. `None` if it is not, or if a thread panicked while it held the lock.
+    /// Takes the lock if free. `None` if another thread has the lock, or if a thread panicked while holding the lock.
     #[inline]
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn try_lock_unless_panicked(&self) -> Option<MutexGuard<'_, T>> {
@@ -79,13 +79,13 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Where threads wait until another changes what a lock guards. A thread may wake for no reason: ask again.
+/// A wait for another thread's change of the data under a lock. A thread may wake for no reason: check again.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Condvar(machine::Condvar);
 
 impl Condvar {
-    /// Nobody waits.
+    /// A condition variable without waiting threads.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -97,19 +97,20 @@ impl Condvar {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`wait`](Self::wait), for `timeout` at most. Model checkers have no time: there it waits for the wake-up.
+    /// As [`wait`](Self::wait), for `timeout` at most. Model checkers have no time: under a checker the call waits for
+    /// the wake-up.
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Duration) -> MutexGuard<'a, T> {
         self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Wakes one waiting thread.
+    /// Wakes a waiting thread.
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all waiting threads.
+    /// Wakes every waiting thread.
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn notify_all(&self) {
         self.0.notify_all();
@@ -118,8 +119,8 @@ impl Condvar {
 
 /// A value that is set once, and read without a lock from then on.
 ///
-/// It is std's under model checkers too. Reading and setting are one step there, so shuttle sees both orders of the two
-/// by the steps around them; loom does not see that a reader comes after the setter.
+/// The lock is std's under model checkers too. Reading and setting are single steps there. Shuttle therefore sees both
+/// orders by the steps around; loom does not see that a reader comes after the setter.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct OnceLock<T>(std::sync::OnceLock<T>);
@@ -131,14 +132,14 @@ impl<T> Default for OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// Not set.
+    /// A lock without a value.
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
         Self(std::sync::OnceLock::new())
     }
 
-    /// The value, if it is set.
+    /// The value, if set.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.0.get()
@@ -151,8 +152,8 @@ impl<T> OnceLock<T> {
         self.0.get_or_init(make)
     }
 
-    /// The value, made by `make` and set if there is none. A checker may run another thread while this one makes its
-    /// value, which must not wait in std's lock: the first value that is set stays.
+    /// The value, made by `make` and set if there is none. A checker may run another thread while this thread makes its
+    /// value. The other thread must not wait in std's lock: the first value that is set stays.
     #[cfg(any(loom, shuttle))]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         if self.0.get().is_none() {
@@ -164,7 +165,7 @@ impl<T> OnceLock<T> {
     /// Sets the value.
     ///
     /// # Errors
-    /// Gives `value` back if one is set.
+    /// Gives `value` back if a value is set already.
     #[inline]
     pub fn set(&self, value: T) -> Result<(), T> {
         self.0.set(value)

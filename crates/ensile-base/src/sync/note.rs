@@ -1,8 +1,9 @@
-//! Notes for the counting door of what it cannot see: touches of shared memory that do not go through its types.
+//! Notes for the counting door: touches of shared memory that do not go through the door's types.
 //!
-//! Memory that one worker fills before anyone knows it, or takes back after everyone forgot it, is written plainly; so
-//! are bytes that an atomic word publishes afterwards. Their lines may be others' neighbours, so the writers say here
-//! what they wrote. Without the feature `counted` these are empty and inlined: nothing is left of them.
+//! Two kinds of memory are written plainly: memory of one worker, before other threads know the memory or after other
+//! threads forgot the memory, and bytes that an atomic word publishes afterwards. Their lines may be neighbours of
+//! shared lines, so the writers note the written bytes here. Without the feature `counted` the functions are empty and
+//! inlined, and cost nothing.
 //!
 //! Neighbours: called wherever shared memory is written without atomics; [`super`]'s counting door keeps the notes.
 
@@ -11,7 +12,7 @@ use super::counted::{Touch, note};
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 use std::panic::Location;
 
-/// `bytes` bytes from `first` on were written plainly.
+/// Notes that `bytes` bytes from `first` on were written plainly.
 #[inline(always)]
 #[cfg_attr(feature = "counted", track_caller)]
 pub fn store<T: ?Sized>(first: *const T, bytes: usize) {
@@ -20,7 +21,7 @@ pub fn store<T: ?Sized>(first: *const T, bytes: usize) {
     let _ = (first, bytes);
 }
 
-/// A value that others share was read plainly, or may have been: all of it.
+/// Notes that a shared value was read plainly, or may have been: every byte of the value.
 #[inline(always)]
 #[cfg_attr(feature = "counted", track_caller)]
 pub fn load<T: ?Sized>(value: &T) {

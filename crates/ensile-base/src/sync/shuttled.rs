@@ -1,16 +1,16 @@
 //! The door's atomics under shuttle: std's own, with a point before each operation where the scheduler may choose
 //! another thread.
 //!
-//! Shuttle's own atomics carry a clock and a name each, so they are many times as large as their values; these keep
-//! size and layout, so that records and nodes in slabs, and zeroed memory, are what ships. Their order is SeqCst
-//! whatever the caller asks for, as everything here runs on one thread of the machine.
+//! Shuttle's own atomics carry a clock and a name each, and are many times as large as their values. The atomics here
+//! keep size and layout, so that records and nodes in slabs, and zeroed memory, are as shipped. The order is SeqCst in
+//! spite of the caller's argument, as everything here runs on one thread of the machine.
 //!
 //! Neighbours: re-exported by [`super`].
 
 use std::sync::atomic::Ordering;
 
-/// Lets the scheduler choose who runs next. Shuttle's sleep is that and nothing else: it models no time, and unlike a
-/// yield it is no hint to choose another.
+/// Lets the scheduler choose the next thread. Shuttle's sleep is only a choice: shuttle models no time, and unlike a
+/// yield a sleep is no hint to choose another thread.
 #[inline]
 fn choose_thread() {
     shuttle::thread::sleep(std::time::Duration::ZERO);
@@ -53,7 +53,7 @@ macro_rules! scheduled {
             /// As std's.
             ///
             /// # Errors
-            /// The value that was found instead of `current`.
+            /// The value found instead of `current`.
             pub fn compare_exchange(
                 &self,
                 current: $value,

@@ -1,8 +1,8 @@
-//! The process that is killed: TPC-C with a log, or with pictures alone, which tells on its standard output what has
-//! become durable.
+//! The killed process: TPC-C with a log, or with pictures alone. The process reports durable orders on its standard
+//! output.
 //!
 //! Neighbours: started by [`super`]; the terminals' [`Observer`] hears of every placed order at commit, and a thread
-//! passes it on when its epoch is durable.
+//! reports the order when its epoch is durable.
 
 use std::io::Write;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::tpcc::load;
 use crate::tpcc::tables::Tables;
 use crate::tpcc::terminal::{Answer, Observer, Request};
 
-/// Longer than anybody waits before killing it.
+/// Seconds of the run; longer than the time until any kill.
 const FOR_EVER_SECONDS: f64 = 1e6;
 
-/// An order that is durable, as it goes through the pipe. The first record, all zeros, says that the load begins.
+/// A durable order, in the format of the pipe. The first record, all zeros, marks the begin of the load.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Acknowledged {
@@ -38,7 +38,7 @@ pub(crate) struct Acknowledged {
     pub(crate) amount: I64,
 }
 
-/// Orders that have committed and may not be durable yet, with their epochs.
+/// Committed orders that may not be durable yet, with their epochs.
 #[derive(Debug, Default)]
 struct Placed(Mutex<Vec<(u64, Acknowledged)>>);
 
@@ -57,14 +57,14 @@ impl Observer for Placed {
     }
 }
 
-/// When it makes checkpoints: as a database does, but for an interval that was asked for.
+/// Schedule of the victim's checkpoints: a database's default, except for a requested interval.
 pub(super) fn schedule(arguments: &VictimArguments) -> Schedule {
     let usual = Schedule::default();
     let Some(millis) = arguments.checkpoint_ms else { return usual };
     usual.interval(Duration::from_millis(millis))
 }
 
-/// Runs until it is killed.
+/// Runs until the kill.
 pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let run = &arguments.run;
     let options = Options { checkpoints: schedule(arguments), ..run.options() };
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     })
 }
 
-/// Passes placed orders on when they are durable.
+/// Reports placed orders when their epochs are durable.
 fn acknowledge(db: &Database, placed: &Placed, over: &AtomicBool) {
     let mut waiting: Vec<(u64, Acknowledged)> = Vec::new();
     let mut bytes = Vec::new();
@@ -120,7 +120,7 @@ fn acknowledge(db: &Database, placed: &Placed, over: &AtomicBool) {
             keep
         });
         if tell(&bytes).is_err() {
-            // The process that listened is gone, so nobody will kill this one.
+            // The listening process is gone, so no kill will follow.
             std::process::exit(1);
         }
         std::thread::sleep(Duration::from_millis(1));

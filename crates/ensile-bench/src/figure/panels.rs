@@ -1,6 +1,6 @@
 //! The picture of a figure over time, as SVG: scenes side by side, throughput above latency, checkpoints shaded.
 //!
-//! [`super::over_time`] has the points. Axes, keys, colours and fonts are those of [`super::drawing`].
+//! Neighbours: [`super::over_time`] has the points; [`super::drawing`] has axes, keys, colours and fonts.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ use super::keys::{Key, Sample, draw_keys};
 use super::over_time::{Line, OverTime, Point, Scene};
 use super::series::colour;
 
-/// Width of the only scene, and of each of several.
+/// Width of a single scene, and of a scene among several.
 const WIDTHS: (u32, u32) = (960, 660);
 const HEIGHT: u32 = 640;
 /// Throughput's share of a scene's height.
 const UPPER_SHARE: f64 = 0.56;
-/// Most ticks of a vertical axis.
+/// Limit of ticks of a vertical axis.
 const UP_TICKS_MAX: usize = 6;
 const SHADE: RGBColor = RGBColor(128, 128, 128);
 
@@ -36,7 +36,7 @@ struct Curve<'a> {
     style: ShapeStyle,
 }
 
-/// A curve that matters, and one behind it.
+/// Stroke of a main curve. The stroke of a background curve is `weak`.
 fn strong(colour: RGBColor) -> ShapeStyle {
     colour.stroke_width(2)
 }
@@ -68,7 +68,7 @@ fn draw(figure: &OverTime, origin: &str, text: &mut String) -> Drawn {
     Ok(())
 }
 
-/// The upper ends of the vertical axes. All scenes share them, so that scenes can be compared.
+/// The upper ends of the vertical axes. The scenes share these ends, so scenes can be compared.
 struct Tops {
     throughput: f64,
     latency: f64,
@@ -123,7 +123,7 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     panel(scene, &lower, lower_axis, across, (&keys, latency.collect()))
 }
 
-/// One panel: its heading, the texts at its axes, its range, its curves and their keys.
+/// One panel: heading, texts of the axes, range, curves and keys.
 fn panel(
     scene: &Scene,
     area: &Area<'_>,

@@ -1,6 +1,6 @@
 //! The options of `ensile-bench limits`.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
@@ -12,10 +12,10 @@ use crate::ycsb::distribution::Distribution;
 /// `ensile-bench limits`.
 #[derive(Clone, Debug, Args)]
 pub struct LimitsArguments {
-    /// Which experiment
+    /// The experiment
     #[arg(value_enum)]
     pub(crate) experiment: Experiment,
-    /// Length of each part that is timed, in seconds
+    /// Length of each timed part, in seconds
     #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Rows of the table [default: 1000000 for turns and contended, 20000 for versions and ends]
@@ -27,19 +27,19 @@ pub struct LimitsArguments {
     /// held: the limit on garbage, in MiB
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) limit_mib: u64,
-    /// held: what holds memory back [default: each]
+    /// held: causes of held memory [default: each]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) culprits: Vec<Culprit>,
-    /// held: what the other threads do [default: each]
+    /// held: loads of the other threads [default: each]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) loads: Vec<Load>,
-    /// versions: how many snapshots are held [default: 1 and 3]
+    /// versions: numbers of held snapshots [default: 1 and 3]
     #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub(crate) snapshots: Vec<usize>,
-    /// versions: how rows are chosen [default: both]
+    /// versions: choice of rows [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) distributions: Vec<Distribution>,
-    /// turns: transactions of the others in a second; 0 for as many as they can
+    /// turns: transactions of the other threads in a second; 0 for no limit
     #[arg(long, default_value_t = 1_000)]
     pub(crate) rate: u64,
     /// Time between epochs, in milliseconds
@@ -54,13 +54,13 @@ pub struct LimitsArguments {
 }
 
 impl LimitsArguments {
-    /// The number of threads, of experiments that have one.
+    /// The number of threads for experiments with a single number.
     pub(crate) fn threads_or(&self, usual: usize) -> usize {
         self.threads.first().copied().unwrap_or(usual)
     }
 }
 
-/// What was named, or all of it.
+/// The named values, or all values.
 pub(crate) fn or_all<T: Clone>(named: &[T], all: &[T]) -> Vec<T> {
     if named.is_empty() { all.to_vec() } else { named.to_vec() }
 }

@@ -1,10 +1,10 @@
-//! `limits held`: does one culprit make a database hold more memory than its limit on garbage?
+//! `limits held`: the memory that a database holds beyond its limit on garbage because of one culprit.
 //!
-//! A thread puts load on a fresh database, first by itself, then beside the culprit. What the culprit adds to the most
-//! garbage, memory and resident bytes is held against the limit. Garbage is what `Stats` says, memory what the
-//! database has taken from the system, so one can be held against the other.
+//! A thread puts load on a fresh database, first alone, then beside the culprit. The culprit's additions to peak
+//! garbage, memory and resident bytes are compared with the limit. Garbage is the figure of `Stats`; memory is the
+//! database's share of system memory. So garbage and memory can be compared.
 //!
-//! Neighbours: [`super::sampled`] looks at the memory.
+//! Neighbours: [`super::sampled`] samples the memory.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,33 +21,33 @@ use super::{builder, fill, mib, open, sampled};
 use crate::failure::Result;
 use crate::progress::Progress;
 
-/// Rows that are put again and again, and the longest; large ones are a load of their own.
+/// Rows that are put again and again, and bytes of the longest row; large rows are a load of their own.
 const ROWS: u64 = 1_000;
 const ROW_BYTES: u64 = 4_000;
 const LARGE_ROWS: u64 = 64;
 const LARGE_BYTES: u64 = 64 << 10;
-/// Where keys of the parked thread begin.
+/// First key of the parked thread.
 const OTHER_KEYS: u64 = 1 << 40;
-/// Held memory may be this many limits above what the load holds by itself.
+/// Limit of held memory above the memory of the load alone, in multiples of the limit on garbage.
 const LIMITS: f64 = 1.25;
 
-/// What holds memory back.
+/// Cause of held memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Culprit {
     /// A transaction that has read a row, and is left open.
     Idle,
     /// A snapshot that has shown a row, and stays until the end.
     Snapshot,
-    /// A thread that has done half of the time what the load does, and waits.
+    /// A thread that has run the load for half of the time, and waits.
     Parked,
     /// A scan whose call-back waits.
     Callback,
 }
 
-/// What the others do.
+/// The load of the other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
-    /// Puts of rows of 1 to 4,000 bytes: a database may write a short row over the old one, and replaces a long one.
+    /// Puts of rows of 1 to 4,000 bytes: a database may write a short row over the old row, and replaces a long row.
     Puts,
     /// A row is put and deleted.
     Deletes,
@@ -75,7 +75,7 @@ impl Loaded {
         Ok(Self { db, rows, queue, load })
     }
 
-    /// One step; `number` is new each time.
+    /// One step; `number` is new for every step.
     fn step(&self, number: u64, random: &mut Random) -> Result<(), Error> {
         let Self { db, rows, queue, .. } = self;
         match self.load {
@@ -103,7 +103,7 @@ impl Loaded {
         }
     }
 
-    /// Steps for as long as that, and once at least; returns how many.
+    /// Steps for `seconds` seconds, and at least once. Returns the number of steps.
     fn run(&self, seconds: f64, first: u64, seed: u64) -> Result<u64, Error> {
         let (clock, mut random) = (Clock::machine(), Random::seeded(seed));
         let end = clock.nanos() + Duration::from_secs_f64(seconds).as_nanos() as u64;
@@ -118,7 +118,7 @@ impl Loaded {
     }
 }
 
-/// Plays the culprit on a thread of its own: says when it stands, waits until it is over, says how it ended.
+/// Plays the culprit on a thread of its own: reports its start, waits for the end of the load, and returns its outcome.
 fn misbehave(
     culprit: Culprit,
     loaded: &Loaded,
@@ -128,7 +128,7 @@ fn misbehave(
 ) -> Result<String, Error> {
     let Loaded { db, rows, .. } = loaded;
     let wait = || {
-        // Nobody listens, or nobody speaks, once the experiment has failed: then it is over too.
+        // A send or a receive fails once the experiment has failed: then the culprit's wait is over too.
         let _ = stands.send(());
         let _ = over.recv();
     };
@@ -170,7 +170,7 @@ fn misbehave(
     }
 }
 
-/// All loads beside all culprits, or those that were asked for.
+/// All loads beside all culprits, or the requested ones.
 pub(super) fn run(arguments: &LimitsArguments, progress: &mut Progress) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for load in or_all(&arguments.loads, Load::value_variants()) {
@@ -195,7 +195,7 @@ fn beside(load: Load, culprit: Culprit, arguments: &LimitsArguments) -> Result<R
     let (beside, ended, with) = std::thread::scope(|scope| {
         let loaded = &loaded;
         let misbehaving = scope.spawn(move || misbehave(culprit, loaded, seconds, &stands, &over));
-        // If it could not begin it says so when it is joined.
+        // If the culprit could not begin, the join reports the error.
         let _ = standing.recv();
         let (beside, with) =
             sampled::during(&loaded.db, bound, || loaded.run(seconds, OTHER_KEYS / 2, seed + 1));

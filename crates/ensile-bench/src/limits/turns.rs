@@ -1,10 +1,10 @@
-//! `limits turns`: does a closure that reads a whole table and writes a row commit beside many small transactions, and
-//! what does that cost the others (P1)?
+//! `limits turns`: commit of a closure that reads a whole table and writes a row, beside many small transactions, and
+//! the cost of the closure for the small transactions (P1).
 //!
-//! The closure runs alone, then beside updates of single rows, then beside inserts and deletes among the rows that it
-//! reads, then ten such closures at once beside updates. Each scene ends when all closures have committed.
+//! The closure runs alone, then beside updates of single rows, then beside inserts and deletes among the read rows.
+//! Then ten closures run at once beside updates. Each scene ends when all closures have committed.
 //!
-//! Neighbours: `Stats` tells of turns and of runs that lost.
+//! Neighbours: `Stats` counts turns and lost runs.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::progress::Progress;
 const RECORDS: u64 = 1_000_000;
 /// Closures of the last scene.
 const MANY: u64 = 10;
-/// Runs alone, of which the median counts.
+/// Number of runs alone; the median counts.
 const ALONE: usize = 5;
 
-/// What the others do.
+/// The load of the other threads.
 #[derive(Clone, Copy, Debug)]
 enum Beside {
     Updates,
@@ -36,7 +36,7 @@ enum Beside {
 
 struct Bench {
     db: Database,
-    /// Rows with even keys: odd ones are inserted and deleted.
+    /// Rows with even keys; rows with odd keys are inserted and deleted.
     rows: Table<u64, u64>,
     sums: Table<u64, u64>,
     records: u64,
@@ -63,7 +63,7 @@ impl Bench {
                 std::ops::ControlFlow::Continue(())
             })?;
             let put = tx.put(&self.sums, &number, &sum);
-            // Without the wait for a turn, which comes between two runs.
+            // The time excludes the wait for a turn, between two runs.
             longest = longest.max(self.clock.nanos() - run_begun);
             put
         })?;
@@ -83,12 +83,13 @@ impl Bench {
         }
     }
 
-    /// Small transactions at a rate until it is over; returns how many, and the longest one.
+    /// Small transactions at a rate until `over` is set. Returns the number of transactions, and the longest in
+    /// nanoseconds.
     fn others(&self, beside: Beside, rate: u64, over: &AtomicBool, seed: u64) -> Result<(u64, u64), Error> {
         let mut random = Random::seeded(seed);
         let begun = self.clock.nanos();
         let (mut count, mut longest) = (0u64, 0);
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         while !over.load(Ordering::Relaxed) {
             let now = self.clock.nanos();
             let due = begun + (count * 1_000_000_000).checked_div(rate).unwrap_or(0);
@@ -156,7 +157,7 @@ fn scene(
         .with("runs_lost", after.retries - before.retries))
 }
 
-/// The closures beside the others, who go on until the last closure has committed.
+/// Runs the closures beside the other threads. The other threads go on until the last closure has committed.
 #[expect(clippy::type_complexity, reason = "two lists, taken apart at once")]
 fn together(
     bench: &Bench,
@@ -166,7 +167,7 @@ fn together(
 ) -> Result<(Vec<Ran>, Vec<(u64, u64)>), Error> {
     let threads = arguments.threads_or(1);
     let over = AtomicBool::new(false);
-    // Nobody begins before all are there.
+    // No thread begins before all threads exist.
     let start = Barrier::new(threads + closures as usize);
     std::thread::scope(|scope| {
         let (over, start) = (&over, &start);

@@ -1,6 +1,6 @@
 //! The options of `ensile-bench recovery`.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::tpcc::arguments::BusinessArguments;
 /// `ensile-bench recovery`.
 #[derive(Clone, Debug, Args)]
 pub struct RecoveryArguments {
-    /// What is in the database
+    /// Content of the database
     #[arg(value_enum, default_value_t = Load::All)]
     pub(crate) scene: Load,
     #[command(flatten)]
@@ -23,16 +23,16 @@ pub struct RecoveryArguments {
     /// Keys of YCSB
     #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) records: u64,
-    /// Writes of YCSB, each in a transaction of its own [default: two to each key; interrupted: three]
+    /// Writes of YCSB, each in a separate transaction [default: two to each key; interrupted: three]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) writes: Option<u64>,
-    /// Threads that recover [default: 1, and as many as there are cores]
+    /// Threads that recover [default: 1, and the number of cores]
     #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) recovery_threads: Vec<usize>,
-    /// Which parts of the log are replayed first
+    /// Parts of the log that are replayed first
     #[arg(long, value_enum, default_value_t = Order::BothEnds)]
     pub(crate) order: Order,
-    /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
+    /// Recover the folder of an earlier run with the same settings, if present, and leave the folder again
     #[arg(long)]
     pub(crate) keep: bool,
     /// Folder for the figures
@@ -41,12 +41,12 @@ pub struct RecoveryArguments {
 }
 
 impl RecoveryArguments {
-    /// What the victim of a scene writes.
+    /// The writes of a scene's victim.
     pub(crate) fn writes(&self, load: Load) -> Writes {
         let last_is_open = load == Load::Interrupted;
         let (records, versions) = match load {
             Load::Interrupted => (self.records, 3),
-            // As many bytes as the others, about.
+            // About as many bytes as in the other scenes.
             Load::Versions => ((self.records / 200).max(1), 20),
             Load::Queue => (self.records, 1),
             _ => (self.records, 2),
@@ -60,7 +60,7 @@ impl RecoveryArguments {
         }
     }
 
-    /// Counts of threads that recover: as asked for, or one, and as many as there are cores.
+    /// Numbers of recovering threads: the requested numbers, or one and the number of cores.
     pub(crate) fn thread_counts(&self) -> Vec<usize> {
         if !self.recovery_threads.is_empty() {
             return self.recovery_threads.clone();
@@ -69,7 +69,7 @@ impl RecoveryArguments {
         if cores > 1 { vec![1, cores] } else { vec![1] }
     }
 
-    /// Whether the folder of this name is to be used as an earlier run left it.
+    /// True if the run uses the folder of an earlier run.
     pub(crate) fn keeps(&self, folder: &Path) -> bool {
         self.keep && folder.join("MANIFEST").exists()
     }
@@ -80,7 +80,7 @@ impl RecoveryArguments {
 pub struct RecoveryVictimArguments {
     #[command(flatten)]
     pub(crate) run: RunArguments,
-    /// What it is to leave
+    /// The scene to leave
     #[arg(long, value_enum)]
     pub(crate) load: Load,
     /// Keys
@@ -95,7 +95,7 @@ pub struct RecoveryVictimArguments {
 }
 
 impl RecoveryVictimArguments {
-    /// What it writes.
+    /// The victim's writes.
     pub(crate) fn writes(&self) -> Writes {
         Writes {
             records: self.records,

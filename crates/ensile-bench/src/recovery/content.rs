@@ -1,14 +1,14 @@
-//! What the victim writes, so that the recovering process knows every byte that must be there.
+//! The victim's writes: the recovering process derives every required byte from the same definition.
 //!
-//! Write `i` of a run goes to key `order_p(i mod records)` where `p = i / records` is its pass: each pass writes every
+//! Write `i` of a run goes to key `order_p(i mod records)` where `p = i / records` is its pass. Each pass writes every
 //! key once, in a random order of its own. So the log has rows in random order, and the newest write of each key
-//! follows from the count of writes. Writes that nobody was told are durable are there or not; but of each writing
-//! thread, those that are there come before those that are not.
+//! follows from the count of writes. Unacknowledged writes may be present or absent. For each writing thread, the
+//! present unacknowledged writes precede the absent writes.
 //!
-//! A queue is otherwise: write `i` puts row `i` and deletes the one that is [`QUEUED`] older, so that this many are
+//! A queue differs: write `i` puts row `i` and deletes the row that is [`QUEUED`] older, so that [`QUEUED`] rows are
 //! left.
 //!
-//! Neighbours: `victim` writes by it; [`super`] checks a recovered database against it.
+//! Neighbours: `victim` writes by this definition; [`super`] checks a recovered database against this definition.
 
 use std::ops::{ControlFlow, Range};
 
@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::failure::Result;
 use crate::ycsb::permutation::Permutation;
 
-/// Findings that are told.
+/// Limit of reported findings.
 const TOLD_MAX: usize = 5;
 /// Name of the table.
 const TABLE: &str = "rows";
@@ -31,7 +31,7 @@ pub(super) const LARGE_VALUE_BYTES: usize = 1024;
 /// Rows of the queue.
 pub(super) const QUEUED: u64 = 1_000;
 
-/// Key, value and TID: the bytes of an entry that count.
+/// Counted bytes of an entry: key, value and TID.
 pub(super) const fn entry_bytes(value: usize) -> u64 {
     KEY_BYTES + value as u64 + 8
 }
@@ -45,7 +45,7 @@ ensile::fixed_layout!(Row<VALUE_BYTES>, "recovery row v1");
 ensile::fixed_layout!(Row<LARGE_VALUE_BYTES>, "recovery row v1");
 
 impl<const BYTES: usize> Row<BYTES> {
-    /// What pass `pass` writes under `key`.
+    /// The value that pass `pass` writes under `key`.
     pub(super) fn of(key: u64, pass: u64) -> Self {
         let mut bytes = [(key ^ pass) as u8; BYTES];
         bytes[..8].copy_from_slice(&key.to_le_bytes());
@@ -53,7 +53,7 @@ impl<const BYTES: usize> Row<BYTES> {
         Self(bytes)
     }
 
-    /// The pass that wrote it.
+    /// The pass that wrote the row.
     fn pass(&self) -> u64 {
         u64::from_le_bytes(self.0[8..16].try_into().expect("eight bytes"))
     }
@@ -67,7 +67,7 @@ where
     Ok(db.table(TABLE)?)
 }
 
-/// What is wrong with the rows of a queue of `writes` writes.
+/// Errors in the rows of a queue of `writes` writes.
 pub(super) fn check_queue(db: &Database, writes: u64) -> Result<Vec<String>> {
     let table = table::<VALUE_BYTES>(db)?;
     let expected: Vec<u64> = (writes.saturating_sub(QUEUED)..writes).collect();
@@ -92,7 +92,7 @@ pub(super) fn check_queue(db: &Database, writes: u64) -> Result<Vec<String>> {
 pub(crate) struct Writes {
     pub(crate) records: u64,
     pub(crate) count: u64,
-    /// Whether the last pass was not waited for.
+    /// True if the last pass was not waited for.
     pub(crate) last_is_open: bool,
     pub(crate) threads: u64,
     pub(crate) seed: u64,
@@ -104,12 +104,12 @@ impl Writes {
         Permutation::new(self.records, self.seed.wrapping_add(pass))
     }
 
-    /// How many writes a pass has.
+    /// Number of writes of a pass.
     fn of_pass(&self, pass: u64) -> u64 {
         self.count.saturating_sub(pass * self.records).min(self.records)
     }
 
-    /// How many passes there are.
+    /// Number of passes.
     pub(super) fn passes(&self) -> u64 {
         self.count.div_ceil(self.records)
     }
@@ -120,11 +120,11 @@ impl Writes {
         count * thread / self.threads..count * (thread + 1) / self.threads
     }
 
-    /// The pass that wrote each key last, of those that were waited for.
+    /// The last waited-for pass of each key.
     fn newest(&self) -> Vec<Option<u64>> {
         let mut newest = vec![None; self.records as usize];
         let passes = self.passes() - u64::from(self.last_is_open);
-        // Whole passes write every key, so only the last one and the one before it can be anybody's newest.
+        // Whole passes write every key, so only the last pass and the pass before can be the newest of a key.
         for pass in passes.saturating_sub(2)..passes {
             let order = self.order(pass);
             for at in 0..self.of_pass(pass) {
@@ -134,7 +134,7 @@ impl Writes {
         newest
     }
 
-    /// What is wrong with the rows of a database: nothing, or the first few findings.
+    /// Errors in the rows of a database: the first few findings, or none.
     pub(super) fn check<const BYTES: usize>(&self, db: &Database) -> Result<Vec<String>>
     where
         Row<BYTES>: Value,
@@ -156,7 +156,7 @@ impl Writes {
         Ok(wrong)
     }
 
-    /// What is wrong with the passes that a database has under its keys.
+    /// Errors in the passes that a database has under its keys.
     fn compare(&self, found: &[Option<u64>]) -> Vec<String> {
         let open = self.last_is_open.then(|| self.passes() - 1);
         let newest = self.newest();

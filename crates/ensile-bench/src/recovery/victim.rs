@@ -1,6 +1,6 @@
-//! The process that is killed: it writes rows in random order, and makes checkpoints where its scene has any.
+//! The killed process: writes rows in random order, and makes checkpoints if its scene has checkpoints.
 //!
-//! Neighbours: started by [`super`]; what it writes stands in `content`.
+//! Neighbours: started by [`super`]; `content` defines the writes.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::content::{LARGE_VALUE_BYTES, QUEUED, Row, VALUE_BYTES, Writes, table}
 use crate::failure::{Failure, Result};
 use crate::recovery::arguments::RecoveryVictimArguments;
 
-/// What it says when it may be killed.
+/// Message of a victim that may be killed.
 pub(super) const READY: &[u8] = b"ready";
-/// The share of a checkpoint that is written when it is interrupted.
+/// Written share of a checkpoint at its interruption.
 const INTERRUPTED_SHARE: f64 = 0.9;
 
-/// Runs until it is killed.
+/// Runs until the kill.
 pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     let run = &arguments.run;
     let db = Database::builder(&arguments.folder)
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     }
 }
 
-/// Puts this number of rows, and deletes each once [`QUEUED`] later ones are there.
+/// Puts `count` rows, and deletes each row once [`QUEUED`] later rows are present.
 fn queue(db: &Database, count: u64) -> Result<()> {
     let table = table::<VALUE_BYTES>(db)?;
     let mut last: Option<Receipt<'_>> = None;
@@ -82,7 +82,7 @@ fn say_ready() -> Result<()> {
     stdout.write_all(READY).and_then(|()| stdout.flush()).map_err(Failure::io("telling what is durable"))
 }
 
-/// Writes the last pass beside a checkpoint, and ends the process when that is nearly written.
+/// Writes the last pass beside a checkpoint, and ends the process when the checkpoint is nearly written.
 fn write_until_interrupted<const BYTES: usize>(
     db: &Database,
     table: &Table<u64, Row<BYTES>>,
@@ -97,7 +97,7 @@ where
         scope.spawn(|| {
             while checkpoint.outcome().is_none() {
                 if checkpoint.progress().share >= INTERRUPTED_SHARE && say_ready().is_ok() {
-                    // As a kill from outside, only at once: nothing is closed.
+                    // Equals a kill from outside, but without delay: nothing is closed.
                     std::process::exit(0);
                 }
                 std::thread::sleep(Duration::from_millis(1));
@@ -105,13 +105,13 @@ where
             // Relaxed: only ends the other threads.
             over.store(true, Ordering::Relaxed);
         });
-        // Relaxed: it only says that this life is over; nothing is read by its leave.
+        // Relaxed: the flag only ends the pass; no read depends on the flag.
         write_pass(db, table, writes, writes.passes() - 1, &|| over.load(Ordering::Relaxed))
     })?;
     Err(Failure::Usage("the checkpoint ended before it was interrupted: raise --records".to_owned()))
 }
 
-/// Writes a pass, each row in a transaction of its own, and waits until all of it is durable.
+/// Writes a pass, each row in a separate transaction, and waits until the pass is durable.
 fn write_pass<const BYTES: usize>(
     db: &Database,
     table: &Table<u64, Row<BYTES>>,

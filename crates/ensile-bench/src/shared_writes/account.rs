@@ -1,10 +1,11 @@
-//! Whose lines they were: what a kind of transaction wrote, by name, and what of it the other worker touches.
+//! Account of the cache lines that a kind of transaction wrote, by name, and of the lines that the other worker
+//! touches.
 //!
-//! A line is named by the place in the source that wrote it. It counts as shared if the other worker read or wrote it
-//! in any of its transactions of the same epoch. Threads that read a line once an epoch are not counted: the
+//! A line has the name of the source place that wrote the line. A line counts as shared if the other worker read or
+//! wrote the line in a transaction of the same epoch. Threads that read a line once an epoch do not count: the
 //! heartbeat's scan of pins and bindings and a logger's look at its slots are no hot path.
 //!
-//! Neighbours: made of what [`super::alternation`] saw; written out by [`super::document`].
+//! Neighbours: [`super::alternation`] supplies the observed lines; [`super::document`] writes the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use super::alternation::{Does, Kind, Observed, Use};
 use super::counting::{Keys, Setup, Workload};
 
-/// Places in the source and what is written there; of two that fit, the first counts.
+/// Source paths and names of their lines; the first match counts.
 pub(super) const NAMES: [(&str, &str); 26] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
@@ -45,41 +46,42 @@ pub(super) const NAMES: [(&str, &str); 26] = [
     (STD, OWNERS),
 ];
 
-/// Every path of std's own source.
+/// Part of every path of std's own source.
 pub(super) const STD: &str = "/library/";
 
 /// The epoch registry's own stores: of the transaction's pin, and of the commit's binding.
 pub(super) const PIN: &str = "pin slot";
 /// See [`PIN`].
 pub(super) const BINDING: &str = "commit binding";
-/// The worker's figures.
+/// The worker's statistics.
 pub(super) const COUNTERS: &str = "worker's counters";
-/// The worker's place in its logger.
+/// The worker's slot in its logger.
 pub(super) const LOG_SLOT: &str = "log slot";
-/// Who waits for D, behind a lock.
+/// The waiters for D, behind a lock.
 pub(super) const WAITERS: &str = "waiters' list";
-/// The rest of a logger: its writer, its queue, its marks.
+/// The rest of a logger: writer, queue and marks.
 pub(super) const LOGGER: &str = "logger's queue";
-/// Of a step behind a sync, which asks whether the folders still have names (L9).
+/// Locks of the step after a sync that checks the names of the folders (L9).
 const FOLDERS: &str = "folders' locks";
-/// The workers' bindings and pins, which a logger's step looks through under a lock.
+/// The workers' bindings and pins, scanned under a lock by a logger's step.
 pub(super) const REGISTRY: &str = "epoch registry's list";
-/// A worker's, taken over by its logger.
+/// A worker's log buffer, taken over by its logger.
 pub(super) const LOG_BUFFER: &str = "log buffer";
-/// E, which a strict result that waits closes early.
+/// E, which a waiter for a strict result closes early.
 pub(super) const GLOBAL_EPOCH: &str = "global epoch";
-/// What wakes a logger for a strict result.
+/// The wake-up of a logger for a strict result.
 pub(super) const WAKE_UP: &str = "logger's wake-up";
-/// The counter of the variant whose TIDs come from one.
+/// The TID counter of the variant with global TIDs.
 pub(super) const GLOBAL_TID: &str = "global TID";
-/// What is left of the engine, and std's own code, writes counts of owners only.
+/// Counts of owners: the only writes of the rest of the engine, and of std's own code.
 pub(super) const OWNERS: &str = "count of owners";
 
-/// Lines that stand padded by themselves, whose neighbours nobody else may touch either: processors fetch pairs of
+/// Names of padded lines. No other worker may touch the neighbouring line either, because processors fetch pairs of
 /// lines.
 const PADDED: [&str; 4] = [PIN, BINDING, COUNTERS, LOG_SLOT];
 
-/// What is written at a place of the source: the file itself where nobody has named it, and that nothing may share.
+/// Name of the lines written by a source place. A place without a name gets the file path, and nothing may share its
+/// lines.
 fn name_of(place: &Location<'static>) -> &'static str {
     NAMES.iter().find(|(file, _)| place.file().contains(file)).map_or(place.file(), |(_, name)| name)
 }
@@ -89,23 +91,23 @@ fn name_of(place: &Location<'static>) -> &'static str {
 pub(super) struct Part {
     /// Lines written.
     pub(super) lines: u64,
-    /// Read-modify-writes on them.
+    /// Read-modify-writes on the lines.
     pub(super) rmws: u64,
-    /// Of the lines, those that the other worker touches.
+    /// Written lines that the other worker touches.
     pub(super) shared_lines: u64,
-    /// Of those, the ones that the other worker only reads.
+    /// Shared lines that the other worker only reads.
     pub(super) shared_lines_only_read: u64,
     /// Read-modify-writes on the shared lines.
     pub(super) shared_rmws: u64,
 }
 
-/// What a kind of transaction wrote.
+/// The writes of a kind of transaction.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Account {
     pub(super) kind: &'static str,
     pub(super) does: Does,
     pub(super) transactions: u64,
-    /// All names together; a line that was written under two names counts once.
+    /// Sum over all names; a line written under two names counts once.
     pub(super) all: Part,
     pub(super) by_name: BTreeMap<&'static str, Part>,
     /// Padded lines whose neighbouring line the other worker touches: false sharing by pairs.
@@ -172,20 +174,20 @@ impl Account {
         self.padding_missed += buddies.filter(|&line| other(line).is_some()).count() as u64;
     }
 
-    /// Whether what it shares is what its kind may share, whatever the keys.
+    /// True if every shared name is permitted for the account's kind, independent of the keys.
     pub(super) fn shares_what_it_may(&self) -> bool {
         let may: &[&str] = match self.does {
             Does::Reads => &[],
             Does::ReadsOwned => &[OWNERS],
-            // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no
-            // pin.
+            // A lone waiter takes the logger's step, and makes the writes of the logger's thread: no record, no node,
+            // no pin.
             Does::Waits => &[WAITERS, WAKE_UP, LOGGER, FOLDERS, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
             Does::Writes => return true,
         };
         self.shared_names().all(|(name, _)| may.contains(&name))
     }
 
-    /// A figure for one transaction.
+    /// Mean of a sum per transaction.
     pub(super) fn each(&self, sum: u64) -> f64 {
         sum as f64 / self.transactions.max(1) as f64
     }

@@ -1,5 +1,5 @@
-//! The result: one JSON document, one CSV, and tables for people (in Markdown, as `docs/results` shows them). Both
-//! files say on which machine and by which command they were made.
+//! The result: a JSON document, a CSV, and tables for people (in Markdown, as in `docs/results`). Both files contain
+//! the machine and the command of the run.
 //!
 //! Neighbours: [`super::account`] has the figures.
 
@@ -14,10 +14,10 @@ use crate::failure::{Failure, Result};
 use crate::machine::{self, Machine};
 
 const TITLE: &str = "Cache lines that a transaction writes, and which of them another worker touches";
-/// Of the CSV: the names of its columns.
+/// Names of the columns of the CSV.
 const HEADING: &str = "workload,setup,keys,kind,does,transactions,name,lines,rmws,shared_lines,shared_lines_only_read,shared_rmws";
 
-/// Everything that one run counted.
+/// All counts of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Document {
     command: String,
@@ -31,7 +31,7 @@ impl Document {
         Self { command: machine::command(), machine, rounds, cases }
     }
 
-    /// Whether what does not write rows shared nothing but what its kind has to, whatever the keys.
+    /// True if transactions without row writes shared only permitted lines, independent of the keys.
     pub(super) fn readers_share_what_they_may(&self) -> bool {
         self.cases.iter().flat_map(|case| &case.accounts).all(Account::shares_what_it_may)
     }
@@ -86,7 +86,7 @@ impl Document {
     }
 }
 
-/// A table for each workload and setup, a row for each kind, figures for one transaction.
+/// A table for each workload and setup, a row for each kind, figures per transaction.
 fn tables(cases: &[Case]) -> String {
     let mut text = String::new();
     for cases in cases.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
@@ -107,7 +107,7 @@ fn tables(cases: &[Case]) -> String {
     text
 }
 
-/// One kind's row; the first account is that of keys apart.
+/// One kind's row; the first account is the account of keys apart.
 fn row(accounts: &[(&Account, Keys)]) -> String {
     let Some((apart, _)) = accounts.first() else { return String::new() };
     let lines = |name| apart.by_name.get(name).map_or(0.0, |part| apart.each(part.lines));

@@ -1,9 +1,9 @@
 //! Single-key transactions: YCSB's and the rest of the interface, on a table of 100-byte values.
 //!
-//! Loaded keys stand a hundred apart, so that there is room between them for inserts. Deletes take what the same side
-//! inserted before, so the table keeps its size.
+//! Loaded keys are a hundred apart, so inserts have room between loaded keys. Deletes take earlier inserts of the same
+//! side, so the table keeps its size.
 //!
-//! Neighbours: run by [`super::alternation`]; which keys are drawn is said by [`Keys`].
+//! Neighbours: [`super::alternation`] runs the transactions; [`Keys`] chooses the keys.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -20,11 +20,11 @@ use crate::ycsb::payload::Payload;
 const VALUE_BYTES: usize = 100;
 /// Loaded rows.
 const ROWS: u64 = 40_000;
-/// Rows that both sides draw from where they draw the same: few, so that they meet.
+/// Rows of both sides for equal draws: few, so the sides meet.
 const SAME_ROWS: u64 = 8;
 /// Distance of loaded keys.
 const STEP: u64 = 100;
-/// Rows on either side of the middle that nobody draws where keys are apart: no scan, leaf or line reaches across.
+/// Unused rows on either side of the middle for keys apart: no scan, leaf or line reaches across.
 const MARGIN: u64 = 2_000;
 /// Rows of one loading transaction.
 const ROWS_PER_TRANSACTION: u64 = 64;
@@ -63,7 +63,7 @@ impl Operation {
     }
 }
 
-/// What is run in each round, in this order; name, and what it does.
+/// The operations of each round, in order: operation, name, and effect.
 const OPERATIONS: [(Operation, &str, Does); 18] = [
     (Operation::Get, "get", Does::Reads),
     (Operation::GetMany, "get-many of 16", Does::Reads),
@@ -89,9 +89,10 @@ const OPERATIONS: [(Operation, &str, Does); 18] = [
 pub(super) struct SingleKeys<'d> {
     driven: &'d Driven,
     table: Table<u64, Value>,
-    /// Nobody writes here after the load: what strict results read in it is durable.
+    /// A table without writes after the load: strict results read from the table are durable.
     settled: Table<u64, Value>,
-    /// A table of its own: what goes through key-value is not for transactions. A database with a log refuses that.
+    /// The table of key-value operations; transactions must not use the table. `None` with a log: a database with a log
+    /// refuses key-value operations.
     bare: Option<Table<u64, Value>>,
     keys: Keys,
 }
@@ -161,7 +162,7 @@ struct Draw {
 }
 
 impl Draw {
-    /// A loaded key of this side's, with a scan's rows behind it.
+    /// A loaded key of this side, followed by at least a scan's rows.
     fn key(&mut self) -> u64 {
         let rows = ROWS - 2 * ROWS_PER_SCAN;
         let row = match self.keys {
@@ -172,7 +173,7 @@ impl Draw {
         row * STEP
     }
 
-    /// A key that is not there and that the other side never draws, behind a loaded one.
+    /// An absent key after a loaded key; the other side never draws the key.
     fn free(&mut self) -> u64 {
         loop {
             let key = self.key() + 1 + self.side + 2 * self.random.below(STEP / 2 - 1);
@@ -242,7 +243,7 @@ fn bare_of<'b, 's>(bare: &'b mut Option<KeyValue<'s, u64, Value>>) -> &'b mut Ke
     bare.as_mut().expect("its operations are run only where it is")
 }
 
-/// Runs `read` and waits until what it rests on is durable.
+/// Runs `read` and waits until the result is durable.
 fn strict(
     db: &Database,
     mut read: impl FnMut(&mut Transaction<'_>) -> ensile::Result<()>,

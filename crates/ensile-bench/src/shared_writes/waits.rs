@@ -1,9 +1,9 @@
-//! Strict results that are not durable yet: what waiting writes, beside what the transaction does.
+//! Strict results before durability: the writes of the wait, beside the writes of the transaction.
 //!
-//! While one waits, the conductor lets the logger step and no heartbeat: it closes an epoch only because somebody waits
-//! for it, so no transaction finds its epoch durable before it has registered.
+//! During a wait, the conductor permits logger steps but no heartbeat. So an epoch closes only for a waiter, and no
+//! transaction finds its epoch durable before the registration as a waiter.
 //!
-//! Neighbours: run by [`super::alternation`]; results that are durable already are in [`super::keys`].
+//! Neighbours: run by [`super::alternation`]; durable results are in [`super::keys`].
 
 use ensile::{Database, Durability, Readable, Table};
 use ensile_base::random::Random;
@@ -16,7 +16,7 @@ use crate::ycsb::payload::Payload;
 
 type Value = Payload<100>;
 
-/// Rows of one side, the margin towards the other's included.
+/// Rows of one side, including the margin towards the other side.
 const ROWS_PER_SIDE: u64 = 4_000;
 /// Rows that a side draws from.
 const DRAWN_ROWS: u64 = 2_000;
@@ -25,7 +25,7 @@ const ROWS_PER_TRANSACTION: u64 = 50;
 
 #[derive(Clone, Copy)]
 enum Operation {
-    /// Nothing but the wait for a receipt.
+    /// The wait for a receipt alone.
     Receipt,
     /// Reads a row that was written a moment before.
     Get,
@@ -82,7 +82,7 @@ impl Stage for Waits<'_> {
     }
 }
 
-/// One transaction; what it has to find is written before the recording.
+/// One transaction. The rows to find are written before the recording.
 fn run(db: &Database, table: &Table<u64, Value>, operation: Operation, key: u64) -> Result<Vec<Touched>> {
     let put = |tx: &mut ensile::Transaction<'_>| tx.put(table, &key, &Payload::of(!key));
     if let Operation::Put = operation {

@@ -1,9 +1,9 @@
 //! Partitioned-Store (§5.4): each warehouse's tables behind one coarse lock, and no other concurrency control.
 //!
-//! A transaction takes the locks of all partitions that it needs, in order, and then has their rows to itself. What it
-//! needs is known from what was entered. Spin locks with a cache line each, as in the paper; snapshots, versions, log
-//! and undo there are none, so nothing may roll back. The tree is memsilo's own and keeps its latches, which the paper
-//! removed: a reader of it writes nothing, an insert latches one leaf.
+//! A transaction takes the locks of all required partitions, in order, and then has exclusive access to the rows. The
+//! input of the transaction determines the partitions. Each spin lock has a cache line of its own, as in the paper.
+//! Snapshots, versions, log and undo are absent, so no transaction may roll back. The tree is memsilo's own and keeps
+//! its latches, although the paper removed latches: a reader of the tree writes nothing, an insert latches one leaf.
 //!
 //! Neighbours: rows without concurrency control are [`ensile::Exclusive`]; the order is placed by the same code as in
 //! memsilo.
@@ -19,7 +19,7 @@ use crate::tpcc::new_order::{self, Input, OrderStore, Refused};
 use crate::tpcc::tables::OwnLine;
 use crate::tpcc::terminal::{Request, Terminal};
 
-/// A business under partition locks: as many as it has sets of tables.
+/// A business under partition locks: one lock for each set of tables.
 pub(super) struct Partitioned {
     business: Business<'static>,
     locks: Vec<OwnLine<AtomicBool>>,
@@ -33,7 +33,7 @@ impl Partitioned {
         Self { business, locks }
     }
 
-    /// The partitions that an order touches, a bit each.
+    /// The partitions of an order, as a bit set.
     fn partitions(&self, input: &Input) -> u64 {
         if self.locks.len() == 1 {
             return 1;
@@ -47,10 +47,10 @@ impl Partitioned {
         let locked = Locked { locks: &self.locks, partitions };
         for lock in locked.each() {
             let mut backoff = Backoff::new();
-            // Acquire: what the last holder wrote is ours to read; partner: the Release in `drop`. Relaxed when it
-            // fails: then nothing is read.
+            // Acquire: the writes of the last holder become readable; partner: the Release in `drop`. Relaxed on
+            // failure: a failed exchange reads no rows.
             while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-                // Relaxed: only waits until it is worth another try.
+                // Relaxed: only waits until another try can succeed.
                 while lock.load(Ordering::Relaxed) {
                     backoff.wait();
                 }
@@ -60,7 +60,7 @@ impl Partitioned {
     }
 }
 
-/// Locks that are held.
+/// Held locks.
 struct Locked<'l> {
     locks: &'l [OwnLine<AtomicBool>],
     partitions: u64,
@@ -80,7 +80,7 @@ impl<'l> Locked<'l> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         for lock in self.each() {
-            // Release: what was written under the lock comes before; partner: the Acquire in `lock`.
+            // Release: the writes under the lock come before; partner: the Acquire in `lock`.
             lock.store(false, Ordering::Release);
         }
     }

@@ -1,9 +1,9 @@
-//! Figure 10 (§5.5): half new-orders, half stock-levels, two workers on each warehouse. A stock-level reads hundreds
-//! of rows that new-orders change: on a snapshot it never meets a conflict, in the present it is run again. As in the
-//! paper, new-orders execute as usual in both, so they keep versions though nobody reads them; beside it stands a
-//! database that keeps none.
+//! Figure 10 (§5.5): half new-orders, half stock-levels, two workers on each warehouse. A stock-level reads hundreds of
+//! rows that new-orders change. On a snapshot a stock-level never meets a conflict; in the present a conflict runs the
+//! stock-level again. As in the paper, new-orders execute as usual in both cases, so new-orders keep versions even
+//! without readers. A database without versions stands beside.
 //!
-//! Neighbours: [`crate::tpcc`], whose counts by kind tell who met the conflicts.
+//! Neighbours: [`crate::tpcc`] has counts by kind, which show the conflicts of each kind.
 
 use std::ops::Range;
 
@@ -19,14 +19,13 @@ use crate::tpcc::flags::{Flags, ReadMode};
 /// Shares of the mix.
 const HALF_AND_HALF: [u64; 5] = [50, 0, 0, 0, 50];
 const STOCK_LEVEL_ONLY: [u64; 5] = [0, 0, 0, 0, 100];
-/// The kinds that run, by their place in [`KINDS`].
+/// The kinds that run, by index in [`KINDS`].
 const RUN: [usize; 2] = [0, 4];
 
-/// How often both databases are loaded afresh, in turns the one or the other first: where a database lies in memory
-/// may move its throughput, and does so for all its rounds.
+/// Number of fresh loads of both databases; the loads alternate the order. The place of a database in memory may move
+/// the throughput of every round.
 const LOADS: usize = 4;
-/// The systems, in the order of their turns: what is compared stands side by side. The paper calls the second
-/// `MemSilo+NoSS`.
+/// The systems, in the order of their turns: compared systems are adjacent. The paper calls the second `MemSilo+NoSS`.
 const SYSTEMS: [&str; 5] = [
     "memsilo",
     "memsilo, read in the present",
@@ -60,14 +59,14 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     }])
 }
 
-/// Rounds of one system, each with what it counted.
+/// Rounds of a system, with counts.
 #[derive(Default)]
 struct Measured {
     rates: Vec<f64>,
     counts: Vec<Counts>,
 }
 
-/// Loads both databases and measures all systems for some of the rounds.
+/// Loads both databases and measures all systems for a range of rounds.
 fn measure(
     lab: &mut Lab<'_>,
     (warehouses, workers): (u16, usize),
@@ -116,7 +115,7 @@ fn rows(all: &[Measured; SYSTEMS.len()]) -> Vec<Row> {
         };
         row("throughput", "txn/s", rates.clone());
         for kind in RUN {
-            // Counted over the whole slice, its lead-in included; the window's rate is shared out accordingly.
+            // Counts cover the whole slice, lead-in included; the window's rate is divided in the ratio of the counts.
             let per_s = |what: fn(&Counts, usize) -> u64| {
                 let share = |counts: &Counts| what(counts, kind) as f64 / counts.done().max(1) as f64;
                 rates.iter().zip(counts).map(|(rate, counts)| rate * share(counts)).collect()
@@ -133,12 +132,12 @@ fn rows(all: &[Measured; SYSTEMS.len()]) -> Vec<Row> {
     rows
 }
 
-/// The metric of the attempts of a kind that a conflict ended.
+/// The metric of a kind's attempts ended by a conflict.
 fn run_again(kind: usize) -> String {
     format!("{} run again", KINDS[kind])
 }
 
-/// What the bars do not show: ratios, and what conflicts cost.
+/// Figures beside the bars: ratios, and the cost of conflicts.
 fn notes(rows: &[Row]) -> Vec<String> {
     let ratios = rows.iter().filter(|row| row.metric == RATIO.0).map(|row| {
         let Row { system, median, min, max, .. } = row;

@@ -1,6 +1,6 @@
 //! The options of `ensile-bench silor`.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::arguments::{ExperimentArguments, positive_seconds};
 /// `ensile-bench silor`.
 #[derive(Clone, Debug, Args)]
 pub struct SilorArguments {
-    /// Which experiment
+    /// The experiment
     #[arg(value_enum, default_value_t = Name::All)]
     pub(crate) figure: Name,
     /// Folder for the figures
@@ -21,10 +21,10 @@ pub struct SilorArguments {
     /// Length of a run, in seconds
     #[arg(long, default_value_t = 60.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
-    /// Rounds of what is repeated
+    /// Rounds of repeated experiments
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: usize,
-    /// Worker threads [default: one less than there are cores, which is left to loggers and checkpointers]
+    /// Worker threads [default: one less than the number of cores; a core is left to loggers and checkpointers]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
     /// Keys of YCSB
@@ -42,14 +42,14 @@ pub struct SilorArguments {
     /// Time from the end of a checkpoint to the beginning of the next, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) checkpoint_seconds: f64,
-    /// Checkpoints that each run with checkpoints is to show from beginning to end: one that has not goes on, up to a
-    /// hundred times --seconds and ten minutes at least
+    /// Checkpoints that a run with checkpoints shows from beginning to end: a run with fewer goes on, up to a hundred
+    /// times --seconds and ten minutes at least
     #[arg(long, default_value_t = 0)]
     pub(crate) least_checkpoints: usize,
-    /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's
+    /// Total write rate of checkpointers, at most, in MiB a second: the rest of the disk is the log's
     #[arg(long, default_value_t = 450, value_parser = value_parser!(u64).range(1..))]
     pub(crate) checkpoint_mib: u64,
-    /// Let all threads run on all cores; otherwise each worker has a core to itself where there are cores to spare
+    /// Let all threads run on all cores; otherwise each worker has a core to itself if cores are to spare
     #[arg(long)]
     pub(crate) no_pin: bool,
     #[command(flatten)]

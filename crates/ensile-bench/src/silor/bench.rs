@@ -1,4 +1,4 @@
-//! One run: a fresh database under load for a while, watched.
+//! One run: a fresh database under load for a while, with measurements.
 //!
 //! Neighbours: every experiment of [`super`] is made of runs.
 
@@ -24,14 +24,13 @@ use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a YCSB value.
 const VALUE_BYTES: usize = 100;
-/// A run that goes on until it has seen checkpoints takes this many times as long as asked at most, or this many
-/// seconds if these are more.
+/// Limit of a run that waits for checkpoints: the larger of a multiple of the requested time and a number of seconds.
 const LONGER_MAX: f64 = 100.0;
 const LONGER_SECONDS: f64 = 600.0;
-/// The folder of YCSB's database, in the folder of all data.
+/// The folder of YCSB's database, within the folder of all data.
 const YCSB_FOLDER: &str = "ycsb-silo";
 
-/// What of the database runs.
+/// The running parts of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
     /// No log.
@@ -51,7 +50,7 @@ impl System {
         }
     }
 
-    /// Whether it has a log, so that what counts is durable.
+    /// True if the system has a log: then only durable transactions count.
     pub(super) fn is_durable(self) -> bool {
         self != Self::Memsilo
     }
@@ -61,7 +60,7 @@ impl System {
     }
 }
 
-/// What it is put under.
+/// The load of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// 70 % gets, 30 % puts of 100 bytes, uniform keys.
@@ -70,15 +69,15 @@ pub(super) enum Load {
     Tpcc,
 }
 
-/// What is done otherwise than usual.
+/// Deviation of a run from the shipped behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Otherwise {
     No,
     /// Checkpoints are synced once, at their end (SiloR figure 4 (a)).
     OneSync,
-    /// The same, and checkpointers sleep so that they write this many bytes a second (figure 4 (b)).
+    /// One sync, and sleeps of checkpointers to hold the rate at this many bytes a second (figure 4 (b)).
     Sleeps(u64),
-    /// The log tells what each write replaced.
+    /// The log has the replaced value of each write.
     BeforeImages,
 }
 
@@ -93,7 +92,7 @@ impl std::fmt::Display for Otherwise {
     }
 }
 
-/// A run to be made.
+/// Configuration of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) system: System,
@@ -119,12 +118,12 @@ impl<'a> Bench<'a> {
         self.progress.clear();
     }
 
-    /// Workers, unless an experiment says otherwise: a core is left to loggers and checkpointers.
+    /// Default number of workers: a core is left to loggers and checkpointers.
     pub(super) fn workers(&self) -> usize {
         self.arguments.workers.unwrap_or_else(|| cores().saturating_sub(1).max(1))
     }
 
-    /// A run of that system with the usual number of workers.
+    /// Configuration of a run of this system with the usual number of workers.
     pub(super) fn setup(&self, system: System, load: Load) -> Setup {
         Setup {
             system,
@@ -135,7 +134,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Makes a run: opens, loads, runs, and removes what it left on disk.
+    /// Makes a run: opens, loads, runs, and removes the files on disk.
     pub(super) fn run(&mut self, setup: Setup) -> Result<Course> {
         let options = self.options_for(setup);
         let name = setup.system.name();
@@ -175,7 +174,7 @@ impl<'a> Bench<'a> {
         self.progress.say(text);
     }
 
-    /// How databases are opened.
+    /// Common options of the databases.
     pub(super) fn options(&self) -> Options {
         Options {
             data: self.arguments.common.data.clone(),
@@ -195,7 +194,7 @@ impl<'a> Bench<'a> {
         Founding { scale, split: false, flags: Flags::default(), seed: setup.seed, threads: cores() }
     }
 
-    /// How the database of a run is opened.
+    /// Options of the database of a run.
     fn options_for(&self, setup: Setup) -> Options {
         let SilorArguments { checkpointers, checkpoint_seconds, checkpoint_mib, .. } = *self.arguments;
         let interval = Duration::from_secs_f64(checkpoint_seconds);
@@ -226,13 +225,13 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Cores that only workers run on, where there are more cores than workers: the paper reserves cores for loggers
-    /// and checkpointers (§6.1), so that these do not take the workers'.
+    /// Number of cores reserved for workers, if there are more cores than workers. The paper reserves cores for loggers
+    /// and checkpointers (§6.1), so that loggers and checkpointers do not take the workers' cores.
     fn workers_own(&self, setup: Setup) -> usize {
         if self.arguments.no_pin || setup.workers >= cores() { 0 } else { setup.workers }
     }
 
-    /// Runs the load and watches it.
+    /// Runs the load and measures.
     fn watched(&self, setup: Setup, subject: &dyn Subject, db: &Database) -> Result<Course> {
         let SilorArguments { seconds, least_checkpoints, .. } = *self.arguments;
         let least = if setup.system == System::Silor { least_checkpoints } else { 0 };
@@ -269,7 +268,7 @@ fn folder_of(load: Load) -> &'static str {
     }
 }
 
-/// Cores that this process may use.
+/// Number of cores that this process may use.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,15 +1,16 @@
-//! `siren backup`: what a backup takes from the load beside it, what an increment of it writes, and whether a restored
-//! one is the database.
+//! `siren backup`: cost of a backup for the load beside it, bytes of an increment, and a comparison of a restored
+//! backup with the database.
 //!
 //! ```text
 //! each round: fill -> YCSB without -> YCSB while a full backup is made, on a thread of its own -> the load stops
 //!             -> backup: what the load has changed since -> 1 % of the pages are dirtied -> backup: the increment
 //!             -> restore -> every row is compared with the database's
 //! ```
-//! A backup begins with a picture of the database, so the load feels both; each may take `--picture-mb` a second.
+//! A backup begins with a picture of the database, so the load feels picture and copy. The limit of each is
+//! `--picture-mb` a second.
 //!
-//! Invariants: a backup holds what was committed before it, and nothing is committed behind the last one. So the
-//! database is the state at that backup's epoch, and the restored one must have the same rows.
+//! Invariants: a backup holds every earlier commit, and no commit follows the last backup. So the database is the state
+//! at the epoch of the last backup, and the restored database must have the same rows.
 //!
 //! Neighbours: [`super::foreground`] runs the load; [`super::increments`] picks the pages.
 
@@ -40,22 +41,22 @@ use crate::system::{SystemKind, fresh_folder};
 use crate::ycsb::engine::Engine;
 use crate::ycsb::payload::Payload;
 
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 5;
 /// Folders of the backup and of the restored database.
 const BACKUP_FOLDER: &str = "siren-backup";
 const RESTORED_FOLDER: &str = "siren-restored";
 /// The strategy of the pictures that a backup begins with.
 const STRATEGY: Strategy = Strategy::SemiFuzzy;
-/// Pages that are dirty in the increment, in percent.
+/// Dirty pages of the increment, in percent.
 const DIRTY_PERCENT: u64 = 1;
-/// What is asked for: throughput within a backup against without, and bytes of the increment in percent of the full
-/// backup's.
+/// Thresholds: minimum ratio of throughput within a backup to throughput without, and maximum bytes of the increment in
+/// percent of the full backup's bytes.
 const THROUGHPUT_MIN: f64 = 0.97;
 const BYTES_MAX: f64 = 3.0;
-/// A backup that takes so many times the time of the load without it is given up.
+/// Limit of a backup's time, as a multiple of the time of the load without a backup. A longer backup is given up.
 const LONGER_MAX: f64 = 500.0;
-/// Rows of a transaction of updates, and of one that compares.
+/// Rows of a transaction of updates, and of a transaction that compares.
 const ROWS_PER_UPDATE: usize = 64;
 const ROWS_PER_LOOK: usize = 1_024;
 const MB: f64 = 1e6;
@@ -65,15 +66,15 @@ const SYSTEM: &str = "backup";
 
 type Values = Payload<VALUE_BYTES>;
 
-/// A backup, and how long it took.
+/// A backup, and its time.
 struct Backup {
     report: CopyReport,
     seconds: f64,
-    /// Of these, until it began to copy: the picture of the database.
+    /// Seconds until the begin of the copy: the time of the database's picture.
     picture_seconds: f64,
 }
 
-/// A round.
+/// The measurements of one round.
 struct Course {
     sides: [Side; 2],
     full: Backup,
@@ -82,12 +83,12 @@ struct Course {
     compared: Compared,
 }
 
-/// What the comparison of two tables came to.
+/// Result of the comparison of two tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Compared {
-    /// Rows that both have, up to there.
+    /// Number of equal rows before the first difference.
     rows: u64,
-    /// The first key that has not the same row in both.
+    /// The first key whose rows differ.
     differs_at: Option<u64>,
 }
 
@@ -117,7 +118,7 @@ impl Beside for Backing<'_, '_> {
     }
 }
 
-/// Makes a backup, or an increment of one.
+/// Makes a full backup, or an increment of an earlier backup.
 fn backup(db: &Database, target: &Path, options: CopyOptions, is_given_up: &AtomicBool) -> Result<Backup> {
     let clock = Clock::machine();
     let begun = clock.nanos();
@@ -126,7 +127,7 @@ fn backup(db: &Database, target: &Path, options: CopyOptions, is_given_up: &Atom
         if progress.phase != CopyPhase::Checkpoint && copying.is_none() {
             copying = Some(clock.nanos());
         }
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         if is_given_up.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let seconds = |until: u64| (until - begun) as f64 / 1e9;
@@ -134,7 +135,7 @@ fn backup(db: &Database, target: &Path, options: CopyOptions, is_given_up: &Atom
     Ok(Backup { report, seconds: seconds(ended), picture_seconds: seconds(copying.unwrap_or(ended)) })
 }
 
-/// All of it.
+/// Runs the experiment.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     must_fit(arguments)?;
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
@@ -149,7 +150,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(made(arguments, &courses))
 }
 
-/// One round, with a fresh database and fresh folders.
+/// Runs one round, with a fresh database and fresh folders.
 fn one(arguments: &SirenArguments, seed: u64) -> Result<Course> {
     let folder = |name| fresh_folder(&arguments.data, name);
     let paths = [folder(FOLDER)?, folder(BACKUP_FOLDER)?, folder(RESTORED_FOLDER)?];
@@ -164,7 +165,7 @@ fn one(arguments: &SirenArguments, seed: u64) -> Result<Course> {
     made
 }
 
-/// A round on a loaded database.
+/// Runs a round on a loaded database.
 fn on(
     arguments: &SirenArguments,
     engine: &Engine<VALUE_BYTES>,
@@ -176,7 +177,7 @@ fn on(
     let (sides, full) = beside_a_backup(arguments, engine, (target, options), seed)?;
     let db = engine.database();
     let again = || backup(db, target, options, &AtomicBool::new(false));
-    // What the load has changed since: so only what is dirtied now is left for the next.
+    // This backup takes the changes of the load. So the next increment has only the pages that `dirty` changes.
     let pages = again()?.report.pages;
     dirty(engine, &mut Pages::of(pages, arguments.rows, Random::seeded(seed)))?;
     let increment = again()?;
@@ -204,7 +205,7 @@ fn beside_a_backup(
         let is_given_up = &is_given_up;
         let mut backing = Backing { scope, db, target, options, is_given_up, thread: None, made: None };
         let sides = watched(arguments, engine, (seed, most, None), &mut backing);
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         is_given_up.store(true, Ordering::Relaxed);
         let given_up =
             || Failure::Usage(format!("no backup within {most} s: give --seconds or --picture-mb more"));
@@ -212,7 +213,7 @@ fn beside_a_backup(
     })
 }
 
-/// Changes a row in each of the pages that are to be dirty.
+/// Changes a row in each of the pages to be dirty.
 fn dirty(engine: &Engine<VALUE_BYTES>, pages: &mut Pages) -> Result<()> {
     for rows in pages.pick(DIRTY_PERCENT).chunks(ROWS_PER_UPDATE) {
         engine.database().run(|tx| {
@@ -225,7 +226,7 @@ fn dirty(engine: &Engine<VALUE_BYTES>, pages: &mut Pages) -> Result<()> {
     Ok(())
 }
 
-/// Compares all rows of two tables that nobody changes.
+/// Compares all rows of two tables without concurrent changes.
 fn compared(
     left: (&Database, &Table<u64, Values>),
     right: (&Database, &Table<u64, Values>),
@@ -258,7 +259,7 @@ fn look((db, table): (&Database, &Table<u64, Values>), first: u64) -> Result<Vec
     })?)
 }
 
-/// The rows, and what was asked for.
+/// The figure's rows, and the result against the thresholds.
 fn made(arguments: &SirenArguments, courses: &[Course]) -> Made {
     let sides: Vec<&[Side; 2]> = courses.iter().map(|course| &course.sides).collect();
     let mut rows = rows_of_sides(SYSTEM, &sides);
@@ -305,10 +306,10 @@ fn made(arguments: &SirenArguments, courses: &[Course]) -> Made {
     Made(vec![figure], is_as_asked, said)
 }
 
-/// What the increment and the restored database came to, in words, and whether they are what they must be.
+/// Describes the increment and the restored database. The bool is true if the thresholds and the comparison hold.
 fn outcome(courses: &[Course], share: &Row) -> (String, bool) {
-    // Behind a load much of the database's page file is free. A picture then moves about as many pages as it writes,
-    // and a backup leaves those. One more or less does not count.
+    // After a load much of the database's page file is free. A picture then moves about as many pages as it writes, and
+    // a backup leaves the moved pages out. A difference of one page does not count.
     let is_held = courses.iter().all(|course| {
         let report = &course.increment.report;
         let asked = (report.pages * DIRTY_PERCENT).div_ceil(100);

@@ -1,16 +1,15 @@
-//! `siren cycling`: the log that a recovery would replay, with checkpoints that go round by ranges of keys against
-//! whole ones that write as many bytes a second (SiloR §8).
+//! `siren cycling`: the log that a recovery would replay. Compares checkpoints that go round by ranges of keys with
+//! whole checkpoints that write as many bytes a second (SiloR §8).
 //!
 //! ```text
 //! each round, for each strategy: fill -> checkpoint -> updates at a held rate, checkpoint behind checkpoint -> close
 //!                                -> open once
 //! ```
-//! What is written is paced, so checkpoints of both kinds write the same bytes a second. A look every ten milliseconds
-//! notes the epoch and the bytes of log; the bytes since the epoch from which the installed checkpoint needs the log
-//! are those that a recovery would replay.
+//! Writes are paced, so checkpoints of both kinds write the same bytes a second. A look every ten milliseconds notes
+//! the epoch and the bytes of log. A recovery would replay the bytes since the epoch from which the installed
+//! checkpoint needs the log.
 //!
-//! Invariant: looks count once whole checkpoints would have gone round twice: from then on the log is as long as it
-//! gets.
+//! Invariant: looks count once whole checkpoints would have gone round twice: from then on the log has its full length.
 //!
 //! Neighbours: [`super::updates`] is the load; [`super::run`] has the options.
 
@@ -32,14 +31,14 @@ use crate::number::grouped;
 use crate::progress::Progress;
 use crate::system::fresh_folder;
 
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 const ROUNDS: usize = 3;
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(10);
-/// Whole checkpoints that a run takes the time of, at least; and those before its looks count.
+/// Least time of the looks, and time before the looks count; the unit is the time of a whole checkpoint.
 const CHECKPOINTS_MIN: f64 = 5.0;
 const CHECKPOINTS_BEFORE: f64 = 2.0;
-/// How far from the rate that was asked for the updates may be, in percent of it.
+/// Limit of the updates' deviation from the requested rate, in percent.
 const OFF_MAX: f64 = 5.0;
 const STRATEGIES: [Strategy; 2] = [Strategy::Fuzzy, Strategy::Cycling];
 const REPLAYED: (&str, &str) = ("log that a recovery replays, mean", "MB");
@@ -49,15 +48,15 @@ fn name(strategy: Strategy) -> &'static str {
     if strategy == Strategy::Cycling { "cycling" } else { "whole" }
 }
 
-/// What was seen at one moment.
+/// Measurements of one moment.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     second: f64,
     epoch: u64,
-    /// Bytes of log written, and those of them that are still there.
+    /// Bytes of log written, and bytes of log still present.
     written: u64,
     kept: u64,
-    /// The log is needed from this epoch on.
+    /// First epoch whose log is needed.
     low: u64,
     checkpoint_bytes: u64,
 }
@@ -78,21 +77,21 @@ impl Look {
     }
 }
 
-/// A run that was made.
+/// The measurements of one run.
 struct Course {
-    /// Of all looks that count, in order: bytes that a recovery would replay, and those of the log that are there.
+    /// For every counted look, in order: bytes that a recovery would replay, and bytes of log present.
     replayed: Vec<f64>,
     kept: Vec<f64>,
-    /// Checkpoints, or rounds of turns, that ended.
+    /// Number of ended checkpoints, or of ended rounds of turns.
     ended: f64,
     updates_per_s: f64,
     checkpoint_mb_per_s: f64,
-    /// Of the open behind it: seconds, and bytes of log that it replayed.
+    /// Seconds of the final open, and bytes of log replayed by the open.
     open_seconds: f64,
     open_replayed: f64,
 }
 
-/// Bytes of log from the epoch on from which each look needs it, by the looks before.
+/// Bytes of log since the epoch from which each look needs the log. Earlier looks give the bytes at the epoch.
 fn replayed(looks: &[Look]) -> Vec<f64> {
     let mut from = 0;
     let mut replayed = Vec::with_capacity(looks.len());
@@ -123,22 +122,22 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(made(arguments, &courses))
 }
 
-/// Updates a second that are held.
+/// The held rate, in updates a second.
 fn held(arguments: &SirenArguments) -> u64 {
     arguments.updates.iter().copied().min().unwrap_or(1)
 }
 
-/// Seconds of a whole checkpoint, as it is paced.
+/// Seconds of a whole checkpoint at its pace.
 fn whole_seconds(arguments: &SirenArguments) -> f64 {
     arguments.rows as f64 * arguments.row_bytes as f64 / arguments.speed().bytes_per_s as f64
 }
 
-/// How long looks are taken.
+/// Seconds of the looks.
 fn looked_seconds(arguments: &SirenArguments) -> f64 {
     (whole_seconds(arguments) * CHECKPOINTS_MIN).max(arguments.seconds)
 }
 
-/// About how long the experiment takes: each run has its first checkpoint besides.
+/// Approximate seconds of the experiment. A run also has its first checkpoint.
 pub(super) fn expected_seconds(arguments: &SirenArguments) -> f64 {
     let runs = arguments.rounds.unwrap_or(ROUNDS) * STRATEGIES.len();
     runs as f64 * (whole_seconds(arguments) + looked_seconds(arguments))
@@ -153,7 +152,7 @@ fn one(arguments: &SirenArguments, kind: Strategy, seed: u64) -> Result<Course> 
     let mut options = options(arguments, &setup);
     options.tuning.checkpoint_strategy = Some(kind);
     options.tuning.checkpoint_ranges = arguments.ranges;
-    // What is covered goes in files: they are to be small beside a turn's share of the log.
+    // Covered log is removed in whole files, so the files are small beside a turn's share of the log.
     options.tuning.log_file_interval = Duration::from_millis(100);
     let db = options.open_at(&path, Durability::Relaxed)?;
     let threads = arguments.workers() as u64;
@@ -174,7 +173,7 @@ fn one(arguments: &SirenArguments, kind: Strategy, seed: u64) -> Result<Course> 
 /// Holds the rate, lets checkpoint follow checkpoint, and looks.
 fn beside_updates(arguments: &SirenArguments, benchmark: &Benchmark, seed: u64) -> Result<Course> {
     let first = benchmark.db.checkpoint()?.wait().map_err(ensile::Error::from)?;
-    // From here on one is always under way.
+    // From here on a checkpoint is always under way.
     benchmark.db.reschedule_checkpoints(Schedule::on_demand().log_bytes(0))?;
     let (clock, workers) = (Clock::machine(), arguments.workers());
     let updates = HeldUpdates::new(benchmark, Choice::Uniform, held(arguments) as f64);
@@ -234,7 +233,7 @@ fn peak(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// The rows, their ratios, and whether each run was as it was asked for.
+/// The rows, their ratios, and the result against the thresholds.
 fn made(arguments: &SirenArguments, courses: &[Vec<Course>; 2]) -> Made {
     let asked = held(arguments);
     let place = || Place::Bar(format!("{} updates/s", grouped(asked as f64)));

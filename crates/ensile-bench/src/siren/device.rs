@@ -1,6 +1,6 @@
-//! `siren device`: what the slow device comes to on this machine, so that a figure measured on it can be believed.
+//! `siren device`: measured rate of the slow device on this machine. The measurement validates figures of the device.
 //!
-//! A thread writes through the slow disk, then two do at once. Together they must get what was asked for.
+//! A thread writes through the slow disk, then two threads write at once. The total rate must be the requested rate.
 //!
 //! Neighbours: [`super::slow_disk`] is measured.
 
@@ -15,19 +15,19 @@ use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::system::fresh_folder;
 
-/// Its folder, in the folder of all data.
+/// The folder of the experiment, within the folder of all data.
 const FOLDER: &str = "siren-device";
-/// Bytes of a write, as a checkpoint has them.
+/// Bytes of a write, as in a checkpoint.
 const WRITE_BYTES: usize = 256 << 10;
-/// Where a file begins anew.
+/// Bytes of a file; the next write begins at the front again.
 const FILE_BYTES: u64 = 64 << 20;
-/// How far from what was asked for the device may be, in percent.
+/// Limit of the device's deviation from the requested rate, in percent.
 const OFF_MAX: f64 = 2.0;
 
 const RATE: (&str, &str) = ("written", "MB/s");
 const OFF: (&str, &str) = ("off what was asked", "%");
 
-/// One writer, and two.
+/// One writer, then two.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     let speed = arguments.speed();
     let path = fresh_folder(&arguments.data, FOLDER)?;
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], held, said))
 }
 
-/// Bytes a second that so many threads write, all together. Syncs are left out: a device takes them between writes.
+/// Total bytes a second of `writers` writing threads. Syncs are left out: a device takes syncs between writes.
 fn written_per_s(disk: &SlowDisk, writers: usize, seconds: f64) -> Result<f64, DiskError> {
     let (clock, before) = (Clock::machine(), disk.written());
     let begun = clock.nanos();

@@ -1,9 +1,9 @@
-//! One picture beside updates at a held rate: what it took, sampled every ten milliseconds.
+//! One picture beside updates at a held rate, sampled every ten milliseconds.
 //!
-//! Each run has a fresh database, so its picture is a full one. The rate is held for a while before the picture is
-//! asked for, and until it is installed.
+//! Each run has a fresh database, so the picture is a full one. The updates hold the rate for a second before the
+//! demand for the picture, and until its installation.
 //!
-//! Invariant: what is said of a run was measured between the demand for the picture and its installation.
+//! Invariant: each figure of a run is measured between the demand for the picture and its installation.
 //!
 //! Neighbours: [`super::updates`] is the load; [`super::table3`] makes figures of runs.
 
@@ -26,38 +26,38 @@ use crate::failure::{Failure, Result};
 use crate::machine::{available_bytes, resident_bytes};
 use crate::system::{Options, fresh_folder};
 
-/// Time between two looks.
+/// Time between two samples.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long the rate is held before a picture is asked for.
+/// Time of the held rate before the demand for a picture.
 const LEAD_IN: Duration = Duration::from_secs(1);
-/// The database's folder, in the folder of all data.
+/// The folder of the database, within the folder of all data.
 pub(super) const FOLDER: &str = "siren";
-/// Parts of a picture's time in each of which the rate is looked at.
+/// Number of equal parts of the picture's time; the rate is checked in every part.
 const TENTHS: usize = 10;
-/// A picture that takes this many times as long as the device needs for the rows, and these seconds, is given up.
+/// Limit of a picture's time: a multiple of the device's time for the rows, plus seconds. A longer picture is given up.
 const LONGER_MAX: f64 = 5.0;
 const LONGER_SECONDS: f64 = 30.0;
 
-/// How a picture is to be taken.
+/// Configuration of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) strategy: Strategy,
-    /// Whether the device is what slows the picture down; else its walk is paced.
+    /// True if the device slows the picture down; otherwise the picture's walk is paced.
     pub(super) on_slow_device: bool,
     pub(super) choice: Choice,
     pub(super) updates_per_s: u64,
     pub(super) seed: u64,
 }
 
-/// What was seen at one moment.
+/// Measurements of one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     second: f64,
     displaced_bytes: u64,
     resident_bytes: u64,
-    /// Updates so far.
+    /// Updates since the start of the load.
     updates: u64,
-    /// Rows that were updated so far.
+    /// Rows updated since the start of the load.
     touched: u64,
     /// Entries that the picture has written.
     written: u64,
@@ -66,8 +66,8 @@ pub(super) struct Sample {
 impl Sample {
     fn of(clock: &Clock, updates: &HeldUpdates<'_>, db: &Database, written: u64) -> Self {
         let stats = db.stats();
-        // Acquire: partner is a fence of the commits whose displaced versions were counted. They marked their rows
-        // before, so those are counted below.
+        // Acquire: partner is a fence of the commits whose displaced versions were counted. The commits marked their
+        // rows before the fence, so `touched` below counts those rows.
         fence(Ordering::Acquire);
         Self {
             second: clock.nanos() as f64 / 1e9,
@@ -80,32 +80,32 @@ impl Sample {
     }
 }
 
-/// How far a picture and the updates beside it were.
+/// Progress of a picture and of the updates beside it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
     pub(super) second: f64,
-    /// Share of its entries.
+    /// Share of the picture's entries.
     pub(super) written: f64,
     pub(super) updates: f64,
     pub(super) displaced_bytes: u64,
 }
 
-/// A run that was made.
+/// The measurements of one run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) setup: Setup,
     pub(super) rows: u64,
-    /// From just before the picture was asked for until it was installed.
+    /// Samples from just before the demand for the picture until its installation.
     pub(super) samples: Vec<Sample>,
-    /// Memory of rows and index before the picture.
+    /// Memory of rows and index before the picture, in bytes.
     pub(super) memory_bytes: u64,
-    /// The most that displaced versions took at once.
+    /// Peak memory of displaced versions, in bytes.
     pub(super) displaced_peak: u64,
-    /// `None` if it was given up.
+    /// Report of the picture; `None` if the run gave the picture up.
     pub(super) report: Option<CheckpointReport>,
 }
 
-/// Makes a run: opens, fills, takes the picture, and removes what is left on disk.
+/// Makes a run: opens and fills a database, takes the picture, and removes the folder.
 pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
     must_fit(arguments)?;
     let path = fresh_folder(&arguments.data, FOLDER)?;
@@ -122,15 +122,15 @@ pub(super) fn run(arguments: &SirenArguments, setup: Setup) -> Result<Run> {
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
     slow_down(true);
     let made = beside_updates(arguments, setup, &benchmark, &clock);
-    // What is left to write is not measured.
+    // The remaining writes are not measured.
     slow_down(false);
     benchmark.db.close()?;
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
     made
 }
 
-/// Refuses a table that does not fit into the memory that is free, with as much again for displaced versions, index and
-/// log.
+/// Refuses a table whose doubled size exceeds the free memory. Displaced versions, index and log need as much memory as
+/// the rows.
 pub(super) fn must_fit(arguments: &SirenArguments) -> Result<()> {
     let (bytes, most) = (2 * arguments.rows * arguments.row_bytes as u64, available_bytes());
     if bytes <= most {
@@ -151,12 +151,12 @@ pub(super) fn slow_disk(
     Ok(Arc::new(SlowDisk::over(Box::new(real), files, speed, clock.clone())))
 }
 
-/// What the disk said.
+/// Failure for an error of the disk.
 pub(super) fn failed(error: ensile_disk::DiskError) -> Failure {
     Failure::Database(DurabilityError::from(error).into())
 }
 
-/// How the database is opened.
+/// Options of the run's database.
 pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
     let mut tuning = Tuning {
         checkpointers: Some(1),
@@ -202,13 +202,13 @@ fn beside_updates(
         let is_working = || !working.iter().any(std::thread::ScopedJoinHandle::is_finished);
         let made = taken(arguments, setup, benchmark, (updates, clock), &is_working);
         updates.end();
-        // Why a worker ended early matters more than what was missed by that.
+        // A worker's error takes precedence over the picture's result: an early end of a worker ends the picture.
         working.into_iter().try_for_each(|worker| worker.join().expect("updating does not panic"))?;
         made
     })
 }
 
-/// Takes a picture.
+/// Takes a picture and samples until its end.
 fn taken(
     arguments: &SirenArguments,
     setup: Setup,
@@ -236,7 +236,7 @@ fn taken(
     Ok(Run { setup, rows: benchmark.rows, samples, memory_bytes, displaced_peak, report })
 }
 
-/// Seconds after which a picture is given up.
+/// Limit of a picture's time, in seconds.
 fn longest(arguments: &SirenArguments) -> f64 {
     let bytes = arguments.rows as f64 * arguments.row_bytes as f64;
     bytes / arguments.speed().bytes_per_s as f64 * LONGER_MAX + LONGER_SECONDS
@@ -247,24 +247,24 @@ impl Run {
         (self.samples[0], self.samples[self.samples.len() - 1])
     }
 
-    /// Seconds from the demand until it was installed, or given up.
+    /// Seconds from the demand for the picture until its installation, or until the run gave the picture up.
     pub(super) fn seconds(&self) -> f64 {
         let (first, last) = self.ends();
         last.second - first.second
     }
 
-    /// Ru: updates a second, as they were held.
+    /// Ru: measured updates a second.
     pub(super) fn updates_per_s(&self) -> f64 {
         let (first, last) = self.ends();
         (last.updates - first.updates) as f64 / self.seconds()
     }
 
-    /// How far from the rate that was asked for, in percent.
+    /// Deviation from the requested rate, in percent.
     pub(super) fn off_percent(&self) -> f64 {
         (self.updates_per_s() / self.setup.updates_per_s as f64 - 1.0) * 100.0
     }
 
-    /// The same in that tenth of the time in which it was furthest from it.
+    /// Largest deviation from the requested rate in a tenth of the time, in percent.
     pub(super) fn off_percent_at_worst(&self) -> f64 {
         let (first, last) = self.ends();
         let mut worst = 0.0_f64;
@@ -282,13 +282,13 @@ impl Run {
         worst
     }
 
-    /// How many updates there were.
+    /// Number of updates of the run.
     pub(super) fn updates(&self) -> u64 {
         let (first, last) = self.ends();
         last.updates - first.updates
     }
 
-    /// Rows that were updated at least once, before the picture was asked for or beside it.
+    /// Rows updated at least once, before the demand for the picture or during the picture.
     pub(super) fn touched(&self) -> u64 {
         self.ends().1.touched
     }
@@ -301,7 +301,7 @@ impl Run {
         (ended > begun).then(|| (self.samples[begun], self.samples[ended]))
     }
 
-    /// What had been done at each sample since the first rows were written. Empty if the picture was given up.
+    /// Progress at each sample since the first written rows. Empty if the run gave the picture up.
     pub(super) fn course(&self) -> Vec<Done> {
         let Some((first, last)) = self.walk().filter(|_| self.report.is_some()) else { return Vec::new() };
         let samples = self.samples.iter().filter(|sample| sample.second >= first.second);
@@ -315,11 +315,10 @@ impl Run {
             .collect()
     }
 
-    /// Rc and the other rates of the formulas, as they were measured; `None` if the picture was too short for that, or
-    /// was given up.
+    /// Measured Rc and the other rates of the formulas. `None` if the picture was too short, or was given up.
     ///
-    /// A semi-fuzzy picture writes displaced versions too, beside its pages: they are no rows of the walk. So its rate
-    /// is that of all rows over the time of the walk.
+    /// A semi-fuzzy picture also writes displaced versions beside its pages. Displaced versions are no rows of the
+    /// walk. So the picture's rate is the rate of all rows over the time of the walk.
     pub(super) fn rates(&self) -> Option<Rates> {
         let (first, last) = self.walk().filter(|_| self.report.is_some())?;
         let share = (last.written - first.written) as f64 / last.written as f64;
@@ -327,8 +326,8 @@ impl Run {
         Some(Rates { tuples: self.rows as f64, written_per_s, updated_per_s: self.updates_per_s() })
     }
 
-    /// Bytes that one displaced version takes. All rows have one length, so it is what divides everything that was
-    /// seen. `None` if too little was seen to say so.
+    /// Bytes of one displaced version: the greatest common divisor of all readings, since all rows have one length.
+    /// `None` if the readings are too few.
     pub(super) fn version_bytes(&self) -> Option<u64> {
         let mut seen: Vec<u64> = self.samples.iter().map(|sample| sample.displaced_bytes).collect();
         seen.push(self.displaced_peak);
@@ -337,14 +336,14 @@ impl Run {
         (seen.len() >= READINGS_MIN).then(|| seen.into_iter().fold(0, greatest_common_divisor))
     }
 
-    /// The most resident memory above that of the moment before.
+    /// Peak resident memory above the resident memory of the first sample, in bytes.
     pub(super) fn resident_extra(&self) -> u64 {
         let most = self.samples.iter().map(|sample| sample.resident_bytes).max().unwrap_or_default();
         most.saturating_sub(self.samples[0].resident_bytes)
     }
 
-    /// Versions that were displaced: in a semi-fuzzy picture all, as it has written them, and with lists the most that
-    /// there were at once. `None` if that was not seen.
+    /// Number of displaced versions. For a semi-fuzzy picture, all versions that it wrote; for lists, the peak. `None`
+    /// if the readings are too few.
     pub(super) fn versions(&self) -> Option<u64> {
         match (&self.report, self.setup.strategy) {
             (Some(report), Strategy::SemiFuzzy) => Some(report.displaced),
@@ -352,15 +351,15 @@ impl Run {
         }
     }
 
-    /// Rows of a page of the picture, in the mean.
+    /// Mean number of rows of a page of the picture.
     pub(super) fn rows_per_page(&self) -> Option<f64> {
         let pages = self.report.as_ref()?.pages_written;
-        // One is the catalogue's.
+        // The catalogue has one page.
         (pages > 1).then(|| self.rows as f64 / (pages - 1) as f64)
     }
 
-    /// Whether there were never more displaced versions than rows that had been updated, or that are in pages which
-    /// are copied. `None` if that was not seen.
+    /// True if displaced versions never outnumbered the updated rows, or the rows of copied pages. `None` if the
+    /// readings are too few.
     pub(super) fn has_one_version_a_row(&self) -> Option<bool> {
         if self.setup.strategy.copies_pages() {
             return Some(self.versions()? <= self.rows + CATALOGUE_MAX);
@@ -372,7 +371,7 @@ impl Run {
         Some(all && samples)
     }
 
-    /// Whether each row is in the pages of the picture at most once, and in the picture at least once.
+    /// True if the picture has each row at least once, and the picture's pages have each row at most once.
     pub(super) fn has_each_row(&self) -> bool {
         self.report.as_ref().is_some_and(|report| {
             let most = self.rows + CATALOGUE_MAX;
@@ -381,11 +380,11 @@ impl Run {
     }
 }
 
-/// Entries of a picture that are no rows of the table: the catalogue's.
+/// Limit of a picture's entries that belong to the catalogue and not to the table.
 const CATALOGUE_MAX: u64 = 16;
 
-/// Different readings of displaced bytes that tell what one version takes. That so many multiples have another common
-/// divisor is less likely than one in thousands.
+/// Number of different readings of displaced bytes that determine the bytes of one version. Another common divisor of
+/// so many multiples has a probability below one in thousands.
 const READINGS_MIN: usize = 12;
 
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {

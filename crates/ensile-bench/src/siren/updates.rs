@@ -1,8 +1,8 @@
-//! The paper's table and its load: transactions of five updates or reads each, at a rate that is held (§5).
+//! The paper's table and its load: transactions of five updates or reads, at a held rate (§5).
 //!
-//! A row is a number as its key, a number VALUE1 that is updated, and bytes that stay. Updates are an open loop: a
-//! token falls due at its time, whether or not the ones before were taken. So a database that stalls has to catch up,
-//! and the rate over the whole run is the one that was asked for, unless the database cannot hold it.
+//! A row is a number as its key, an updated number VALUE1, and constant bytes. Updates are an open loop: a token falls
+//! due at its time, even if earlier tokens wait. So a stalled database has to catch up, and the rate over the whole run
+//! is the requested rate, unless the database cannot hold the rate.
 //!
 //! Neighbours: [`super::run`] holds the rate beside a picture, [`super::against_fuzzy`] lets transactions run freely.
 
@@ -21,27 +21,27 @@ pub(super) const KEY_BYTES: usize = 4;
 const VALUE1_BYTES: usize = 4;
 /// Rows of one loading transaction.
 const ROWS_PER_LOAD: u64 = 64;
-/// The longest that a worker sleeps at a time.
+/// Limit of a worker's sleep.
 const NAP: Duration = Duration::from_millis(1);
-/// Of a hundred skewed updates so many go to the hot rows; every so-manieth row is hot.
+/// Percent of skewed updates that go to hot rows, and distance between two hot rows.
 const HOT_PERCENT: u64 = 99;
 const HOT_EVERY: u64 = 100;
 
-/// Skewed updates, for formulas: this share of them goes to this part of the rows.
+/// For formulas: share of skewed updates that go to hot rows, and share of rows that are hot.
 pub(super) const HOT_UPDATES: f64 = HOT_PERCENT as f64 / 100.0;
 pub(super) const HOT_ROWS: f64 = 1.0 / HOT_EVERY as f64;
 
-/// Which rows are updated.
+/// Distribution of updates over rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Each as often as any other.
+    /// Every row is equally likely.
     Uniform,
-    /// 99 % of the updates go to 1 % of the rows, which are spread evenly over the keys.
+    /// 99 % of the updates go to 1 % of the rows. The hot rows are spread evenly over the keys.
     Skewed,
 }
 
 impl Choice {
-    /// The next row of so many.
+    /// Draws the next of `rows` rows.
     #[inline]
     pub(super) fn draw(self, random: &mut Random, rows: u64) -> u32 {
         let row = match self {
@@ -67,7 +67,7 @@ pub(super) struct Benchmark {
 }
 
 impl Benchmark {
-    /// Fills the table of a fresh database, by so many threads. If that has a log, it waits until all is durable.
+    /// Fills the table of a fresh database with `threads` threads. With a log, waits until every row is durable.
     pub(super) fn load(
         db: Database,
         (rows, row_bytes): (u64, usize),
@@ -103,7 +103,7 @@ impl Benchmark {
         Ok(Self { db, table, rows })
     }
 
-    /// One transaction of updates. How often it lost, and what to wait for if it is to be durable.
+    /// Runs one transaction of updates. Returns the number of lost attempts, and a receipt to wait for durability.
     #[inline]
     pub(super) fn update(&self, rows: [u32; ROWS_PER_TRANSACTION as usize]) -> Result<(u32, Receipt<'_>)> {
         let mut attempts = 0;
@@ -121,7 +121,7 @@ impl Benchmark {
         Ok((attempts - 1, receipt))
     }
 
-    /// One transaction of reads.
+    /// Runs one transaction of reads.
     #[inline]
     pub(super) fn read(&self, rows: [u32; ROWS_PER_TRANSACTION as usize]) -> Result<(u32, Receipt<'_>)> {
         let mut attempts = 0;
@@ -135,7 +135,7 @@ impl Benchmark {
         Ok((attempts - 1, receipt))
     }
 
-    /// The rows of a transaction.
+    /// Draws the rows of a transaction.
     #[inline]
     pub(super) fn draw(&self, choice: Choice, random: &mut Random) -> [u32; ROWS_PER_TRANSACTION as usize] {
         std::array::from_fn(|_| choice.draw(random, self.rows))
@@ -150,18 +150,18 @@ struct TokenClock {
 }
 
 impl TokenClock {
-    /// Tokens that are due by now.
+    /// Number of tokens due at `now`.
     fn due(self, now: u64) -> u64 {
         (now.saturating_sub(self.begun) as f64 / 1e9 * self.per_s) as u64
     }
 
-    /// When so many will be due.
+    /// Time at which `tokens` tokens are due.
     fn when(self, tokens: u64) -> u64 {
         self.begun + (tokens as f64 / self.per_s * 1e9).ceil() as u64
     }
 }
 
-/// Which rows have been updated at least once: a bit each.
+/// The rows updated at least once: a bit for every row.
 #[derive(Debug)]
 struct Touched {
     bits: Vec<AtomicU64>,
@@ -174,20 +174,20 @@ impl Touched {
         Self { bits: (0..words).map(|_| AtomicU64::new(0)).collect(), count: AtomicU64::new(0) }
     }
 
-    /// Marks a row that is about to be updated.
+    /// Marks a row just before its update.
     #[inline]
     fn mark(&self, row: u32) {
         let (word, bit) = (&self.bits[row as usize / 64], 1_u64 << (row % 64));
-        // Relaxed, both: whose bit it was to set is told by the exchange itself.
+        // Relaxed, both: the result of the exchange alone decides which worker set the bit.
         if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            // Relaxed: the commit's fences come before what it displaces is counted, and order this before it; partner
-            // is the Acquire fence in `Sample::of`, behind the load of that count.
+            // Relaxed: the commit's fences precede the count of its displaced versions, and order this increment before
+            // that count. Partner is the Acquire fence in `Sample::of`, after the load of that count.
             self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Updates at a held rate, on all rows or skewed.
+/// Updates at a held rate, uniform or skewed.
 #[derive(Debug)]
 pub(super) struct HeldUpdates<'b> {
     benchmark: &'b Benchmark,
@@ -210,12 +210,12 @@ impl<'b> HeldUpdates<'b> {
         }
     }
 
-    /// Updates until it is [over](Self::end), as one of so many workers.
+    /// Updates until the [end](Self::end), as one of `workers` workers.
     pub(super) fn work(&self, workers: usize, seed: u64, clock: &Clock) -> Result<()> {
         let mut random = Random::seeded(seed);
         let tokens = TokenClock { begun: clock.nanos(), per_s: self.per_s / workers as f64 };
         let mut taken = 0;
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         while !self.over.load(Ordering::Relaxed) {
             let (now, next) = (clock.nanos(), taken + ROWS_PER_TRANSACTION);
             if tokens.due(now) < next {
@@ -234,7 +234,7 @@ impl<'b> HeldUpdates<'b> {
 
     /// Ends the work.
     pub(super) fn end(&self) {
-        // Relaxed: it ends loops.
+        // Relaxed: the flag only ends loops.
         self.over.store(true, Ordering::Relaxed);
     }
 
@@ -244,9 +244,9 @@ impl<'b> HeldUpdates<'b> {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Rows that were updated at least once. Rows that are about to be are counted too.
+    /// Number of rows updated at least once, including rows just before their first update.
     pub(super) fn touched(&self) -> u64 {
-        // Relaxed: the fence in `Sample::of` comes before this, where it is compared with what was displaced.
+        // Relaxed: the fence in `Sample::of` precedes this load where the count is compared with displaced versions.
         self.touched.count.load(Ordering::Relaxed)
     }
 }

@@ -1,6 +1,6 @@
 //! The options of `ensile-bench slach`.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::arguments::positive_seconds;
 /// `ensile-bench slach`.
 #[derive(Clone, Debug, Args)]
 pub struct SlachArguments {
-    /// Which experiment
+    /// The experiment
     #[arg(value_enum, default_value_t = Name::Cost)]
     pub(crate) figure: Name,
     /// Folder for the figures
@@ -28,23 +28,23 @@ pub struct SlachArguments {
     /// Print JSON documents instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Folder for the objects; removed when they are measured
+    /// Folder for the objects; removed after the measurement
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
-    /// Objects, of 40 bytes each; of about 100 where operations are replayed and where checkpoints are looked at
+    /// Objects, of 40 bytes each; of about 100 bytes where operations are replayed and where checkpoints are looked at
     #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) objects: u64,
-    /// Calls that are timed; a tenth of them is counted under valgrind
+    /// Timed calls; a tenth of the calls is counted under valgrind
     #[arg(long, default_value_t = 500_000, value_parser = value_parser!(u64).range(100..=1 << 32))]
     pub(crate) calls: u64,
-    /// Times that each is timed, in turns
+    /// Timings of each call, in turns
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     pub(crate) rounds: usize,
-    /// Of `cost`: no round, nor count under valgrind, begins that would end behind so many seconds, by the longest one
-    /// before it; one round is made in any case. About 120 give a few rounds
+    /// Of `cost`: limit of the time, in seconds. A round or a count under valgrind begins only if it would end within
+    /// the limit, judged by the longest before; one round is made in any case. About 120 give a few rounds
     #[arg(long, value_parser = positive_seconds)]
     pub(crate) cost_seconds: Option<f64>,
-    /// Seed of which objects are called
+    /// Seed of the choice of called objects
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]

@@ -1,10 +1,10 @@
-//! Values that something is asked of, with their verdicts: a line for each, and one word for all.
+//! Values with limits, and their verdicts: a line for each value, and one word for all values.
 //!
-//! Every experiment that has limits prints them through [`Asked`].
+//! Neighbours: every experiment with limits prints through [`Asked`].
 
 use crate::verdict::{Comparison, Judged, Verdict, short};
 
-/// Lines so far, and the values among them that something is asked of.
+/// Lines so far, and the values with limits.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     said: String,
@@ -16,17 +16,17 @@ impl Asked {
         Self::default()
     }
 
-    /// Something that nothing is asked of.
+    /// Adds a line without a limit.
     pub(super) fn note(&mut self, line: &str) {
         self.said += &format!("  {line}\n");
     }
 
-    /// A value that is to reach a limit.
+    /// Judges a value against a minimum.
     pub(super) fn at_least(&mut self, what: &str, value: (f64, &str), limit: f64) {
         self.judge(what, value, &format!(">= {}", short(limit)), Verdict::of(value.0 >= limit));
     }
 
-    /// The same for a value of two sides.
+    /// Judges a value of two sides against a minimum.
     pub(super) fn compared_at_least(
         &mut self,
         what: &str,
@@ -37,12 +37,12 @@ impl Asked {
         self.judge(what, value, &format!(">= {}", short(limit)), sides.verdict(value.0 >= limit));
     }
 
-    /// A value that is to keep below a limit.
+    /// Judges a value against a maximum.
     pub(super) fn at_most(&mut self, what: &str, value: (f64, &str), limit: f64) {
         self.judge(what, value, &format!("<= {}", short(limit)), Verdict::of(value.0 <= limit));
     }
 
-    /// The same for a value of two sides.
+    /// Judges a value of two sides against a maximum.
     pub(super) fn compared_at_most(
         &mut self,
         what: &str,
@@ -53,7 +53,7 @@ impl Asked {
         self.judge(what, value, &format!("<= {}", short(limit)), sides.verdict(value.0 <= limit));
     }
 
-    /// A value of which something is asked in words.
+    /// Adds a value with a verdict; `asked` describes the requirement.
     pub(super) fn judge(&mut self, what: &str, (value, unit): (f64, &str), asked: &str, verdict: Verdict) {
         let (what, unit, asked) = (what.to_owned(), unit.to_owned(), asked.to_owned());
         let judged = Judged { what, value, unit, asked, verdict };
@@ -61,12 +61,12 @@ impl Asked {
         self.judged.push(judged);
     }
 
-    /// The values so far that something is asked of.
+    /// The judged values so far.
     pub(super) fn judged(&self) -> Vec<Judged> {
         self.judged.clone()
     }
 
-    /// The lines, and true if every value is held.
+    /// The lines, and true if every value holds.
     pub(super) fn told(self) -> (String, bool) {
         let holds = self.judged.iter().all(|judged| judged.verdict.is_held());
         (self.said, holds)

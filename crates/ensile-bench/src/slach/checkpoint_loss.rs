@@ -5,7 +5,7 @@
 //! fill, until a checkpoint is of that size | rounds: without one for some seconds | one, to its end | at last: without one
 //! loss      what of the throughput is lost while there is one, beside the mean of before and behind
 //! ```
-//! Checkpoints are paced: they write at about the rate that is asked for.
+//! Checkpoints are paced: they write at about the requested rate.
 //!
 //! Neighbours: [`super::urls`] is called.
 
@@ -26,13 +26,13 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 
 const FOLDER: &str = "slach-checkpoint-loss";
-/// URLs by which it is learned what one takes in a checkpoint.
+/// Number of URLs of the first checkpoint; the first checkpoint shows the bytes of a URL.
 const PROBED_URLS: u64 = 20_000;
 /// Calls between two looks at the clock.
 const CALLS_A_LOOK: u64 = 64;
-/// Seconds of a point of the picture.
+/// Seconds of a point of the graph.
 const POINT_SECONDS: f64 = 0.25;
-/// What is asked for: loss in percent, and MB/s of the checkpoint.
+/// Thresholds: loss in percent, and MB/s of the checkpoint.
 const LOSS_MAX: f64 = 5.0;
 const WRITTEN_MIN: f64 = 100.0;
 
@@ -47,33 +47,33 @@ pub(crate) struct CheckpointArguments {
     /// checkpoint-loss, response, figure7: MB of a checkpoint
     #[arg(long, default_value_t = 1_900, value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) data_mb: u64,
-    /// checkpoint-loss, response, figure7: MB/s at which a checkpoint is to be written
+    /// checkpoint-loss, response, figure7: MB/s of a checkpoint's writes
     #[arg(long, default_value_t = 110, value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) paced_mb: u64,
     /// checkpoint-loss, response, figure7: percent of requests that write
     #[arg(long, default_value_t = 50, value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) write_percent: u64,
-    /// checkpoint-loss, response, figure7: seconds without a checkpoint before each one and behind the last
+    /// checkpoint-loss, response, figure7: seconds without a checkpoint before each checkpoint and after the last
     #[arg(long, default_value_t = 10.0, value_parser = super::services::positive_seconds)]
     pub(crate) between_seconds: f64,
-    /// checkpoint-loss, response, figure7, berkeley: by how much checkpoints give way to other threads, 0 to 19
+    /// checkpoint-loss, response, figure7, berkeley: niceness of checkpoints above other threads, 0 to 19
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u8).range(..=i64::from(NICENESS_MAX)))]
     pub(crate) checkpoint_niceness: u8,
 }
 
 impl CheckpointArguments {
-    /// What a figure notes of its checkpoints.
+    /// A figure's notes on its checkpoints.
     pub(super) fn noted(&self) -> Vec<String> {
         vec![format!("checkpoints are paced to {} MB/s", self.paced_mb), self.niceness_noted()]
     }
 
-    /// What a figure notes of their threads.
+    /// A figure's note on the threads of its checkpoints.
     pub(super) fn niceness_noted(&self) -> String {
         format!("checkpointers' niceness: {} above the others'", self.checkpoint_niceness)
     }
 }
 
-/// What a stretch of time came to.
+/// Requests and seconds of a stretch of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stretch {
     requests: u64,
@@ -86,7 +86,7 @@ impl Stretch {
     }
 }
 
-/// A run: stretches without a checkpoint, each but the last before one with it.
+/// A run: stretches without a checkpoint, and between two of these a stretch with a checkpoint.
 #[derive(Debug, Default)]
 struct Measured {
     without: Vec<Stretch>,
@@ -98,7 +98,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Percent that are lost while there is a checkpoint, by round.
+    /// Loss during a checkpoint, in percent, by round.
     fn losses(&self) -> Vec<f64> {
         let beside = self.without.windows(2).map(|pair| f64::midpoint(pair[0].rate(), pair[1].rate()));
         let both = self.with.iter().zip(beside);
@@ -112,7 +112,7 @@ impl Measured {
     }
 }
 
-/// Measures. False if more is lost than is asked for. The picture over time is written here.
+/// Measures, and writes the graph over time. False if a threshold is missed.
 pub(super) fn checkpoint_loss(
     arguments: &SlachArguments,
     machine: &Machine,
@@ -162,7 +162,7 @@ pub(super) fn checkpoint_loss(
     ))
 }
 
-/// Makes URLs until a checkpoint of them has about this many bytes.
+/// Makes URLs until a checkpoint of the URLs has about `bytes` bytes.
 fn fill(urls: &mut Urls, bytes: u64, progress: &mut Progress) -> Result<()> {
     progress.say("making the first URLs");
     urls.add(PROBED_URLS)?;
@@ -171,7 +171,7 @@ fn fill(urls: &mut Urls, bytes: u64, progress: &mut Progress) -> Result<()> {
     let more = (wanted as u64).saturating_sub(PROBED_URLS);
     progress.say(&format!("making {} URLs", grouped(more as f64)));
     urls.add(more)?;
-    // The log of making them goes with it.
+    // The checkpoint truncates the log of the new URLs.
     urls.checkpoint().map(drop)
 }
 
@@ -205,12 +205,12 @@ fn measure(arguments: &SlachArguments, urls: &mut Urls, progress: &mut Progress)
     Ok(measured)
 }
 
-/// The thread that calls, and what it has noted.
+/// The calling thread, and its points.
 struct Caller {
     clock: Clock,
     random: Random,
     writes_percent: u64,
-    /// When the point under way began, and its requests.
+    /// Begin of the point under way, and its requests.
     point: (f64, u64),
     points: Vec<Point>,
 }
@@ -220,7 +220,7 @@ impl Caller {
         self.clock.nanos() as f64 / 1e9
     }
 
-    /// Calls until that is over, which is asked with the seconds so far.
+    /// Calls until `is_over` returns true for the seconds so far.
     fn call(&mut self, urls: &mut Urls, mut is_over: impl FnMut(f64) -> Result<bool>) -> Result<Stretch> {
         let (begun, mut requests) = (self.second(), 0);
         loop {
@@ -242,7 +242,7 @@ impl Caller {
         if now - *begun < POINT_SECONDS {
             return;
         }
-        // The first one has what went before.
+        // The first point is left out: it includes the time before the calls.
         if *begun > 0.0 {
             self.points.push(Point {
                 second: now,

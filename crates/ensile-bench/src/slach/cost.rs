@@ -1,12 +1,12 @@
-//! `slach cost`: what it costs to log an operation: instructions by cachegrind, and nanoseconds.
+//! `slach cost`: the cost of the log of an operation: instructions by cachegrind, and nanoseconds.
 //!
-//! Each run is a process of its own: it makes objects and calls them, on one thread. What a call costs in instructions
-//! is the difference between N and 2N of them, the log's threads included. Epochs take ten seconds there: under
-//! valgrind the speed of the machine would decide how many calls an epoch has. Nanoseconds are the calling thread's own
-//! time for N calls, without valgrind; the runs take turns.
+//! Each run is a process of its own: the process makes objects and calls the objects, on one thread. The instructions
+//! of a call are the difference between N and 2N calls, the log's threads included. Epochs take ten seconds there:
+//! under valgrind the speed of the machine would decide the number of calls of an epoch. Nanoseconds are the calling
+//! thread's own time for N calls, without valgrind; the runs take turns.
 //!
-//! Rounds of times come first, and each says what it found. So a run that is given little time has the nanoseconds, and
-//! counts as many calls as it has time for.
+//! Rounds of times come first, and each round prints its results. So a run with little time has the nanoseconds, and
+//! counts as many kinds of call as time allows.
 //!
 //! ```text
 //! collection    update, whole value, get     beside a hash map of locks, made once, whose objects nobody logs
@@ -14,7 +14,7 @@
 //!               both kinds of update relaxed and process-safe
 //! replay        operations of 100 bytes, by an open on one thread
 //! ```
-//! Neighbours: [`run`] is the process, [`cachegrind`] runs it.
+//! Neighbours: [`run`] is the process, [`cachegrind`] runs the process.
 
 pub(crate) mod run;
 
@@ -32,11 +32,11 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 use run::Called;
 
-/// Where cachegrind writes, in the folder of all data.
+/// The folder of cachegrind's files, within the folder of all data.
 const FOLDER: &str = "slach-cost";
-/// Of the calls that are timed so many are counted.
+/// Ratio of timed calls to counted calls.
 const FEWER: u64 = 10;
-/// What is asked for: operations a second and core.
+/// Threshold: operations a second and core.
 const REPLAY_RATE_MIN: f64 = 1.5e6;
 
 const INSTRUCTIONS: (&str, &str) = ("instructions", "a call");
@@ -46,31 +46,31 @@ const MORE: (&str, &str) = ("instructions, more than unlogged", "a call");
 const MORE_NANOS: (&str, &str) = ("time, more than unlogged", "ns a call");
 const REPLAY_RATE: (&str, &str) = ("replayed operations", "a second");
 
-/// What one kind of call takes.
+/// The cost of one kind of call.
 struct Cost {
     called: Called,
-    /// Of one call; none if there was no time to count.
+    /// Counts of one call; `None` if no time was left to count.
     counted: Option<Counted>,
-    /// One for each round.
+    /// Nanoseconds of a call, by round.
     nanos: Vec<f64>,
 }
 
 impl Cost {
-    /// What it is compared with.
+    /// The cost of the unlogged counterpart.
     fn unlogged<'c>(&self, costs: &'c [Self]) -> Option<&'c Self> {
         let unlogged = self.called.unlogged()?;
         costs.iter().find(|cost| cost.called == unlogged)
     }
 }
 
-/// Times, then counts. False if something is not as it was asked for.
+/// Times, then counts. False if a threshold is missed.
 pub(super) fn cost(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let folder = fresh_folder(&arguments.data, FOLDER)?;
     let called = Called::value_variants().iter().filter(|called| !called.is_preparation());
     let mut costs: Vec<_> = called.map(|&called| Cost { called, counted: None, nanos: Vec::new() }).collect();
     let (clock, mut progress) = (Clock::machine(), Progress::new(arguments.rounds));
     let begin = clock.nanos();
-    // What comes next may take as long as what came before.
+    // The next step may take as long as the longest step before.
     let has_time = |longest: u64| {
         arguments.cost_seconds.is_none_or(|most| (clock.nanos() - begin + longest) as f64 / 1e9 <= most)
     };
@@ -119,7 +119,7 @@ fn said_of_round(costs: &[Cost]) -> String {
     format!("ns a call: {}", said.collect::<Vec<_>>().join("; "))
 }
 
-/// What cachegrind counts of one call.
+/// Counts of one call by cachegrind.
 fn counted(arguments: &SlachArguments, called: Called, folder: &Path) -> Result<Counted> {
     let [once, twice] = [1, 2].map(|times| {
         prepared(arguments, called, times * arguments.calls / FEWER)
@@ -130,7 +130,7 @@ fn counted(arguments: &SlachArguments, called: Called, folder: &Path) -> Result<
     Ok(Counted { instructions, misses: (twice.misses - once.misses) / calls })
 }
 
-/// The words for so many calls; what they need is made before.
+/// The words for `calls` calls; makes their preparation first.
 fn prepared(arguments: &SlachArguments, called: Called, calls: u64) -> Result<Vec<String>> {
     if let Some(preparation) = called.preparation() {
         cachegrind::said_alone(&run::words(preparation, calls, arguments))?;
@@ -138,8 +138,8 @@ fn prepared(arguments: &SlachArguments, called: Called, calls: u64) -> Result<Ve
     Ok(run::words(called, calls, arguments))
 }
 
-/// Nanoseconds of a call. A replay takes as long as an open does; what that takes with no operation is taken off, by
-/// the difference between N and 2N.
+/// Nanoseconds of a call. The time of a replay includes the time of an open; the difference between N and 2N operations
+/// removes the time of the open without operations.
 fn timed(arguments: &SlachArguments, called: Called) -> Result<f64> {
     let time = |calls| prepared(arguments, called, calls).and_then(|words| cachegrind::said_alone(&words));
     let calls = arguments.calls;
@@ -189,7 +189,7 @@ fn figure(arguments: &SlachArguments, costs: &[Cost]) -> (Figure, bool, String) 
     }
     let title = format!("What a call costs, {} objects, no checkpoint", grouped(arguments.objects as f64));
     let notes = vec![format!("last level: {LAST_LEVEL}")];
-    // One colour of bars: all counted, or what is there of each.
+    // One colour of bars: instructions if every cost has counts, else nanoseconds.
     let drawn = if costs.iter().all(|cost| cost.counted.is_some()) { INSTRUCTIONS } else { NANOS };
     (Figure { name: "cost", title, drawn, notes, rows, ..Figure::default() }, is_as_asked, said)
 }

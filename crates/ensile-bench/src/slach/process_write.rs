@@ -1,14 +1,14 @@
-//! `slach process-write`: what it takes to hand an entry to the operating system, so that it survives the process: a
-//! write to a file by a call for each, or a store into a file that is mapped and shared (SLACH §6.5).
+//! `slach process-write`: cost of an entry's hand-over to the operating system, so that the entry survives the process.
+//! Compares a write to a file by a call for each entry with a store into a mapped, shared file (SLACH §6.5).
 //!
 //! ```text
 //! write            `DiskFile::write_at`: one pwrite into the page cache, which is never synced
 //! store            `MappedWords::store_bytes`: the same bytes into a mapping of such a file
 //! store, counted   the same with its checksum, and a count behind it: what the process-safe level does
 //! ```
-//! Both files are as long as [`FILE_BYTES`] from the beginning, and entries go round in them. The kinds take turns.
+//! Both files have [`FILE_BYTES`] bytes from the beginning, and entries go round in the files. The kinds take turns.
 //!
-//! Neighbours: `docs/protocols/process.md` argues by it; `ensile-disk` has both ways.
+//! Neighbours: `docs/protocols/process.md` cites the figures; `ensile-disk` has both ways.
 
 use std::path::Path;
 
@@ -27,14 +27,14 @@ use crate::system::fresh_folder;
 const FOLDER: &str = "slach-process-write";
 const FILE_BYTES: usize = 1 << 20;
 const WORD_BYTES: usize = 8;
-/// Lengths of entries: whole words, one behind the other.
+/// Lengths of entries: whole words, without gaps.
 const ENTRY_BYTES: [usize; 2] = [64, 200];
-/// The first word of a mapped file is the count.
+/// Words in front of the entries: the first word of a mapped file is the count.
 const FRONT_WORDS: usize = 1;
 
 const NANOS: (&str, &str) = ("time", "ns an entry");
 
-/// How an entry is handed over.
+/// Way to hand an entry over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Write,
@@ -54,7 +54,7 @@ impl Way {
     }
 }
 
-/// A file that is written to, and one that is mapped.
+/// A written file, and a mapped file.
 struct Files {
     written: Box<dyn DiskFile>,
     mapped: MappedWords,
@@ -68,7 +68,7 @@ impl Files {
         Ok(Self { written, mapped })
     }
 
-    /// Hands `calls` entries over, each other than the one before.
+    /// Hands `calls` entries over, each different from the entry before.
     #[inline(never)]
     fn hand_over(&self, way: Way, entry: &mut [u8], calls: u64) -> Result<(), DiskError> {
         debug_assert!(entry.len().is_multiple_of(WORD_BYTES));

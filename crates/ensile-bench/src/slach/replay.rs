@@ -1,12 +1,12 @@
-//! `slach replay`: how fast one core replays operations of 100 bytes, and what memory that takes beside the objects,
-//! whatever the log (SLACH §6.4).
+//! `slach replay`: rate at which one core replays operations of 100 bytes, and memory of the replay beside the objects,
+//! independent of the log's size (SLACH §6.4).
 //!
 //! ```text
 //! written    objects, all in a checkpoint | so many operations on them, at random | closed
 //! replay     a process opens that on one thread: its time, and the most memory that it had
 //! without    the same folder once all is in a checkpoint: what loading takes, and the objects' own memory
 //! ```
-//! Invariant: a process opens once, so its memory is that of one open.
+//! Invariant: a process opens once, so the memory of the process is the memory of one open.
 //!
 //! Neighbours: [`run`] is the process.
 
@@ -24,10 +24,10 @@ use crate::system::fresh_folder;
 use run::{Opened, Part};
 
 const FOLDER: &str = "slach-replay";
-/// What is asked for: operations a second and core; MiB beside the objects.
+/// Thresholds: operations a second and core; MiB beside the objects.
 const RATE_MIN: f64 = 1.5e6;
 const BESIDE_MAX: f64 = 256.0;
-/// A difference of two times that is less, or below zero, is taken as this many seconds.
+/// Least difference of two times, in seconds: replaces smaller and negative differences.
 const SECONDS_MIN: f64 = 1e-6;
 
 const RATE: (&str, &str) = ("replayed, one core", "operations/s");
@@ -38,15 +38,15 @@ const OPEN: (&str, &str) = ("open", "s");
 /// The options of `slach replay`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArguments {
-    /// replay: operations that are replayed, a log for each
+    /// replay: numbers of replayed operations, a log for each
     #[arg(long, value_delimiter = ',', default_values_t = [1_000_000, 4_000_000, 16_000_000], value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) replayed: Vec<u64>,
-    /// replay: objects that they are of
+    /// replay: objects of the operations
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) replayed_objects: u64,
 }
 
-/// One log: the open of it, and of all in a checkpoint, by round.
+/// One log, by round: the open of the log, and the open with all operations in a checkpoint.
 struct Measured {
     operations: u64,
     opens: Vec<(Opened, Opened)>,
@@ -63,13 +63,13 @@ impl Measured {
         })
     }
 
-    /// MiB at most, above what the objects take once they are there.
+    /// Peak memory of the replay above the memory of the loaded objects, in MiB.
     fn beside(&self) -> Vec<f64> {
         self.values(|(with, without)| (with.peak - without.resident).max(0.0) / f64::from(1 << 20))
     }
 }
 
-/// Measures. False if a log is replayed more slowly, or in more memory, than is asked for.
+/// Measures. False if the rate or the memory of a replay misses its threshold.
 pub(super) fn replay(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let options = &arguments.replay;
     let mut progress = Progress::new(arguments.rounds);
@@ -88,7 +88,7 @@ pub(super) fn replay(arguments: &SlachArguments) -> Result<(Figure, bool, String
             let with = part(Part::Open, "replaying")?;
             part(Part::Checkpoint, "a checkpoint of")?;
             let without = part(Part::Open, "opening without")?;
-            // Beside a checkpoint the log may have operations that are in it, too.
+            // Beside a checkpoint the log may also have operations that the checkpoint has.
             if with.found < measured.operations as f64 || without.found > 0.0 {
                 let why = format!(
                     "{} and {} operations were found instead of {of} and none",

@@ -1,4 +1,4 @@
-//! SLACH's services (§5) in processes of their own: what is done to them, and how a process is had.
+//! SLACH's services (§5) in processes of their own: the experiments on services, and the process of a service.
 //!
 //! ```text
 //! load    arrivals at a rate -> connections over loopback -> losses and responses
@@ -31,22 +31,22 @@ use crate::failure::{Failure, Result};
 use open_loop::Target;
 use requests::Requests;
 
-/// Options of what is done to services.
+/// Options of the experiments on services.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServicesArguments {
-    /// kills, load: which service
+    /// kills, load: the service
     #[arg(long, value_enum, default_value_t = ServiceKind::Pht)]
     pub(crate) service: ServiceKind,
     /// kills, load: threads of the service
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..=64))]
     pub(crate) loops: u64,
-    /// kills: how often
+    /// kills: number of kills
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(crate) kills: u32,
     /// kills: a process lives for up to this many milliseconds behind its first reply
     #[arg(long, default_value_t = 300, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) life_ms: u64,
-    /// kills: recoveries that are killed before each one that is looked at
+    /// kills: recoveries that are killed before each checked recovery
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(0..=100))]
     pub(crate) kill_in_recovery: u32,
     /// kills: clients, each with a connection and 24 objects of its own
@@ -61,7 +61,7 @@ pub(crate) struct ServicesArguments {
     /// load: percent of writes, a run for each
     #[arg(long, default_value = "20,50,80", value_delimiter = ',', value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) writes: Vec<u64>,
-    /// load: seconds that are measured; a fifth of it goes before and does not count
+    /// load: seconds of the measurement; an unmeasured fifth of this time goes before
     #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
     pub(crate) load_seconds: f64,
     /// load: connections
@@ -70,30 +70,30 @@ pub(crate) struct ServicesArguments {
     /// load, figures 6 and 7, response: a request without a good reply for this many milliseconds is lost
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=600_000))]
     pub(crate) timeout_ms: u64,
-    /// figures 6 and 7, response: the capacity in requests a second, of which loads are shares; without this it is
-    /// measured
+    /// figures 6 and 7, response: the capacity in requests a second, of which loads are shares; measured if absent
     #[arg(long, value_name = "RATE", value_parser = value_parser!(u64).range(1..=100_000_000))]
     pub(crate) capacity: Option<u64>,
-    /// table2, figures 6 and 7, response: to find the capacity, a request that takes longer is lost, in milliseconds
+    /// table2, figures 6 and 7, response: milliseconds after which a request is lost in the search for the capacity
     #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(1..=600_000))]
     pub(crate) capacity_timeout_ms: u64,
-    /// The same: seconds of each rate that is tried, twenty times the time-out or more; a fifth of it goes before
+    /// table2, figures 6 and 7, response: seconds of each rate in the search for the capacity, at least twenty times
+    /// the time-out; an unmeasured fifth of this time goes before
     #[arg(long, default_value_t = 2.0, value_parser = positive_seconds)]
     pub(crate) capacity_seconds: f64,
     /// load: bytes of a value of the hash table
     #[arg(long, default_value_t = 100, value_parser = value_parser!(u64).range(0..=16 << 20))]
     pub(crate) value_bytes: u64,
-    /// When replies are sent: kills strict or process, without this strict; load without this relaxed
+    /// Moment of replies: kills strict or process, without this option strict; load without this option relaxed
     #[arg(long, value_enum)]
     pub(crate) durability: Option<ReplyDurability>,
-    /// load of his: in the midst of each run the daily burst of this many hosts comes, as fast as it can, by a client
-    /// of its own
+    /// load of his: the daily burst of this many hosts comes in the midst of each run, as fast as possible, by a
+    /// separate client
     #[arg(long, default_value_t = 0, value_name = "HOSTS", value_parser = value_parser!(u64).range(0..=1_000_000_000))]
     pub(crate) burst: u64,
     /// load: nothing is logged (the paper's base, beside its log)
     #[arg(long, conflicts_with = "durability")]
     pub(crate) no_log: bool,
-    /// load: a service that runs already, in place of one that is started
+    /// load: address of a running service, in place of a started one
     #[arg(long)]
     pub(crate) address: Option<SocketAddr>,
 }
@@ -108,18 +108,18 @@ fn name_of(choice: impl ValueEnum) -> String {
     choice.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Options of a service whose replies are relaxed, and which makes checkpoints only when it is asked for them.
+/// Options of a service with relaxed replies and with checkpoints only on demand.
 fn relaxed(services: &ServicesArguments) -> Vec<String> {
     let loops = services.loops.to_string();
     ["--durability", "relaxed", "--checkpoint-on-demand", "--loops", &loops].map(str::to_owned).to_vec()
 }
 
-/// Options of a service that logs nothing.
+/// Options of a service without a log.
 fn no_log(services: &ServicesArguments) -> Vec<String> {
     ["--no-log", "--loops", &services.loops.to_string()].map(str::to_owned).to_vec()
 }
 
-/// A service at an address, as the options say how it is asked.
+/// A service at an address, with the requests of the options.
 fn target(arguments: &SlachArguments, service: ServiceKind, address: SocketAddr) -> Target {
     let services = &arguments.services;
     Target {
@@ -131,7 +131,7 @@ fn target(arguments: &SlachArguments, service: ServiceKind, address: SocketAddr)
     }
 }
 
-/// A service that runs in a process of its own. It is killed when this goes.
+/// A service in a process of its own. A drop kills the process.
 pub(super) struct ServiceProcess {
     process: Child,
 }
@@ -152,7 +152,7 @@ impl ServiceProcess {
         Ok(Self { process })
     }
 
-    /// Waits until it serves; its address.
+    /// Waits until the service serves; returns its address.
     pub(super) fn address(&mut self) -> Result<SocketAddr> {
         let told = self.process.stdout.take().expect("it is piped, and asked once");
         let mut line = String::new();
@@ -168,12 +168,12 @@ impl ServiceProcess {
         Ok((process, address))
     }
 
-    /// Its number.
+    /// The number of the process.
     fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// Ends it as SIGKILL does.
+    /// Ends the process with SIGKILL.
     pub(super) fn kill(mut self) -> Result<()> {
         self.process.kill().map_err(Failure::io("killing a service"))?;
         self.process.wait().map_err(Failure::io("waiting for a killed service"))?;
@@ -183,13 +183,13 @@ impl ServiceProcess {
 
 impl Drop for ServiceProcess {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// The process: serves until it is killed, or asked to end.
+/// The service's process: serves until a kill or a request to end.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<()> {
     if let Some(warning) = arguments.warning() {
         eprintln!("{warning}");

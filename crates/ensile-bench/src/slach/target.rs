@@ -1,13 +1,12 @@
-//! `slach target`: processes with a target for the recovery time are killed, and how long the next open takes is
-//! measured.
+//! `slach target`: kills processes with a target for the recovery time, and measures the time of the next open.
 //!
 //! ```text
 //! for each target   a folder; kills + 1 lives: open (measured), load that changes tenfold, killed at random
 //! asked             each open <= 1.2 x target; checkpoints <= 1.5 x the fewest that would do
 //! ```
-//! *The fewest that would do* is of somebody who knows what will be logged, and begins each checkpoint as late as its
-//! own time allows. What is logged is taken as the victim's prediction has it, whose error is shown beside: predicted
-//! just before the kill, against measured behind it.
+//! *The fewest that would do* is the number of checkpoints of an oracle. The oracle knows the future log, and begins
+//! each checkpoint as late as its own time allows. The victim's prediction gives the log. The figure shows the error of
+//! the prediction beside: predicted just before the kill, against measured after the kill.
 //!
 //! Neighbours: [`victim`] is the process; [`fewest`] is pure.
 
@@ -30,15 +29,15 @@ use crate::system::fresh_folder;
 use victim::TargetVictimArguments;
 
 const FOLDER: &str = "slach-target";
-/// What is asked for.
+/// Thresholds: ratio of an open to the target, and ratio of checkpoints to the fewest that would do.
 const OF_TARGET_MAX: f64 = 1.2;
 const OF_FEWEST_MAX: f64 = 1.5;
-/// A victim is killed between these shares of its target behind its beginning.
+/// Range of the kill, in multiples of the target after the victim's beginning.
 const KILLED_FROM: f64 = 0.5;
 const KILLED_TO: f64 = 4.0;
-/// An open that takes this many times the target is given up.
+/// Limit of an open, as a multiple of the target. A longer open is given up.
 const GIVEN_UP: f64 = 20.0;
-/// What the first life may take to make the objects.
+/// Time for the first life to make the objects.
 const MAKING: Duration = Duration::from_secs(300);
 
 /// The options of `slach target`.
@@ -47,13 +46,13 @@ pub(crate) struct TargetArguments {
     /// Targets for the recovery time, in seconds
     #[arg(long, value_delimiter = ',', default_values_t = [2.0, 5.0, 10.0])]
     pub(crate) seconds_of_target: Vec<f64>,
-    /// Processes that are killed, for each target
+    /// Killed processes, for each target
     #[arg(long, default_value_t = 20, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) kills_of_target: usize,
     /// Objects for each second of the target
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) objects_a_second: u64,
-    /// Operations a second, of which a tenth is the lower rate
+    /// Operations a second; a tenth is the lower rate
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(10..=1 << 30))]
     pub(crate) target_rate: u64,
 }
@@ -63,10 +62,10 @@ const PREDICTED: (&str, &str) = ("predicted", "of the recovery time");
 const LOADING: (&str, &str) = ("loading, predicted", "of the target");
 const CHECKPOINTS: (&str, &str) = ("checkpoints, all lives", "of the fewest that would do");
 
-/// What a victim said at one moment, in milliseconds.
+/// A victim's report of one moment, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Moment {
-    /// Since its beginning.
+    /// Time since the victim's beginning.
     at: f64,
     total: f64,
     loading: f64,
@@ -75,7 +74,7 @@ struct Moment {
     installed: u64,
 }
 
-/// A life that was killed.
+/// A killed life.
 #[derive(Debug, Default)]
 struct Life {
     open_seconds: f64,
@@ -83,7 +82,7 @@ struct Life {
     refused: Option<String>,
 }
 
-/// Measures. False if something is not as it is asked for.
+/// Measures. False if a threshold is missed.
 pub(super) fn target(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.target.kills_of_target);
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
@@ -107,7 +106,7 @@ pub(super) fn target(arguments: &SlachArguments) -> Result<(Figure, bool, String
     Ok((Figure { name, title, drawn, notes, rows, horizontal, ..Figure::default() }, is_as_asked, said))
 }
 
-/// What the lives of one target came to.
+/// Results of the lives of one target.
 struct Measured {
     seconds: f64,
     of_target: Vec<f64>,
@@ -173,23 +172,23 @@ impl Measured {
     }
 }
 
-/// How many checkpoints would do for somebody who knows what will be logged: each begins as late as it may, and takes
-/// what the last one of the life took.
+/// Number of checkpoints of an oracle that knows the future log: each checkpoint begins as late as possible, and takes
+/// the time of the life's last checkpoint.
 fn fewest_of(moments: &[Moment], target: f64) -> u64 {
     let Some(last) = moments.last() else { return 0 };
     let most = target - last.loading;
-    // What was logged in all, in milliseconds of replay. Where a checkpoint was installed what replay falls by is none.
+    // Total log, in milliseconds of replay. A fall of the replay at the installation of a checkpoint is no log.
     let mut logged = vec![moments[0].replay];
     for pair in moments.windows(2) {
         let more = if pair[0].installed == pair[1].installed { pair[1].replay - pair[0].replay } else { 0.0 };
         logged.push(logged[logged.len() - 1] + more.max(0.0));
     }
-    // The first moment when a checkpoint is installed that begins at this one.
+    // The first moment with an installed checkpoint, for a checkpoint that begins at the moment `begun`.
     let installed =
         |begun: usize| moments.partition_point(|moment| moment.at < moments[begun].at + last.checkpoint);
     let (mut base, mut look, mut fewest) = (0.0, 0, 0);
     while look + 1 < moments.len() {
-        // One that begins at the next moment would be too late?
+        // A checkpoint that begins at the next moment is too late if its log exceeds the limit.
         let Some(behind) = logged.get(installed(look + 1)) else { break };
         if behind - base > most {
             (base, fewest, look) = (logged[look], fewest + 1, installed(look).max(look + 1));
@@ -200,7 +199,7 @@ fn fewest_of(moments: &[Moment], target: f64) -> u64 {
     fewest
 }
 
-/// Lives that follow each other in a folder, each but the last killed.
+/// Consecutive lives in a folder, killed except the last.
 fn lives(
     arguments: &SlachArguments,
     seconds: f64,
@@ -227,7 +226,7 @@ fn lives(
     Ok(lives)
 }
 
-/// Starts a victim, and kills it this long after it is ready.
+/// Starts a victim, and kills it `killed` after the victim is ready.
 fn life(words: &[String], killed: Duration, most: Duration) -> Result<Life> {
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
     let mut child = Command::new(program)
@@ -243,7 +242,7 @@ fn life(words: &[String], killed: Duration, most: Duration) -> Result<Life> {
             let mut life = Life::default();
             for line in BufReader::new(pipe).lines().map_while(std::result::Result::ok) {
                 if hear(&mut life, &line) {
-                    // The receiver only goes when the process does.
+                    // A send fails only if the process ends: the receiver lives as long as the process.
                     let _ = ready.send(());
                 }
             }
@@ -265,14 +264,14 @@ fn life(words: &[String], killed: Duration, most: Duration) -> Result<Life> {
     })
 }
 
-/// SIGKILL: nothing that the victim still has in its hands is written. Whether it was alive.
+/// SIGKILL: nothing that the victim still has in its hands is written. True if the victim was alive.
 fn end(child: &mut Child) -> Result<bool> {
     let is_alive = matches!(child.try_wait(), Ok(None));
     child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing a victim"))?;
     Ok(is_alive)
 }
 
-/// Takes a line in; true if the victim is ready. The last line may be cut.
+/// Parses a line; true if the victim is ready. The last line may be cut.
 fn hear(life: &mut Life, line: &str) -> bool {
     let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
     match what {

@@ -1,7 +1,7 @@
-//! UPS in this process: URLs with their properties, looked up and crawled at random (SLACH §5, §6.2).
+//! UPS in this process: URLs with properties, looked up and crawled at random (SLACH §5, §6.2).
 //!
-//! Neighbours: [`super::checkpoint_loss`] and [`super::logging`] call it; the requests of [`super::services`] have the
-//! same URLs.
+//! Neighbours: [`super::checkpoint_loss`] and [`super::logging`] call this module; the requests of [`super::services`]
+//! have the same URLs.
 
 use ensile_base::random::Random;
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsError};
@@ -9,7 +9,7 @@ use ensile_services::ups::{UrlOperation, UrlProperties};
 
 use crate::failure::{Failure, Result};
 
-/// Digits of a URL's number; it has another three, of its host.
+/// Digits of a URL's number; the host has another three digits.
 const DIGITS: usize = 12;
 const HOST_DIGITS: usize = 3;
 /// A URL, with the places of its numbers.
@@ -18,7 +18,7 @@ pub(super) const URL_BYTES: usize = URL.len();
 const HOST_AT: usize = 11;
 const PAGE_AT: usize = URL_BYTES - DIGITS;
 
-/// Writes a number's digits, with zeros before them.
+/// Writes a number's digits, padded with zeros in front.
 pub(super) fn write_digits(digits: &mut [u8], mut number: u64) {
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
@@ -26,7 +26,7 @@ pub(super) fn write_digits(digits: &mut [u8], mut number: u64) {
     }
 }
 
-/// Writes the URL of this number, which has [`URL_BYTES`].
+/// Writes the URL of this number; the URL has [`URL_BYTES`].
 pub(super) fn write_url(url: &mut [u8], number: u64) {
     url.copy_from_slice(URL);
     write_digits(&mut url[HOST_AT..HOST_AT + HOST_DIGITS], number % 1_000);
@@ -41,17 +41,17 @@ pub(super) struct Urls {
 }
 
 impl Urls {
-    /// Opens the URLs of a folder. There are none of them yet.
+    /// Opens the URLs of a folder. The folder must have no URLs yet.
     pub(super) fn open(builder: ObjectsBuilder) -> Result<Self> {
         Ok(Self { objects: builder.open()?, count: 0, url: URL.to_vec() })
     }
 
-    /// How many there are.
+    /// Number of URLs.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Makes so many more.
+    /// Makes `more` further URLs.
     pub(super) fn add(&mut self, more: u64) -> Result<()> {
         for _ in 0..more {
             self.count += 1;
@@ -60,7 +60,7 @@ impl Urls {
         Ok(())
     }
 
-    /// One request: a crawl, so many times in a hundred, or a look.
+    /// One request: a crawl in `writes_percent` of a hundred requests, else a look.
     #[inline]
     pub(super) fn request(&mut self, random: &mut Random, writes_percent: u64) -> Result<()> {
         let number = random.below(self.count);
@@ -81,7 +81,7 @@ impl Urls {
         Ok(())
     }
 
-    /// Makes a checkpoint. Its bytes.
+    /// Makes a checkpoint. Returns the bytes of the checkpoint.
     pub(super) fn checkpoint(&self) -> Result<u64> {
         let report = self.objects.checkpoint().wait().map_err(ObjectsError::from)?;
         Ok(report.bytes_written)

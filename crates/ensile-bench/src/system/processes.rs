@@ -1,11 +1,11 @@
-//! Independent processes with a database and a load of their own each, run as one system beside the others: what as
-//! many threads of one database could reach if they never disturbed each other.
+//! Independent processes with a separate database and load, run as a single system beside further systems. Shows the
+//! rate that as many threads of one database could reach without mutual disturbance.
 //!
-//! Each child is this program with `--conducted` and one thread. It loads, says `ready` with its resident bytes and
-//! records, and then for each slice hears [`START`], [`OPEN`] and [`CLOSE`] on its standard input and answers with its
-//! counts.
+//! Each child is this program with `--conducted` and a single thread. The child loads and prints `ready` with resident
+//! bytes and records. For each slice the child then reads [`START`], [`OPEN`] and [`CLOSE`] from standard input and
+//! answers with its counts.
 //!
-//! Invariant: children run only within slices of this system; in between they wait for a word.
+//! Invariant: children run only within slices of this system; in between the children wait for a word.
 //!
 //! Neighbours: the driver runs [`Processes`] as a [`Subject`] in the parent, and waits in a child.
 
@@ -35,7 +35,7 @@ impl Process {
         writeln!(self.input, "{word}").map_err(Failure::io("telling a process to go on"))
     }
 
-    /// The next line that begins with `word`; its numbers.
+    /// Reads the next line, which must begin with `word`. Returns the numbers of the line.
     fn hear(&mut self, word: &str) -> Result<[u64; 2]> {
         let mut line = String::new();
         self.output.read_line(&mut line).map_err(Failure::io("listening to a process"))?;
@@ -53,7 +53,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // One that has ended by itself has nothing to be told; nobody is left behind either way.
+        // The kill fails for an ended child. In both cases no child is left behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -68,7 +68,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts `count` children with these arguments to `ensile-bench`, and waits until they have loaded.
+    /// Starts `count` children with these arguments to `ensile-bench`, and waits until all have loaded.
     pub(crate) fn start(count: usize, arguments: impl Fn(usize) -> Vec<String>) -> Result<Self> {
         let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
         let mut children = Vec::new();
@@ -93,12 +93,12 @@ impl Processes {
         Ok(Self { children: Mutex::new(children), count, resident_bytes, records })
     }
 
-    /// What all of them grew by when they loaded.
+    /// Growth of the children's resident memory over the load, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.resident_bytes
     }
 
-    /// Records that all of them hold.
+    /// Number of records of all children.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }
@@ -133,7 +133,7 @@ impl Subject for Processes {
     }
 }
 
-/// In a child: tells that it has loaded, and the resident bytes and records of its (one) system.
+/// In a child: reports the end of the load, and the resident bytes and records of the child's only system.
 pub(crate) fn ready(is_conducted: bool, loaded: impl Iterator<Item = (u64, u64)>) {
     if is_conducted {
         let (bytes, records) = loaded.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
@@ -141,7 +141,7 @@ pub(crate) fn ready(is_conducted: bool, loaded: impl Iterator<Item = (u64, u64)>
     }
 }
 
-/// In a child: tells what a slice did.
+/// In a child: reports the counts of a slice.
 pub(crate) fn tell_round(is_conducted: bool, round: &Round) {
     if is_conducted {
         say(&format!("{CLOSE} {} {}", round.transactions, round.conflicts));

@@ -1,6 +1,6 @@
 //! The options of TPC-C.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super::flags`] is what terminals make of them.
+//! Neighbours: parsed by [`crate::command`]; [`super::flags`] is the form for terminals.
 
 use clap::{Args, ValueEnum, value_parser};
 
@@ -8,7 +8,7 @@ use super::flags::{Flags, ReadMode};
 use super::tables::Scale;
 use crate::arguments::{RunArguments, positive_seconds};
 
-/// How large TPC-C's business is and what is done in it.
+/// Size of TPC-C's business, and its transactions.
 #[derive(Clone, Debug, Args)]
 pub struct BusinessArguments {
     /// Warehouses
@@ -29,17 +29,16 @@ pub struct BusinessArguments {
     /// Percent of payments by customers of another warehouse (with more than one warehouse)
     #[arg(long, default_value_t = 15, value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) remote_payments: u64,
-    /// What order-status reads
+    /// Read mode of order-status
     #[arg(long, value_enum, default_value_t = ReadMode::Snapshot)]
     pub(crate) order_status: ReadMode,
-    /// What stock-level reads
+    /// Read mode of stock-level
     #[arg(long, value_enum, default_value_t = ReadMode::Snapshot)]
     pub(crate) stock_level: ReadMode,
-    /// Announce nothing: rows that a transaction knows it will need are fetched from memory one after the other
+    /// Announce nothing: rows known in advance are fetched from memory one after the other
     #[arg(long)]
     pub(crate) no_announce: bool,
-    /// A new-order reads neither S_DIST_xx nor the brands, as benchmarks of other systems leave them out: a read less
-    /// for each line
+    /// A new-order reads neither S_DIST_xx nor the brands, as in benchmarks of other systems: a read less for each line
     #[arg(long)]
     pub(crate) no_stock_info: bool,
 }
@@ -49,7 +48,7 @@ pub struct BusinessArguments {
 pub struct Mix(pub(crate) [u64; 5]);
 
 impl BusinessArguments {
-    /// The options that say this again, for a business of so many `warehouses`.
+    /// The same options as words, for a business of `warehouses` warehouses.
     pub(crate) fn words(&self, warehouses: u16) -> Vec<String> {
         let mix: Vec<String> = self.mix.0.iter().map(u64::to_string).collect();
         let mode = |mode: ReadMode| {
@@ -97,29 +96,29 @@ pub struct TpccArguments {
     pub(crate) run: RunArguments,
     #[command(flatten)]
     pub(crate) business: BusinessArguments,
-    /// Check the consistency conditions 1 to 12 when all rounds are done
+    /// Check the consistency conditions 1 to 12 after all rounds
     #[arg(long)]
     pub(crate) check: bool,
-    /// Run with the log in a process of its own, kill it this many seconds after its first acknowledged order,
-    /// recover, and check that everything acknowledged is there
+    /// Run with the log in a separate process, kill the process this many seconds after its first acknowledged order,
+    /// recover, and check that every acknowledged order is present
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) crash_after: Option<f64>,
-    /// How often to do that, each time on a fresh database
+    /// Repetitions of --crash-after, each on a fresh database
     #[arg(long, default_value_t = 1, requires = "crash_after", value_parser = value_parser!(u32).range(1..=100_000))]
     pub(crate) repeat: u32,
-    /// How often each database is killed and recovered before the next fresh one
+    /// Kills and recoveries of each database before the next fresh database
     #[arg(long, default_value_t = 1, requires = "crash_after", value_parser = value_parser!(u32).range(1..=50))]
     pub(crate) lives: u32,
-    /// How often the recovery after each kill is killed itself, at a random moment, before one may end
+    /// Kills of the recovery after each kill, at random moments, before a recovery may end
     #[arg(long, default_value_t = 0, requires = "crash_after", value_parser = value_parser!(u32).range(0..=50))]
     pub(crate) kill_in_recovery: u32,
-    /// The process that is killed makes a checkpoint at this interval, in milliseconds [default: as a database does]
+    /// Interval of checkpoints in the killed process, in milliseconds [default: as a database does]
     #[arg(long, requires = "crash_after", value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) checkpoint_ms: Option<u64>,
-    /// The checkpoints of the process that is killed are pictures
+    /// The checkpoints of the killed process are pictures
     #[arg(long, requires = "crash_after")]
     pub(crate) picture_checkpoints: bool,
-    /// The process that is killed has no log: an order is acknowledged once a picture has it
+    /// The killed process has no log: an order is acknowledged once a picture has it
     #[arg(long, requires = "crash_after")]
     pub(crate) no_log: bool,
 }

@@ -10,7 +10,7 @@ use super::desk::Desk;
 use super::keys::{self, CustomerKey, DISTRICTS, OrderKey, OrderLineKey};
 use super::tables::{Tables, missing};
 
-/// What is entered at the terminal.
+/// The input at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) warehouse: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Input {
     pub(crate) date: u64,
 }
 
-/// The orders that were delivered, by district; 0 where none waited.
+/// The delivered orders, by district; 0 if no order waited.
 pub(crate) type Delivered = [u32; DISTRICTS as usize];
 
 impl Input {
@@ -29,8 +29,8 @@ impl Input {
     }
 }
 
-/// Delivers one order of each district, in three steps over all districts, so that each step's rows are fetched from
-/// memory together, where they are announced.
+/// Delivers an order of each district, in three steps over all districts. So announced rows of a step are fetched from
+/// memory together.
 pub(crate) fn run(
     tx: &mut Transaction<'_>,
     tables: &Tables,
@@ -73,7 +73,7 @@ pub(crate) fn run(
 #[derive(Clone, Copy, Debug, Default)]
 struct Parcel {
     district: u8,
-    /// Its number; 0 if none waits.
+    /// The order's number; 0 if no order waits.
     order: u32,
     customer: u32,
     line_count: u8,
@@ -93,13 +93,13 @@ impl Parcel {
     }
 }
 
-/// After the commit: the next deliveries start their scans behind these orders.
+/// After the commit: the next deliveries start the scans behind these orders.
 pub(crate) fn committed(tables: &Tables, input: &Input, delivered: &Delivered) {
     for (index, &order) in delivered.iter().enumerate() {
         if order > 0 {
             let hint = tables.undelivered(input.warehouse, index as u8 + 1);
-            // Relaxed: a hint that only ever moves up; starting too early is slow, and it is never too late, because
-            // order numbers grow and everything up to this one was delivered before the hint says so.
+            // Relaxed: a hint that only moves up. A scan from an early start is slow. A scan never starts too late,
+            // because order numbers grow and every earlier order was delivered before the hint moves.
             hint.fetch_max(order + 1, Ordering::Relaxed);
         }
     }
@@ -119,7 +119,7 @@ fn oldest_waiting(
     Ok(Parcel { district, order, ..Parcel::default() })
 }
 
-/// Takes the order from those that wait, and notes its carrier.
+/// Removes the order from the waiting orders, and records the carrier.
 fn take(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &mut Parcel) -> Result<(), Error> {
     if !tx.delete(&tables.new_order, &parcel.key(input))? {
         return Err(missing("new_order"));
@@ -132,7 +132,7 @@ fn take(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &mut P
     if there { Ok(()) } else { Err(missing("order")) }
 }
 
-/// Dates the order's lines and books their amount on the customer.
+/// Dates the order's lines and books the amount on the customer.
 fn hand_over(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &Parcel) -> Result<(), Error> {
     let mut amount = 0;
     for line in 1..=parcel.line_count {

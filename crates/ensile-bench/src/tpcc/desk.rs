@@ -1,6 +1,6 @@
-//! The desk of a terminal: what is drawn from when a transaction is entered.
+//! The desk of a terminal: the source of drawn inputs of transactions.
 //!
-//! Neighbours: the five transactions draw their inputs here; a [`super::terminal`] has one.
+//! Neighbours: the five transactions draw their inputs here; a [`super::terminal`] has one desk.
 
 use std::cell::Cell;
 
@@ -10,12 +10,12 @@ use super::draw::{Constants, LAST_NAMES, last_name, nurand};
 use super::flags::Flags;
 use super::tables::{Scale, Tables};
 
-/// How a customer is named.
+/// The selection of a customer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Selection {
     /// By number.
     Number(u32),
-    /// By last name: the middle one of those who bear it.
+    /// By last name: the middle customer of this name.
     LastName([u8; 16]),
 }
 
@@ -43,7 +43,8 @@ impl<'a> Desk<'a> {
         Self { scale, flags, constants, tables, worker, workers, writer, history: Cell::new(0) }
     }
 
-    /// The home warehouse: the worker's own, or one of those that it shares out among its transactions.
+    /// The home warehouse: the worker's own warehouse, or a random draw from the worker's several warehouses. With
+    /// `any_home`, a random draw from all warehouses.
     #[inline]
     pub(crate) fn home(&self, random: &mut Random) -> u16 {
         let warehouses = usize::from(self.scale.warehouses);
@@ -57,7 +58,7 @@ impl<'a> Desk<'a> {
         (self.worker + self.workers * random.below(own as u64) as usize) as u16 + 1
     }
 
-    /// Any warehouse but this one.
+    /// A random warehouse other than `than`.
     #[inline]
     pub(crate) fn other(&self, random: &mut Random, than: u16) -> u16 {
         let other = random.between(1, u64::from(self.scale.warehouses) - 1) as u16;
@@ -91,7 +92,7 @@ impl<'a> Desk<'a> {
         (self.writer, number)
     }
 
-    /// The number of the next order of a district, where it does not come from the district's row.
+    /// The number of the next order of a district, if the number does not come from the district's row.
     #[inline]
     pub(crate) fn order_number(&self, warehouse: u16, district: u8) -> Option<u32> {
         self.flags.fast_ids.then(|| self.tables.next_order_id(warehouse, district))

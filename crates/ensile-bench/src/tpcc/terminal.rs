@@ -1,12 +1,13 @@
-//! A terminal: draws TPC-C's transactions by the mix and runs them, one at a time or in batches, conflicts retried.
+//! A terminal: draws TPC-C's transactions by the mix and runs them, one at a time or in batches. The terminal retries
+//! conflicts.
 //!
 //! Invariants:
-//! - What is entered is drawn before the transaction begins: a retry enters the same again.
-//! - A new-order that the specification wants rolled back counts as done; any other error ends the run.
-//! - Nothing is allocated per transaction.
+//! - The input is drawn before the transaction begins: a retry enters the same input again.
+//! - A new-order that the specification wants rolled back counts as done; a different error ends the run.
+//! - No allocation per transaction.
 //!
-//! Neighbours: a [`super::Business`] under the driver has one for each worker; [`crate::crash`] listens to what was
-//! placed.
+//! Neighbours: a [`super::Business`] under the driver has a terminal for each worker; [`crate::crash`] listens to
+//! placed orders.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -27,7 +28,7 @@ use super::{delivery, keys, new_order, order_status, payment, stock_level};
 use crate::failure::Result;
 use crate::tally::{Step, epoch_to_wait_for};
 
-/// A transaction as it is entered.
+/// The input of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Request {
     NewOrder(new_order::Input),
@@ -38,7 +39,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Its place in the mix.
+    /// The request's place in the mix.
     #[inline]
     fn kind(&self) -> usize {
         match self {
@@ -51,7 +52,7 @@ impl Request {
     }
 }
 
-/// What came of it.
+/// The result of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
     Placed(new_order::Placed),
@@ -59,9 +60,9 @@ pub(crate) enum Answer {
     Shown,
 }
 
-/// Hears of every transaction that committed.
+/// Listener to every committed transaction.
 pub(crate) trait Observer: Sync {
-    /// A terminal's transaction committed under this receipt; it is not yet durable.
+    /// A terminal's transaction committed under this receipt; the transaction is not yet durable.
     fn committed(&self, request: &Request, answer: &Answer, receipt: &Receipt);
 }
 
@@ -98,7 +99,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// What it has counted.
+    /// The terminal's counts.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -128,8 +129,8 @@ impl<'a> Terminal<'a> {
         unreachable!("the dice is below the sum of the shares")
     }
 
-    /// Draws and runs one transaction. The rows that an order names are known before it begins, so even alone it gains
-    /// from descents that overlap.
+    /// Draws and runs a transaction. The rows of an order are known before the transaction begins, so overlapping
+    /// descents help even a single transaction.
     #[inline]
     pub(crate) fn one(&mut self, random: &mut Random) -> Result<Step> {
         let request = self.draw(random);
@@ -139,7 +140,7 @@ impl<'a> Terminal<'a> {
         self.execute(std::slice::from_ref(&request))
     }
 
-    /// Draws and runs `batch` independent transactions with their descents overlapping.
+    /// Draws and runs `batch` independent transactions with overlapping descents.
     pub(crate) fn many(
         &mut self,
         random: &mut Random,
@@ -161,7 +162,7 @@ impl<'a> Terminal<'a> {
         Ok(Step { committed: step.committed + on_snapshot, epoch: step.epoch.max(epoch), ..step })
     }
 
-    /// Runs requests, each as a transaction of its own.
+    /// Runs requests, each as a separate transaction.
     #[inline]
     fn execute(&mut self, requests: &[Request]) -> Result<Step> {
         let Self { tables, flags, scratch, observer, counts, .. } = self;
@@ -226,7 +227,7 @@ impl<'a> Terminal<'a> {
         Ok(Step { committed: 1, conflicts, epoch })
     }
 
-    /// Answers a request from a snapshot, and with which epoch the answer is durable.
+    /// Answers a request from a snapshot. Returns the epoch whose durability makes the answer durable.
     fn read_snapshot(&mut self, request: &Request) -> Result<Epoch, Error> {
         let mut snapshot = self.tables.db.snapshot()?;
         match request {
@@ -242,7 +243,7 @@ impl<'a> Terminal<'a> {
     }
 }
 
-/// What a terminal remembers of a commit.
+/// Updates the tables' delivery hints after the commit of a delivery.
 #[inline]
 fn after_commit(tables: &Tables, request: &Request, answer: &Answer) {
     if let (Request::Delivery(input), Answer::Delivered(delivered)) = (request, answer) {
@@ -262,7 +263,7 @@ fn body(
     match request {
         Request::NewOrder(input) => {
             let placed = new_order::run(tx, tables, input)?;
-            // What the terminal would show and nobody here looks at.
+            // A real terminal would show these values. `black_box` keeps their computation.
             black_box((placed.total, placed.brand_lines));
             Ok(Answer::Placed(placed))
         }
@@ -285,7 +286,7 @@ fn body(
     }
 }
 
-/// Announces the rows whose descents are worth overlapping: those that are known before the transaction begins.
+/// Announces the rows known before the transaction begins: the descents for these rows are worth overlapping.
 #[inline]
 fn announce(prefetch: &mut ensile::Prefetch<'_>, tables: &Tables, request: &Request) {
     match request {

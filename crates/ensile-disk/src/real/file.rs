@@ -1,12 +1,13 @@
 //! An open file of the machine: positioned reads and writes, `fdatasync`, `fallocate`.
 //!
-//! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
-//! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length).
-//! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ, which ends
-//!   the process. It is an error as of a full disk instead. No other call here can raise a signal: a pipe in a file's
-//!   place is opened to read and write (SIGPIPE).
-//! - A file is mapped once all of it is written, and on file systems that overwrite in place, so a store into it finds
-//!   its space (no SIGBUS), unless somebody cuts the file meanwhile.
+//! - A short write or read is continued until done, an interrupted call is repeated: callers never see either.
+//! - A call that the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the
+//!   length).
+//! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ and end the
+//!   process. The call fails as on a full disk instead. No other call here can raise a signal: a pipe in a file's place
+//!   is opened to read and write (SIGPIPE).
+//! - A file is mapped once its whole length is written, and only on file systems that overwrite in place. A store into
+//!   the mapping then finds its space (no SIGBUS), unless another process cuts the file meanwhile.
 //! - I4: a forked child writes and syncs nothing.
 //!
 //! Neighbours: made by [`super::RealDisk`].
@@ -19,12 +20,11 @@ use std::path::PathBuf;
 use crate::error::{DiskError, Operation};
 use crate::{DiskFile, MappedWords, Process};
 
-/// Written at once where a file is filled with zeros.
+/// Bytes of a write when a file is filled with zeros.
 const ZEROS_BYTES: usize = 64 << 10;
 
-/// File systems of which it is known that bytes which were written are overwritten in place, and that a mapping of them
-/// is the cache that `read` sees, by the number that `statfs` tells: ext2 to ext4, XFS, F2FS, tmpfs, overlayfs (whose
-/// upper one is to be one of these).
+/// File systems known to overwrite written bytes in place, and to map the cache that `read` sees. The numbers are from
+/// `statfs`: ext2 to ext4, XFS, F2FS, tmpfs, overlayfs (whose upper file system must be in the list).
 #[cfg(target_os = "linux")]
 const MAPPED_SYSTEMS: [u64; 5] = [0xef53, 0x5846_5342, 0xf2f5_2010, 0x0102_1994, 0x794c_7630];
 
@@ -33,7 +33,7 @@ pub(super) struct RealFile {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) process: Process,
-    /// The length that no file of this process may exceed, as of the opening of the disk.
+    /// Largest length of a file of this process in bytes, as of the opening of the disk.
     pub(super) length_max: u64,
 }
 
@@ -50,7 +50,7 @@ impl RealFile {
         }
     }
 
-    /// May a change reach to `end`?
+    /// Fails if a change up to `end` exceeds the limit.
     fn check_end(&self, operation: Operation, end: u64) -> Result<(), DiskError> {
         if end > self.length_max {
             return Err(self.fail(operation)(rustix::io::Errno::FBIG.into()));
@@ -58,7 +58,7 @@ impl RealFile {
         Ok(())
     }
 
-    /// Can a store into a mapping of the file not fail?
+    /// Fails unless stores into a mapping of the file cannot fail.
     fn check_mappable(&self) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {
@@ -80,7 +80,7 @@ impl RealFile {
                 match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
                     Ok(()) => return Ok(()),
                     Err(Errno::INTR) => {}
-                    // This file system or kernel cannot: growing the file is all that is promised.
+                    // The file system or kernel cannot: only growing the file is promised.
                     Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
                     Err(error) => return Err(error.into()),
                 }
@@ -112,7 +112,7 @@ impl DiskFile for RealFile {
     }
 
     fn will_need(&self, offset: u64, bytes: u64) {
-        // Advice that is not taken changes nothing.
+        // Ignored advice changes nothing.
         #[cfg(target_os = "linux")]
         let _ = rustix::fs::fadvise(
             &self.file,
@@ -137,7 +137,7 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
         self.check_process(Operation::Length)?;
-        // A file that is longer than the limit allows, as another process wrote it, may still be cut.
+        // A file beyond the limit, as another process wrote it, may still be cut.
         if bytes > self.length_max && bytes > self.len()? {
             self.check_end(Operation::Length, bytes)?;
         }

@@ -1,9 +1,9 @@
 //! Locks of the machine: `flock` on an open file or folder.
 //!
-//! - Each lock has an open file of its own, so two locks of one process exclude each other too.
-//! - I4: a forked child shares the open file, and with it the lock; it never gives it back.
+//! - Each lock has an open file of its own: two locks of the same process exclude each other too.
+//! - I4: a forked child shares the open file, and thereby the lock; the child never gives the lock back.
 //!
-//! Neighbours: [`super::RealDisk`] takes them.
+//! Neighbours: [`super::RealDisk`] takes locks.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -23,11 +23,12 @@ pub(super) struct RealLock {
     process: Process,
 }
 
-/// What a file system answers that cannot lock a folder: NFS asks for a handle that may write, which no folder has.
+/// Errors of a file system without locks of folders: NFS asks for a writable handle, and a folder has no writable
+/// handle.
 const NO_FOLDER_LOCKS: [Errno; 6] =
     [Errno::BADF, Errno::INVAL, Errno::ISDIR, Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
 
-/// What a file system answers that cannot lock a file.
+/// Errors of a file system that cannot lock a file.
 const NO_LOCKS: [Errno; 3] = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
 
 impl RealLock {
@@ -78,8 +79,8 @@ impl RealLock {
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Closing alone would leave the lock to a child process that was forked and has not executed its program yet.
-        // I4: a child that unlocked would give back the lock of its parent.
+        // Closing alone would leave the lock to a forked child process before the child executes its program. I4: a
+        // child that unlocked would give back the parent's lock.
         if self.process.is_this() {
             let _ = flock(&self.file, FlockOperation::Unlock);
         }

@@ -1,12 +1,11 @@
-//! Reads all that a copy's manifest is to reach, before it does.
+//! Reads the whole content of a copy before the copy's manifest names the content.
 //!
 //! Invariants:
-//! - N12: what is read was synced, and is what an open would load: every block, page and part, and what they come to
-//!   together.
+//! - N12: the check reads synced bytes, as an open would load them: every block, page and part, and their totals.
 //! - N15: no entry has an epoch above the picture's.
-//! - N11: a key that stands in a page and beside it has one TID. So blocks of pending removes come first.
+//! - N11: a key that stands in a page and beside the page has one TID. So blocks of pending removes come first.
 //!
-//! Neighbours: [`super::pages`] steps it; the state takes entries as from a recovery.
+//! Neighbours: [`super::pages`] steps the check; the state takes entries as from a recovery.
 
 use ensile_disk::Disk;
 
@@ -15,7 +14,7 @@ use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
 use crate::store::installed::PictureCheckpoint;
 use crate::{DurabilityError, Recoverable};
 
-/// A look at a picture: at what commits have left beside its pages, then a part of its directory at a time.
+/// Check of a picture: first the blocks beside its pages, then one part of its directory a step.
 #[derive(Debug)]
 pub(super) struct PictureCheck {
     reader: PictureReader,
@@ -35,10 +34,10 @@ impl PictureCheck {
         Ok(Self { reader, of: of.clone(), next: 0, beside, entries: 0, bytes, pages: 0 })
     }
 
-    /// Reads a part or a block; false once all was read, and goes together.
+    /// Reads a part or a block; false once everything was read and the totals match.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`], or what the state says of an entry.
+    /// [`DurabilityError::Damaged`], or the state's refusal of an entry.
     pub(super) fn step(&mut self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().beside());
         let item = self.next;
@@ -75,7 +74,7 @@ impl PictureCheck {
     }
 }
 
-/// Takes the entries of a page or block apart, as a load does, and compares a page with what stands beside it.
+/// Parses the entries of a page or block, as a load does, and compares a page with the entries beside the pages.
 fn show(
     read: &ReadEntries<'_>,
     beside: Option<&BesideKeys>,

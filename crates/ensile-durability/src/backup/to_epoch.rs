@@ -1,62 +1,62 @@
-//! From which state of a backup an epoch can be had, and how. Pure: epochs go in, the decision comes out.
+//! Choice of a backup's state as the source of an epoch. Pure: epochs go in, the decision comes out.
 //!
 //! | state | has itself | with an archive |
 //! |---|---|---|
-//! | picture at e_c | e_c | what counted of (e_c, ..], as far as the archive goes on from e_c without a gap |
-//! | copy of files, closed at S | what counted of [e_h, S], by its own log | the same of (S, ..] |
+//! | picture at e_c | e_c | counted epochs of (e_c, ..], as far as the archive continues from e_c without a gap |
+//! | copy of files, closed at S | counted epochs of [e_h, S], by its own log | counted epochs of (S, ..], likewise |
 //!
 //! Invariants:
-//! - A5: no epoch below e_h of a copy's checkpoint is had from it, and none that was discarded.
-//! - A2: a state is brought forward only within one range of the archive.
-//! - What needs the least comes first: a state as it is; a copy's own log; then the newest state that the archive goes
-//!   on from.
+//! - A5: a copy gives no epoch below e_h of its checkpoint, and no discarded epoch.
+//! - A2: the archive brings a state forward only within one range.
+//! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
+//!   the archive continues.
 //!
-//! Neighbours: `store::kept` knows the epochs of a state, `recovery::archived` the archive; [`super`] asks both.
+//! Neighbours: `store::kept` has the epochs of a state, `recovery::archived` the archive; [`super`] asks both.
 
 use ensile_base::Epoch;
 
 use crate::recovery::archived::ForwardReach;
 use crate::store::kept::KeptState;
 
-/// Which epochs a state of a backup leads to.
+/// Epochs reachable from a state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StateReach {
-    /// It is the state at the end of this one.
+    /// Epoch at whose end the state stands.
     epoch: Epoch,
-    /// What it has itself, the ends included, oldest first: up to its own epoch.
+    /// Ranges of epochs in the state's own files, ends included, oldest first, up to `epoch`.
     own: Vec<(Epoch, Epoch)>,
-    /// Epochs to which an archive brings it.
+    /// Epochs reachable by an archive.
     forward: ForwardReach,
 }
 
-/// How an epoch is had from a state.
+/// Way from a state to an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RestoreWay {
-    /// It is the state.
+    /// The state unchanged.
     AsItIs,
-    /// By less of the copy's own log.
+    /// A shorter part of the copy's own log.
     Back,
-    /// By what an archive has behind it.
+    /// The archive's log after the state.
     Forward,
 }
 
-/// The state at the end of epoch `at`, and what is to be done with it.
+/// The state at the end of epoch `at`, and its further treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChosenState {
     pub(super) at: Epoch,
     pub(super) way: RestoreWay,
 }
 
-/// Why an epoch cannot be had.
+/// Reason why an epoch is unreachable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EpochNotHad {
-    /// It is before all that there is.
+    /// The epoch is before the first epoch of the backup.
     Before,
-    /// Nothing of it counted.
+    /// No commit of the epoch counted.
     Discarded,
-    /// It is behind what there is, or something is missing in between.
+    /// The epoch is after the last available epoch, or a file in between is missing.
     Missing,
-    /// The archive says why.
+    /// Reason from the archive.
     NotCounted(String),
 }
 
@@ -82,11 +82,11 @@ impl StateReach {
     }
 }
 
-/// From which of these states, the newest first, the database is had as it was at the end of epoch `to`. `counted`:
-/// what an archive says of `to`.
+/// Chooses the state, and its treatment, for the database at the end of epoch `to`. `states` has the newest first.
+/// `counted` is the archive's answer for `to`.
 ///
 /// # Errors
-/// Why not.
+/// Reason why the epoch is unreachable.
 pub(super) fn choose(
     states: &[StateReach],
     to: Epoch,
@@ -105,7 +105,7 @@ pub(super) fn choose(
         (Some(state), Ok(())) => chosen(state, RestoreWay::Forward),
         (Some(_), Err(why)) => Err(EpochNotHad::NotCounted(why)),
         (None, _) if states.iter().all(|state| to < state.least()) => Err(EpochNotHad::Before),
-        // Between two lives of a copy.
+        // The epoch is between two lives of a copy.
         (None, _) if states.iter().any(|state| state.least() < to && to < state.epoch) => {
             Err(EpochNotHad::Discarded)
         }
@@ -114,8 +114,8 @@ pub(super) fn choose(
     }
 }
 
-/// Why an epoch cannot be had from these states, and which can. `archive`: the epoch behind which it begins, and what
-/// it lacks, in brackets.
+/// Text of the reason for these states, with the available epochs. `archive` has the epoch after which the archive
+/// begins, and its missing files, in brackets.
 pub(super) fn explained(
     why: &EpochNotHad,
     (states, to): (&[StateReach], Epoch),
@@ -158,7 +158,7 @@ pub(super) fn explained(
     format!("{why}. What can be had from this backup{with}: {}", shown(&reachable(states)))
 }
 
-/// All epochs that can be had, in order.
+/// All available epochs, in order.
 pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
     let mut all: Vec<(Epoch, Epoch)> =
         states.iter().flat_map(|state| state.own.iter().chain(&state.forward.counted).copied()).collect();
@@ -173,7 +173,7 @@ pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
     joined
 }
 
-/// Epochs as an error names them.
+/// Epochs, as an error names them.
 fn shown(epochs: &[(Epoch, Epoch)]) -> String {
     let one = |(first, last): &(Epoch, Epoch)| match first == last {
         true => format!("epoch {first}"),

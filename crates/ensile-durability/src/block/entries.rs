@@ -1,15 +1,15 @@
-//! The entries of a data or rows block: `tid u64 · body length u32 · body`, one behind the other.
+//! The entries of a data or rows block: `tid u64 · body length u32 · body`, contiguous.
 //!
-//! Neighbours: log buffers and checkpoint blocks frame them, replay and load parse them.
+//! Neighbours: log buffers and checkpoint blocks frame the entries, replay and load parse the entries.
 
 use ensile_base::Tid;
 
 use super::{u32_at, u64_at};
 
-/// Bytes in front of an entry's body.
+/// Bytes before an entry's body.
 pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 
-/// The entries of a payload, each its TID and body; `Err` where the framing is broken.
+/// The entries of a payload as pairs of TID and body; `Err` for a broken frame.
 pub(crate) struct FramedEntries<'a> {
     rest: &'a [u8],
 }
@@ -20,7 +20,7 @@ impl<'a> FramedEntries<'a> {
     }
 }
 
-/// An entry does not fit the payload that holds it.
+/// Error for an entry that does not fit the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadFrame;
 
@@ -50,10 +50,10 @@ impl<'a> Iterator for FramedEntries<'a> {
     }
 }
 
-/// Hands over each entry of a payload, of which the header says how many there are.
+/// Passes each entry of a payload to `take`; `count` is the header's number of entries.
 ///
 /// # Errors
-/// What is wrong with the payload, or what `take` says of an entry.
+/// The problem of the payload, or the refusal of `take`.
 pub(crate) fn each<'p>(
     payload: &'p [u8],
     count: u32,

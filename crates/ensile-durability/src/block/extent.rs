@@ -1,4 +1,4 @@
-//! The units of a page file, and the runs of them that its blocks stand in.
+//! The units of a page file, and the extents of its blocks.
 //!
 //! Invariant: an extent is a run of units behind the opening block's, and holds one block.
 //!
@@ -7,17 +7,17 @@
 use super::block_bytes;
 use crate::number::CHECKPOINTERS_MAX;
 
-/// Bytes of a unit: page files are handed out by units.
+/// Bytes of a unit, the allocation unit of page files.
 pub(crate) const UNIT_BYTES: usize = 4 << 10;
 
 /// A run of units of a folder's page file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
-    /// Its checkpointer's number.
+    /// Number of the checkpointer.
     pub(crate) folder: u16,
-    /// Not zero: the opening block stands there.
+    /// First unit of the extent. Not zero: the opening block stands at zero.
     pub(crate) first: u32,
-    /// Not zero.
+    /// Number of units. Not zero.
     pub(crate) units: u32,
 }
 
@@ -29,17 +29,17 @@ pub(crate) struct ExtentPlace {
 }
 
 impl Extent {
-    /// How many units a block with such a payload takes.
+    /// Number of units for a block with a payload of this size.
     pub(crate) const fn units_of(payload_bytes: usize) -> u32 {
         block_bytes(payload_bytes).div_ceil(UNIT_BYTES) as u32
     }
 
-    /// Where it begins in its file, in bytes.
+    /// Offset of the extent in its file, in bytes.
     pub(crate) const fn offset(self) -> u64 {
         self.first as u64 * UNIT_BYTES as u64
     }
 
-    /// The unit behind it.
+    /// First unit after the extent.
     pub(crate) const fn end(self) -> u32 {
         self.first + self.units
     }
@@ -48,7 +48,7 @@ impl Extent {
         self.units as u64 * UNIT_BYTES as u64
     }
 
-    /// Can a file have it?
+    /// True if a file can have the extent.
     pub(crate) fn is_whole(self) -> bool {
         let has_end = self.first.checked_add(self.units).is_some();
         u32::from(self.folder) < CHECKPOINTERS_MAX && self.first > 0 && self.units > 0 && has_end

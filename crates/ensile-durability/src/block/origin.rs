@@ -1,12 +1,13 @@
-//! The opening block's payload: whose file this is, with which salt, and what its entries are.
+//! Payload of the opening block: the file's database, its salt, and the kind of its entries.
 //!
 //! Invariants:
-//! - I1: it names the database. A copied file carries it along, so it does not distinguish a copy from the original.
-//! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read,
-//!   is damaged or another's.
+//! - I1: the payload names the database. A copied file has the same payload, so the payload does not distinguish a copy
+//!   from the original.
+//! - The opening block is synced before anything is written behind the block. A longer file with an unreadable opening
+//!   block is damaged or another database's.
 //!
-//! Neighbours: written by `log::segments`, `checkpoint::files::write` and `checkpoint::picture`, copied by backups and
-//! take-overs, read by [`super::scan`].
+//! Neighbours: `log::segments`, `checkpoint::files::write` and `checkpoint::picture` write the block, backups and
+//! take-overs copy the block, and [`super::scan`] reads the block.
 
 use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
@@ -23,8 +24,8 @@ const ORIGIN_BYTES: usize = 48;
 pub(crate) const OPENING_BYTES: usize = block_bytes(ORIGIN_BYTES);
 const _: () = assert!(OPENING_BYTES == 128, "as the format says");
 
-/// Writes the next bytes of a file that is copied from elsewhere. Its opening block is synced before anything is
-/// written behind it, as by those who wrote the file: so one that is cut short says whose it is.
+/// Writes the next bytes of a file that is copied from elsewhere. The opening block is synced before anything is
+/// written behind the block, as by the original writer: so a short copy shows its database.
 ///
 /// # Errors
 /// The disk's.
@@ -40,27 +41,27 @@ pub(crate) fn write_copied(to: &dyn DiskFile, bytes: &[u8], offset: u64) -> Resu
     Ok(())
 }
 
-/// What the files of one generation's logs have in common.
+/// Common fields of the files of one generation's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The database.
+    /// Identity of the database.
     pub(crate) identity: Identity,
-    /// What the header checksums of all blocks but the opening one begin with.
+    /// Start value of the header checksums of all blocks except the opening block.
     pub(crate) salt: Salt,
-    /// What the entries are.
+    /// Kind of the entries.
     pub(crate) entries: EntryKind,
 }
 
-/// Which file of which checkpoint it is; zero in a log's file and in a page file.
+/// File of a checkpoint; zero in a log's file and in a page file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartPlace {
-    /// The checkpoint's number.
+    /// Number of the checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) file: u32,
 }
 
 impl Origin {
-    /// The whole opening block with this header, whose payload this is; and the header's checksum.
+    /// The whole opening block with this header and payload; and the header's checksum.
     pub(crate) fn encode(&self, header: Header, place: PartPlace) -> ([u8; OPENING_BYTES], u32) {
         let mut block = [0; OPENING_BYTES];
         let payload = &mut block[HEADER_BYTES..];
@@ -81,7 +82,7 @@ impl Origin {
         (block, crc)
     }
 
-    /// What an opening block's payload says; `None` if this version would not have written it (L7).
+    /// Reads an opening block's payload; `None` if this version would not have written the payload (L7).
     fn decode(payload: &[u8]) -> Option<(Self, PartPlace)> {
         let payload: &[u8; ORIGIN_BYTES] = payload.try_into().ok()?;
         let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
@@ -100,11 +101,11 @@ impl Origin {
     }
 }
 
-/// A file's opening block as it was read.
+/// Opening block of a file, as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
     pub(crate) header: Header,
-    /// The header's checksum, which the next block carries.
+    /// The header's checksum; the next block carries the same value.
     pub(crate) crc: u32,
     pub(crate) origin: Origin,
     pub(crate) place: PartPlace,

@@ -1,42 +1,42 @@
-//! Reading blocks from a file, and searching for them where the chain is broken.
+//! Reads blocks from a file, and searches for blocks after a break of the chain.
 //!
-//! Invariant: the one reader of the grammar. No other module decodes a header or compares a payload's checksum.
+//! Invariant: the only reader of the grammar. No other module decodes a header or compares a payload's checksum.
 //!
-//! Neighbours: recovery walks over logs with this, replays what it has read, and writes it again; the checkpoint's
-//! reader loads with it.
+//! Neighbours: recovery scans logs with this module, replays the blocks, and writes them again; the checkpoint's reader
+//! loads with this module.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::origin::{OPENING_BYTES, Opened};
 use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
 
-/// Read at once while searching, and while walking over blocks that are small.
+/// Bytes of a read during a search, and during a walk over small blocks.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Read at once of large blocks one behind the other: one that the window cuts is read twice, so several.
+/// Bytes of a read of large contiguous blocks. A block across the end of the window is read twice, so the window holds
+/// several blocks.
 const SEQUENTIAL_WINDOW_BYTES: usize = 4 << 20;
-/// Read together while searching: allocated space is zeros, and much of it.
+/// Bytes of a search step: allocated space is mostly zeros.
 const PAGE_BYTES: usize = 4 << 10;
-/// Read at once where only the headers of large blocks are wanted.
+/// Bytes of a read if only the headers of large blocks are needed.
 const HEADER_WINDOW_BYTES: usize = 4 << 10;
-/// From this size on, a block's payload is not worth reading along.
+/// Size from which a read omits a block's payload, in bytes.
 const LARGE_BLOCK_BYTES: usize = 64 << 10;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(ALIGN_BYTES) && HEADER_WINDOW_BYTES >= HEADER_BYTES);
 
-/// What stands at an offset.
+/// Finding at an offset.
 #[derive(Debug)]
 pub(crate) enum At {
     /// A block whose checksums are right; its header and the header's checksum.
     Block(Header, u32),
-    /// A good header, but not the payload that it promises.
+    /// A good header without its matching payload.
     TornPayload(Header),
-    /// Anything else, and why.
+    /// No block, with the reason.
     NoBlock(NotABlock),
-    /// The file ends here, or in less than a header from here.
+    /// The file ends here, or within a header's length.
     End,
 }
 
-/// What stands at the beginning of `bytes`, in a file that goes on for `left` bytes from there. The payload is not
-/// looked at, but fits.
+/// Finding at the beginning of `bytes`, in a file with `left` more bytes. The payload fits the file, and is not read.
 fn header_in(bytes: &[u8], left: u64, salt: Salt) -> At {
     if bytes.len() < HEADER_BYTES {
         return At::End;
@@ -48,7 +48,7 @@ fn header_in(bytes: &[u8], left: u64, salt: Salt) -> At {
     }
 }
 
-/// What a block carries that continues a chain (L5).
+/// Chain fields of a block that continues a chain (L5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainPlace {
     pub(crate) owner: u32,
@@ -58,20 +58,20 @@ pub(crate) struct ChainPlace {
 }
 
 impl ChainPlace {
-    /// Behind the block with this header, which has this checksum.
+    /// Place after the block with this header and this header checksum.
     pub(crate) fn behind(header: &Header, crc: u32) -> Self {
         let Header { owner, generation, sequence, .. } = *header;
         Self { owner, generation, sequence: sequence + 1, previous_crc: crc }
     }
 
-    /// Does the block with this header stand here?
+    /// True if the block with this header stands at this place.
     pub(crate) fn is_of(&self, header: &Header) -> bool {
         let Header { owner, generation, sequence, previous_crc, .. } = *header;
         *self == Self { owner, generation, sequence, previous_crc }
     }
 }
 
-/// Blocks one behind the other, in memory.
+/// Contiguous blocks in memory.
 #[derive(Debug)]
 pub(crate) struct ReadBlocks<'b> {
     bytes: &'b [u8],
@@ -79,10 +79,10 @@ pub(crate) struct ReadBlocks<'b> {
     salt: Salt,
 }
 
-/// One of them, whose payload is not looked at.
+/// A block in memory, with an unchecked payload.
 #[derive(Debug)]
 pub(crate) struct ReadBlock<'b> {
-    /// Where it begins.
+    /// Offset of the block in bytes.
     pub(crate) at: usize,
     pub(crate) header: Header,
     /// The header's checksum.
@@ -91,14 +91,14 @@ pub(crate) struct ReadBlock<'b> {
 }
 
 impl<'b> ReadBlocks<'b> {
-    /// Of a file with this salt.
+    /// Blocks of a file with this salt.
     pub(crate) fn of(bytes: &'b [u8], salt: Salt) -> Self {
         Self { bytes, at: 0, salt }
     }
 }
 
 impl<'b> Iterator for ReadBlocks<'b> {
-    /// A block, or where there is none. That is the last item then.
+    /// A block, or the offset without a block as the last item.
     type Item = Result<ReadBlock<'b>, usize>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -117,7 +117,7 @@ impl<'b> Iterator for ReadBlocks<'b> {
 }
 
 impl<'b> ReadBlock<'b> {
-    /// Its payload, if it is what the header promises.
+    /// The payload, if its checksum is the header's.
     pub(crate) fn payload(&self) -> Option<&'b [u8]> {
         self.header.payload_of(self.bytes)
     }
@@ -130,9 +130,9 @@ pub(crate) struct Scanner {
     length: u64,
     window: Vec<u8>,
     window_at: u64,
-    /// How much is read at once.
+    /// Bytes of a read.
     ahead: usize,
-    /// All of it will be read, in order: the next window is asked for while this one is worked through.
+    /// True if the whole file will be read in order: the scanner then requests the next window early.
     is_sequential: bool,
 }
 
@@ -148,18 +148,18 @@ impl Scanner {
         })
     }
 
-    /// Of a file's first bytes, as if it ended there.
+    /// Scanner of a file's first bytes, as if the file ended at `until`.
     pub(crate) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
         let whole = Self::new(file)?;
         Ok(Self { length: whole.length.min(until), ..whole })
     }
 
-    /// Of a file that is read from its beginning to its end.
+    /// Scanner of a file that is read from beginning to end.
     pub(crate) fn sequential(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
         Ok(Self { ahead: SEQUENTIAL_WINDOW_BYTES, is_sequential: true, ..Self::new(file)? })
     }
 
-    /// The block that opens the file of this name, or why there is none; nothing else of the file is read.
+    /// The opening block of the file of this name, or the reason for its absence; the rest of the file is not read.
     pub(crate) fn opening_of(disk: &dyn Disk, name: &str) -> Result<Result<Opened, NotABlock>, DiskError> {
         let file = disk.open_to_read(name)?;
         Self { ahead: OPENING_BYTES, ..Self::new(file)? }.opening()
@@ -194,14 +194,14 @@ impl Scanner {
         Ok(Some(&self.window[start..start + bytes]))
     }
 
-    /// The block that opens the file, or why there is none.
+    /// The opening block of the file, or the reason for its absence.
     pub(crate) fn opening(&mut self) -> Result<Result<Opened, NotABlock>, DiskError> {
         let bytes = self.length.min(OPENING_BYTES as u64) as usize;
         let bytes = self.bytes(0, bytes)?.unwrap_or_default();
         Ok(Opened::decode(bytes))
     }
 
-    /// The header at `offset` in a log with this salt, whose payload is not read but fits the file.
+    /// The header at `offset` in a log with this salt. The payload fits the file, and is not read.
     pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         debug_assert!(offset.is_multiple_of(ALIGN_BYTES as u64), "a block at {offset}");
         let left = self.length.saturating_sub(offset);
@@ -214,13 +214,13 @@ impl Scanner {
         Ok(found)
     }
 
-    /// The payload of the block whose header stands at `offset`, if it is what the header promises.
+    /// The payload of the block with this header at `offset`, if its checksum is the header's.
     pub(crate) fn payload(&mut self, offset: u64, header: &Header) -> Result<Option<&[u8]>, DiskError> {
         let block = self.bytes(offset, header.block_bytes())?;
         Ok(block.and_then(|block| header.payload_of(block)))
     }
 
-    /// The whole block at `offset`, as it stands there, if its checksums are right.
+    /// The whole block at `offset`, if its checksums are right.
     pub(crate) fn block(&mut self, offset: u64, salt: Salt) -> Result<Option<&[u8]>, DiskError> {
         let bytes = if offset == 0 {
             self.opening()?.is_ok().then_some(OPENING_BYTES)
@@ -233,7 +233,7 @@ impl Scanner {
         bytes.map_or(Ok(None), |bytes| self.bytes(offset, bytes))
     }
 
-    /// What stands at `offset` in a log with this salt, payload included?
+    /// The finding at `offset` in a log with this salt, payload included.
     pub(crate) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         Ok(match self.header(offset, salt)? {
             At::Block(header, _) if self.payload(offset, &header)?.is_none() => At::TornPayload(header),
@@ -241,20 +241,21 @@ impl Scanner {
         })
     }
 
-    /// The next offset at or behind `offset` where a block may begin, and the end of the last bytes before it that
-    /// are not zero.
+    /// The next possible offset of a block at or behind `offset`, and the end of the last nonzero bytes before the
+    /// offset.
     pub(crate) fn next_candidate(&mut self, mut offset: u64) -> Result<(Option<u64>, u64), DiskError> {
         offset = offset.next_multiple_of(ALIGN_BYTES as u64);
         let mut used_to = 0;
         while offset < self.length {
-            // What the window still holds first, or a search among many small blocks would read it again for each.
+            // The rest of the window comes first, because a search among many small blocks would otherwise read the
+            // window again for each block.
             let window_end = self.window_at + self.window.len() as u64;
             let ahead = if (self.window_at..window_end).contains(&offset) { window_end } else { self.length }
                 - offset;
             let chunk = ahead.min(PAGE_BYTES as u64) as usize;
             debug_assert!(chunk > 0, "the search goes on");
             let Some(bytes) = self.bytes(offset, chunk)? else { break };
-            // Folded, not searched: that is done for many bytes at once.
+            // A fold, not a search: the compiler vectorizes a fold.
             if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
                 offset += chunk as u64;
                 continue;
@@ -273,7 +274,7 @@ impl Scanner {
         Ok((None, used_to))
     }
 
-    /// The end of the last bytes behind `from` that are not zero.
+    /// The end of the last nonzero bytes behind `from`.
     pub(crate) fn used_to(&mut self, from: u64) -> Result<u64, DiskError> {
         let (mut offset, mut used_to) = (from, from);
         loop {

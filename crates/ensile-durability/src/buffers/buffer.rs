@@ -1,11 +1,11 @@
 //! A buffer of entries in disk format, with room for the block's header in front.
 //!
 //! Invariants:
-//! - Between `reserve` and the entry that it was for, an append neither allocates nor fails (E1): room is checked once,
+//! - Between `reserve` and the append of the reserved entry no append allocates or fails (E1): room is checked once,
 //!   padding included.
 //! - Entries of one buffer come from one worker, so their epochs never decrease.
 //!
-//! Neighbours: filled by the appender, sealed and written by the logger, handed between them by `worker_slot`.
+//! Neighbours: the appender fills a buffer, the logger seals and writes a buffer, and `worker_slot` hands buffers over.
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
@@ -18,17 +18,17 @@ use super::mapped::{MappedEntries, MappedFiles};
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
-/// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
+/// Most bytes of an entry to prefetch; the processor recognizes the pattern of the rest.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
-/// Lines that are asked for behind an entry.
+/// Number of cache lines to prefetch behind an entry.
 const NEXT_LINES: usize = 2;
 
 const _: () = assert!(Buffer::bytes_for(0) < LOG_BUFFER_BYTES, "a usual buffer holds an entry");
 const _: () =
     assert!(Buffer::bytes_for(TRANSACTION_BYTES_MAX) <= u32::MAX as usize, "a block's length fits its field");
 
-/// Entries on their way to the log. On a cache line of its own: each commit writes these fields, and the allocator
-/// would put two workers' buffers on one line.
+/// Entries on their way to the log. Each buffer has a cache line of its own: each commit writes these fields, and the
+/// allocator would put two workers' buffers on one line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Buffer {
@@ -36,12 +36,12 @@ pub(crate) struct Buffer {
     entries: u32,
     epoch_min: Epoch,
     epoch_max: Epoch,
-    /// Where the entries stand too, in a log that is process-safe.
+    /// Copy of the entries in a mapped file, in a process-safe log.
     mapped: Option<Box<MappedEntries>>,
 }
 
 impl Buffer {
-    /// A buffer without room: stands in a slot whose buffer the logger took when it had no free one.
+    /// A buffer without room. A stub stands in a slot whose buffer the logger took without a free replacement.
     pub(crate) fn stub() -> Box<Self> {
         Box::new(Self::empty(Vec::new()))
     }
@@ -61,17 +61,17 @@ impl Buffer {
         HEADER_BYTES + ENTRY_FRAME_BYTES + padded(body_bytes) + ALIGN_BYTES
     }
 
-    /// Bytes that it takes; none for a stub.
+    /// Capacity in bytes; zero for a stub.
     pub(crate) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Was it made for one large entry?
+    /// True if the buffer was made for one large entry.
     pub(crate) fn is_large(&self) -> bool {
         self.bytes.capacity() > LOG_BUFFER_BYTES
     }
 
-    /// An empty buffer of this number of bytes.
+    /// An empty buffer of this capacity in bytes.
     pub(crate) fn of_capacity(capacity: usize) -> Box<Self> {
         let mut bytes = Vec::with_capacity(capacity);
         bytes.resize(HEADER_BYTES, 0);
@@ -87,10 +87,10 @@ impl Buffer {
         Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO, mapped: None }
     }
 
-    /// With a mapped file of its own, of this number (B1).
+    /// The buffer with a mapped file of its own, of this number (B1).
     ///
     /// # Errors
-    /// No file can be had.
+    /// No file is available.
     pub(crate) fn with_mapped(
         mut self: Box<Self>,
         files: &dyn MappedFiles,
@@ -101,42 +101,42 @@ impl Buffer {
         Ok(self)
     }
 
-    /// The number of its mapped file, if it has one.
+    /// Number of the mapped file, if any.
     pub(crate) fn mapped_number(&self) -> Option<u64> {
         self.mapped.as_ref().map(|mapped| mapped.number())
     }
 
-    /// What it has of a mapped file, when it is no more.
+    /// The mapped entries of a discarded buffer, if any.
     pub(crate) fn into_mapped(self) -> Option<MappedEntries> {
         self.mapped.map(|mapped| *mapped)
     }
 
-    /// Is there room for one more entry with a body of `body_bytes`?
+    /// True if one more entry with a body of `body_bytes` has room.
     #[inline]
     pub(crate) fn has_room(&self, body_bytes: usize) -> bool {
-        // A stub's capacity is zero, so it never has.
+        // A stub's capacity is zero, so a stub never has room.
         self.bytes.len() + ENTRY_FRAME_BYTES + body_bytes + ALIGN_BYTES <= self.bytes.capacity()
     }
 
-    /// Asks for the memory of the next entry: the buffer was last touched by the logger, on another core.
+    /// Prefetches the memory of the next entry: the logger touched the buffer last, on another core.
     #[inline]
     pub(crate) fn prefetch(&self, body_bytes: usize) {
         let next = self.bytes.as_ptr().wrapping_add(self.bytes.len());
         prefetch::lines(next, ENTRY_FRAME_BYTES + body_bytes.min(PREFETCHED_BYTES_MAX));
     }
 
-    /// Asks for the memory that the next entry will take, as far as an entry of some tens of bytes goes: for a worker
-    /// that has just added one, and adds the next without being told how long it is.
+    /// Prefetches the memory of the next entry, enough for an entry of some tens of bytes. For a worker that has just
+    /// added an entry, and adds the next entry without announcing its length.
     #[inline]
     pub(crate) fn prefetch_next(&self) {
         let next = self.bytes.as_ptr().wrapping_add(self.bytes.len());
-        // The line in which it begins was stored to just now.
+        // The first line of the next entry was stored to just now.
         for line in 1..=NEXT_LINES {
             prefetch::line(next.wrapping_add(line * prefetch::LINE_BYTES));
         }
     }
 
-    /// Adds an entry; the room was checked by `has_room`.
+    /// Adds an entry; the caller has checked the room by `has_room`.
     #[inline]
     pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
         let capacity = self.bytes.capacity();
@@ -154,7 +154,7 @@ impl Buffer {
         self.count_entry(tid, at);
     }
 
-    /// As [`push`](Self::push), of a body that is encoded already.
+    /// As [`push`](Self::push), for an encoded body.
     #[inline]
     pub(crate) fn push_body(&mut self, tid: Tid, body: &[u8]) {
         assert!(self.has_room(body.len()), "an entry larger than what was reserved for it (E1)");
@@ -167,7 +167,7 @@ impl Buffer {
         self.count_entry(tid, at);
     }
 
-    /// The entry that stands from `at` on is the buffer's last one.
+    /// Counts the entry from `at` on as the buffer's last entry.
     #[inline(always)]
     fn count_entry(&mut self, tid: Tid, at: usize) {
         debug_assert!(tid.epoch() >= self.epoch_max, "a worker's commit epochs never decrease");
@@ -193,7 +193,7 @@ impl Buffer {
         self.entries
     }
 
-    /// The epochs of the first and last entry.
+    /// Epochs of the first and last entry.
     pub(crate) fn epochs(&self) -> (Epoch, Epoch) {
         (self.epoch_min, self.epoch_max)
     }
@@ -203,7 +203,7 @@ impl Buffer {
         self.bytes.len()
     }
 
-    /// Pads the payload; returns its length without padding and the checksum with it.
+    /// Pads the payload; returns the payload's length without padding, and the checksum with padding.
     pub(crate) fn seal(&mut self) -> (u32, u32) {
         let payload = self.bytes.len() - HEADER_BYTES;
         assert!(self.entries > 0, "a block without entries");
@@ -226,7 +226,7 @@ impl Buffer {
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 
-    /// Does the payload read as the entries that were pushed, in the order of their epochs?
+    /// True if the payload reads as the pushed entries, in the order of their epochs.
     fn is_framed(&self) -> bool {
         let (mut entries, mut last) = (0, self.epoch_min);
         let in_order = FramedEntries::of(&self.bytes[HEADER_BYTES..]).all(|entry| {
@@ -242,8 +242,8 @@ impl Buffer {
         &mut self.bytes
     }
 
-    /// Empties the buffer for its next use, once its entries, if it has any, are written to a log of this number of
-    /// blocks (B3). It may wait for the system.
+    /// Empties the buffer for its next use, after its entries, if any, are written to a log of this number of blocks
+    /// (B3). The call may wait for the system.
     pub(crate) fn recycle(&mut self, log_blocks: u64) {
         if let Some(mapped) = &mut self.mapped {
             mapped.forget(log_blocks);

@@ -1,11 +1,12 @@
-//! Full buffers on their way to the logger, and empty ones on their way back (SiloR §3.4); what all of them may take.
+//! Queue of full buffers for the logger, stock of empty buffers for workers (SiloR §3.4), and the bound of their
+//! memory.
 //!
 //! Invariants:
-//! - All buffers of a logger's workers take no more than the bound, or one buffer a worker where that is more. In use,
-//!   sealed, being written and free ones count. One for a single larger entry may come on top. A worker that needs more
+//! - All buffers of a logger's workers take at most the bound, or one buffer a worker if this is more. Buffers in use,
+//!   sealed, being written and free count. A single buffer for a larger entry may come on top. A worker that needs more
 //!   waits in `reserve`, before it binds (E1).
-//! - A worker that waits holds no buffer. So where there are as many buffers as workers, one is on its way to be
-//!   written, and comes back once the disk has taken it.
+//! - A waiting worker holds no buffer. So if as many buffers as workers exist, at least one buffer is on its way to the
+//!   disk, and comes back after the write.
 //! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
 //! - B4: a buffer that needs a file is handed out once the file is listed.
 //!
@@ -19,38 +20,38 @@ use super::buffer::Buffer;
 use super::mapped::MappedFiles;
 use crate::counter::Counter;
 
-/// Empty buffers kept for reuse beyond one per worker.
+/// Number of empty buffers kept for reuse beyond one per worker.
 const FREE_BUFFERS_MAX: usize = 4;
 
-/// The slot hands boxes over by one exchange; here they only pass through.
+/// List of boxes: the slot hands a box over by one exchange, so the queue keeps boxes.
 type BoxedBuffers = Vec<Box<Buffer>>;
 
 #[derive(Debug, Default)]
 struct QueueState {
     sealed: BoxedBuffers,
     free: BoxedBuffers,
-    /// Capacity of all buffers, wherever they are, those that are being made too, and of those that are larger than
-    /// usual.
+    /// Capacity of all counted buffers in bytes, including buffers that are being made; and the capacity of the larger
+    /// buffers among them.
     bytes: usize,
     large_bytes: usize,
     workers: usize,
-    /// Workers that wait for a buffer.
+    /// Number of workers that wait for a buffer.
     waiting: usize,
 }
 
-/// How a worker gets a buffer.
+/// Source of a worker's buffer.
 #[derive(Debug)]
 enum FreshBuffer {
-    /// An empty one of the usual size.
+    /// An empty buffer of the usual size.
     Free(Box<Buffer>),
-    /// It makes one of this capacity, which is counted already; these have made room for it.
+    /// The worker makes a buffer of this capacity, already counted; the forgotten buffers made room.
     Make { capacity: usize, number: Option<u64>, forgotten: BoxedBuffers },
-    /// It waits.
+    /// The worker waits.
     NoRoom { forgotten: BoxedBuffers },
 }
 
 impl QueueState {
-    /// Counts and lists agree: asked by debug builds after each change.
+    /// Checks in debug builds that counts and lists agree.
     fn check(&self) {
         let usual_bytes = self.bytes - self.large_bytes;
         debug_assert!(usual_bytes.is_multiple_of(LOG_BUFFER_BYTES), "{usual_bytes} bytes of usual buffers");
@@ -65,7 +66,7 @@ impl QueueState {
         debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
     }
 
-    /// A buffer of this capacity is to be made.
+    /// Counts a buffer of this capacity before the worker makes the buffer.
     fn count(&mut self, capacity: usize) {
         self.bytes += capacity;
         if capacity > LOG_BUFFER_BYTES {
@@ -73,7 +74,7 @@ impl QueueState {
         }
     }
 
-    /// A buffer of this capacity is no more.
+    /// Removes a buffer of this capacity from the counts.
     fn uncount(&mut self, capacity: usize) {
         assert!(capacity <= self.bytes, "a buffer that was not counted");
         self.bytes -= capacity;
@@ -83,7 +84,7 @@ impl QueueState {
         }
     }
 
-    /// Takes back empty buffers; those that are not kept are handed out again, uncounted.
+    /// Takes back empty buffers; returns the buffers beyond the stock, uncounted.
     fn take_back(&mut self, buffers: BoxedBuffers) -> BoxedBuffers {
         let mut forgotten = Vec::new();
         for buffer in buffers {
@@ -98,7 +99,8 @@ impl QueueState {
         forgotten
     }
 
-    /// A buffer with room for an entry, if the bound allows it and, where it needs a file, there is a number for one.
+    /// A buffer with room for an entry, if the bound allows a buffer. A buffer with a file also needs a free file
+    /// number.
     fn fresh(&mut self, body_bytes: usize, bound: usize, files: Option<&dyn MappedFiles>) -> FreshBuffer {
         let needed = Buffer::bytes_for(body_bytes).max(LOG_BUFFER_BYTES);
         let mut forgotten = Vec::new();
@@ -125,14 +127,14 @@ impl QueueState {
     }
 }
 
-/// The buffers of one log. Files are made and removed, and pages touched, outside of the lock: that takes as long as
-/// the system takes, and other workers do not wait for it.
+/// The buffers of one log. Files are made and removed, and pages touched, outside of the lock. The system may take long
+/// for this work, and other workers do not wait.
 #[derive(Debug)]
 pub(crate) struct BufferQueue {
-    /// Nothing under this lock leaves it half changed.
+    /// No panic under this lock leaves the state half changed.
     state: Mutex<QueueState>,
     space: Condvar,
-    /// Where the log is process-safe: files for the buffers.
+    /// Files for the buffers of a process-safe log.
     files: Option<Box<dyn MappedFiles>>,
 }
 
@@ -141,7 +143,7 @@ impl BufferQueue {
         Self { state: Mutex::new(QueueState::default()), space: Condvar::new(), files: None }
     }
 
-    /// Of a log that is process-safe: `first` is a buffer with a file that these made.
+    /// Queue of a process-safe log; `first` is a buffer with a file of `files`.
     pub(crate) fn mapped(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
         assert!(
             first.is_empty() && first.mapped_number().is_some(),
@@ -154,14 +156,14 @@ impl BufferQueue {
         Self { state: Mutex::new(state), space: Condvar::new(), files: Some(files) }
     }
 
-    /// Says that the process lives at this time, in seconds since 1970.
+    /// Records that the process is alive at this time, in seconds since 1970.
     pub(crate) fn note_alive(&self, unix_seconds: u64) {
         if let Some(files) = &self.files {
             files.note_alive(unix_seconds);
         }
     }
 
-    /// Makes a buffer that is counted already.
+    /// Makes a buffer that is already counted.
     fn make(&self, capacity: usize, number: Option<u64>) -> Result<Box<Buffer>, DiskError> {
         let buffer = Buffer::of_capacity(capacity);
         let (Some(files), Some(number)) = (&self.files, number) else { return Ok(buffer) };
@@ -176,7 +178,7 @@ impl BufferQueue {
         made
     }
 
-    /// What becomes of buffers that are not counted any more.
+    /// Drops uncounted buffers and removes their files.
     fn forget(&self, buffers: BoxedBuffers) {
         for buffer in buffers {
             if let (Some(files), Some(mapped)) = (&self.files, buffer.into_mapped()) {
@@ -185,10 +187,10 @@ impl BufferQueue {
         }
     }
 
-    /// Takes back buffers that are empty, or whose entries stand in a log of this number of blocks. Are there workers
-    /// that wait?
+    /// Takes back empty buffers, or buffers whose entries stand in a log of this number of blocks. True if workers
+    /// wait.
     fn take_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>, log_blocks: u64) -> bool {
-        // A stub takes nothing.
+        // A stub has no capacity.
         let mut buffers: Vec<_> = buffers.into_iter().filter(|buffer| buffer.capacity() > 0).collect();
         buffers.iter_mut().for_each(|buffer| buffer.recycle(log_blocks));
         let mut state = self.state.lock();
@@ -199,14 +201,14 @@ impl BufferQueue {
         are_waiting
     }
 
-    /// A worker joins.
+    /// Adds a worker.
     pub(crate) fn add_worker(&self) {
         let mut state = self.state.lock();
         state.workers += 1;
         state.check();
     }
 
-    /// A worker has gone, and leaves this, empty.
+    /// Removes a worker, and takes back its empty buffer.
     pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
         assert!(left.iter().all(|left| left.is_empty()), "L2: its entries are taken");
         let mut state = self.state.lock();
@@ -216,7 +218,7 @@ impl BufferQueue {
         self.take_back(left, 0);
     }
 
-    /// A worker hands over a buffer that has no room left.
+    /// Takes a full buffer from a worker.
     pub(crate) fn push(&self, buffer: Box<Buffer>) {
         assert!(!buffer.is_empty(), "a buffer without entries is given back, not written");
         let mut state = self.state.lock();
@@ -224,15 +226,15 @@ impl BufferQueue {
         state.check();
     }
 
-    /// Takes all that was pushed.
+    /// Takes all pushed buffers.
     pub(crate) fn drain(&self) -> BoxedBuffers {
         std::mem::take(&mut self.state.lock().sealed)
     }
 
-    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
-    /// `bound`. The wait is counted in `waits` when it begins, so that it is seen while it lasts. `stopped` ends the
-    /// wait, with none. With `step` the thread waits by calling that again and again, without a lock of this queue's:
-    /// it writes what is full.
+    /// A buffer with room for an entry with a body of `body_bytes`. The call waits while all buffers together take more
+    /// than `bound`. `waits` counts the wait at its beginning, so that figures show a lasting wait. `stopped` ends the
+    /// wait without a buffer. With `step` the thread waits by calling `step` repeatedly, without a lock of this queue:
+    /// `step` writes full buffers.
     ///
     /// # Errors
     /// The log is process-safe, and no file can be had for a new buffer.
@@ -267,7 +269,7 @@ impl BufferQueue {
                     if !forgotten.is_empty() {
                         drop(state);
                         self.forget(forgotten);
-                        // Meanwhile one may have come back.
+                        // A buffer may have come back meanwhile.
                         state = self.state.lock();
                         continue;
                     }
@@ -292,8 +294,7 @@ impl BufferQueue {
         }
     }
 
-    /// An empty buffer of the usual size to put in the place of one that is taken, if one is free and no worker waits
-    /// for it.
+    /// A free buffer of the usual size as the replacement of a taken buffer, if no worker waits for a buffer.
     pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
         let mut state = self.state.lock();
         if state.waiting > 0 { None } else { state.free.pop() }
@@ -306,18 +307,18 @@ impl BufferQueue {
         }
     }
 
-    /// Takes back a buffer that holds nothing.
+    /// Takes back an empty buffer.
     pub(crate) fn give_back_empty(&self, buffer: Box<Buffer>) {
         assert!(buffer.is_empty(), "what has entries is written first");
         self.give_back([buffer], 0);
     }
 
-    /// Capacity of all buffers.
+    /// Capacity of all buffers, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.state.lock().bytes
     }
 
-    /// Wakes workers that wait for space, to find the log stopped.
+    /// Wakes the workers that wait for space, which then find the log stopped.
     pub(crate) fn wake_all(&self) {
         drop(self.state.lock());
         self.space.notify_all();

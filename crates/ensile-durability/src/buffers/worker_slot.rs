@@ -1,13 +1,13 @@
-//! A worker's slot in its logger: the buffer, and which of the two owns it now (L2).
+//! A worker's slot in its logger: the buffer, and its present owner, worker or logger (L2).
 //!
-//! The thread that takes the box out of the exchange owns the buffer and the right to replace it. An empty exchange
-//! means "owned, for a short time".
+//! The thread that takes the box out of the exchange owns the buffer and the right to replace the buffer. An empty
+//! exchange means "owned, for a short time".
 //!
 //! Invariants:
-//! - L2: a buffer that no worker holds can be taken by the logger, by one atomic exchange, without the worker running.
-//! - L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none. It is lowered before the commit
-//!   that appended unbinds, and cleared only by an owner that has already put the entries where the logger will find
-//!   them: on the logger's own list, or in its queue, which it drains after it has scanned the slots.
+//! - L2: the logger can take a buffer that no worker holds, by one atomic exchange, without the worker running.
+//! - L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none. `oldest` is set before the appending
+//!   commit unbinds. Only an owner clears `oldest`, after putting the entries where the logger will find them: on the
+//!   logger's own list, or in its queue, which the logger drains after the scan of the slots.
 //!
 //! Neighbours: the appender on the worker's side, `claim` on the logger's.
 
@@ -19,17 +19,17 @@ use ensile_memory::Exchange;
 
 use super::buffer::Buffer;
 
-/// No entry in the slot's buffer.
+/// Value of `oldest` for a buffer without entries.
 const NONE: u64 = u64::MAX;
 
-/// What the logger found at a slot.
+/// Result of the logger's scan of a slot.
 #[derive(Debug)]
 pub(crate) enum SlotScan {
-    /// Nothing that the mark would claim.
+    /// No entry that the mark would claim.
     Nothing,
     /// A buffer with entries, now the logger's.
     Taken(Box<Buffer>),
-    /// The worker holds it, with entries from this epoch on.
+    /// The worker holds the buffer, with entries from this epoch on.
     Owned(Epoch),
 }
 
@@ -59,8 +59,8 @@ impl WorkerSlot {
         self.commit.bound()
     }
 
-    /// The worker takes its buffer. The logger holds it for a few instructions at most, and this comes before the
-    /// commit binds, so waiting is allowed (E1).
+    /// The worker takes its buffer. The logger holds the buffer for a few instructions at most, and the call comes
+    /// before the commit binds, so waiting is allowed (E1).
     #[inline]
     pub(crate) fn take(&self) -> Box<Buffer> {
         if let Some(buffer) = self.shared.exchange.take() {
@@ -69,12 +69,12 @@ impl WorkerSlot {
         self.take_slowly()
     }
 
-    /// Takes the buffer behind the bind, without waiting: `None` while the logger holds it. What the worker loads from
-    /// here on comes behind the bind: this is the commit's fence (E1).
+    /// Takes the buffer after the bind, without waiting: `None` while the logger holds the buffer. Later loads of the
+    /// worker come after the bind: this call is the commit's fence (E1).
     #[inline]
     pub(crate) fn take_bound(&self) -> Option<Box<Buffer>> {
         let taken = self.shared.exchange.take();
-        // Behind an exchange in any case. The bind comes before the look at E, or the scan that moves E sees it;
+        // Always behind an exchange. The bind comes before the load of E, or the scan that moves E sees the bind;
         // partners: the fences in `Epochs::try_advance` and in the loggers' claim (L1).
         fence_after_exchange();
         taken
@@ -91,24 +91,24 @@ impl WorkerSlot {
         }
     }
 
-    /// The owner of the slot gives it back with this buffer.
+    /// The owner of the slot puts this buffer back.
     #[inline]
     pub(crate) fn put(&self, buffer: Box<Buffer>) {
         self.shared.exchange.put(buffer);
     }
 
-    /// The worker, owning its buffer, puts the first entry into it.
+    /// The worker notes the epoch of its buffer's first entry.
     #[inline]
     pub(crate) fn note_oldest(&self, epoch: Epoch) {
         debug_assert!(epoch > Epoch::ZERO && epoch.number() != NONE, "an entry of epoch {epoch}");
         debug_assert!(self.oldest().is_none(), "the first entry of a buffer that has one");
-        // Release, and before the commit's `unbind`: a logger that reads c_w idle reads this (partner: `oldest`).
+        // Release, and before the commit's `unbind`: a logger that reads c_w idle reads this epoch (partner: `oldest`).
         self.shared.oldest.store(epoch.number(), Ordering::Release);
     }
 
-    /// The owner of the slot has moved the buffer's entries to where the logger reads next.
+    /// The owner of the slot notes that the buffer's entries stand where the logger reads next.
     pub(crate) fn clear_oldest(&self) {
-        // Release: a logger that reads "none" sees the entries where they went (partner: `oldest`).
+        // Release: a logger that reads "none" sees the entries at their new place (partner: `oldest`).
         self.shared.oldest.store(NONE, Ordering::Release);
     }
 
@@ -120,7 +120,7 @@ impl WorkerSlot {
         }
     }
 
-    /// The logger wants every entry of epochs up to `claim`. It has read c_w before (L1).
+    /// Takes the buffer if it has entries of epochs up to `claim`. The logger has read c_w before (L1).
     pub(crate) fn find(
         &self,
         claim: Epoch,
@@ -133,7 +133,7 @@ impl WorkerSlot {
                 return SlotScan::Nothing;
             };
             let Some(buffer) = self.shared.exchange.take() else {
-                // The worker is between reserve and release, which is short: it waits for nothing there.
+                // The worker is between reserve and release, a short time without waits.
                 backoff.wait();
                 if patience == 0 {
                     return SlotScan::Owned(oldest);
@@ -141,7 +141,7 @@ impl WorkerSlot {
                 continue;
             };
             if buffer.is_empty() {
-                // It sealed the buffer as full in the meantime: the entries are in the queue.
+                // The worker sealed a full buffer in the meantime: the entries are in the queue.
                 debug_assert!(self.oldest().is_none(), "an empty buffer with an oldest entry");
                 self.put(buffer);
                 return SlotScan::Nothing;
@@ -158,19 +158,19 @@ impl WorkerSlot {
         self.oldest().filter(|oldest| *oldest <= claim).map_or(SlotScan::Nothing, SlotScan::Owned)
     }
 
-    /// The buffer of a worker that has ended: no other thread takes it any more.
+    /// The buffer of an ended worker: no other thread takes the buffer any more.
     pub(crate) fn reclaim(&self) -> Option<Box<Buffer>> {
         debug_assert!(self.is_finished(), "its worker may still append");
         self.shared.exchange.take()
     }
 
-    /// The worker's appender is gone; nothing is appended here any more.
+    /// Ends the slot: the worker's appender is gone, and no entry follows.
     pub(crate) fn end(&self) {
         // Release: after the last append (partner: `is_finished`).
         self.shared.ended.store(true, Ordering::Release);
     }
 
-    /// Has the worker ended, with nothing left in its buffer (L2)?
+    /// True if the worker has ended, with no entry left in its buffer (L2).
     pub(crate) fn is_finished(&self) -> bool {
         // Acquire: the last append's `note_oldest` is visible (partner: `end`).
         self.shared.ended.load(Ordering::Acquire) && self.oldest().is_none()

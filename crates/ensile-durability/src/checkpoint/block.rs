@@ -1,9 +1,9 @@
-//! A checkpoint's block while it is filled.
+//! A checkpoint's block while entries are added.
 //!
-//! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more; only one
-//! block of all checkpointers is such a large one at a time.
+//! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more. At most
+//! one block of a database's checkpointers is larger at a time.
 //!
-//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `files::write` sends them out.
+//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `files::write` sends blocks out.
 
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
@@ -15,30 +15,30 @@ use ensile_base::sync::{AtomicBool, Ordering};
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
-/// Most bytes of a block's payload, unless one entry alone is larger.
+/// Most bytes of a block's payload, unless a single entry is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// Entries of a block that are asked whether they fit into a tail. What fits into none takes most of a unit, so a block
-/// is full before it has as many of these.
+/// Most entries of a block that are tried for a tail. An entry that fits into no tail takes most of a unit, so a block
+/// is full before the block has as many of these entries.
 const LOOKED_AT: usize = 64;
-/// Most bytes of one entry with what frames it.
+/// Most bytes of one entry with its frame.
 pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 const _: () = {
     assert!(BLOCK_BYTES_MAX.is_multiple_of(ALIGN_BYTES));
     assert!(BLOCK_BYTES_MAX < LARGE_BYTES_MAX && LARGE_BYTES_MAX < u32::MAX as usize);
 };
 
-/// The right to hold a block larger than [`BLOCK_BYTES_MAX`]: one for all checkpointers of a database.
+/// Permit to hold a block larger than [`BLOCK_BYTES_MAX`]: one permit for the checkpointers of a database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LargePermit(Arc<AtomicBool>);
 
 impl LargePermit {
     fn try_take(&self) -> bool {
-        // Relaxed, both: guards memory's size and nothing that it holds.
+        // Relaxed, both: the permit guards the size of memory, and no data in the memory.
         self.0.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     fn give_back(&self) {
-        // Relaxed: guards memory's size and nothing that it holds.
+        // Relaxed: the permit guards the size of memory, and no data in the memory.
         let was_held = self.0.swap(false, Ordering::Relaxed);
         assert!(was_held, "only a block that took it gives it back");
     }
@@ -59,9 +59,9 @@ pub struct CheckpointBlock {
     bytes: Vec<u8>,
     entries: u32,
     permit: LargePermit,
-    /// This block holds the permit.
+    /// True if this block holds the permit.
     is_large: bool,
-    /// The walk asked for room that only a large block has, and another one is.
+    /// True if the walk asked for the room of a large block while another block held the permit.
     is_refused: bool,
 }
 
@@ -78,7 +78,7 @@ impl CheckpointBlock {
         Self::sharing(LargePermit::default())
     }
 
-    /// An empty block among others that share the right to be large.
+    /// An empty block that shares the permit with further blocks.
     pub(crate) fn sharing(permit: LargePermit) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + BLOCK_BYTES_MAX);
         bytes.resize(HEADER_BYTES, 0);
@@ -86,8 +86,9 @@ impl CheckpointBlock {
         Self { bytes, entries: 0, permit, is_large: false, is_refused: false }
     }
 
-    /// Is there room for an entry with a body of `body_bytes`? If not, the walk stops here, with `resume` at this
-    /// entry. An empty block makes room for any entry, unless another checkpointer holds a large one just now.
+    /// True if the block has room for an entry with a body of `body_bytes`. If not, the walk stops here, with `resume`
+    /// at this entry. An empty block makes room for any entry, unless another checkpointer holds a large block just
+    /// now.
     #[inline]
     pub fn has_room(&mut self, body_bytes: usize) -> bool {
         let payload = self.bytes.len() - HEADER_BYTES + ENTRY_FRAME_BYTES + body_bytes;
@@ -106,7 +107,7 @@ impl CheckpointBlock {
         true
     }
 
-    /// Adds an entry, for which there is room; `body` appends its body.
+    /// Adds an entry after a successful [`CheckpointBlock::has_room`]; `body` appends the entry's body.
     #[inline]
     pub fn push(&mut self, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
         let at = self.bytes.len();
@@ -123,24 +124,25 @@ impl CheckpointBlock {
         self.entries += 1;
     }
 
-    /// How many entries it holds.
+    /// Number of entries in the block.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Its entries, each with its TID and its body. Asked before the block is sealed.
+    /// The entries, each with TID and body. Call `iter` before the block is sealed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
         FramedEntries::of(&self.bytes[HEADER_BYTES..]).map(|entry| entry.expect("what was pushed is framed"))
     }
 
-    /// Does it hold an entry that no usual block has room for? It keeps others from that until it is written.
+    /// True if the block holds an entry that no usual block has room for. Until the block is written, no other block
+    /// may be large.
     pub(crate) fn is_large(&self) -> bool {
         self.is_large
     }
 
-    /// Moves entries that fit into `bytes_max` together into `out`; how many. One that does not fit stays, and those
-    /// behind it are asked: of the first [`LOOKED_AT`].
+    /// Moves entries into `out` that fit into `bytes_max` together, and returns their number. An entry that does not
+    /// fit stays, and later entries are tried, up to [`LOOKED_AT`] entries.
     pub(crate) fn take_fitting(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> u32 {
         let (mut from, mut kept, mut taken, mut left) = (HEADER_BYTES, HEADER_BYTES, 0, bytes_max);
         for _ in 0..LOOKED_AT {
@@ -166,12 +168,12 @@ impl CheckpointBlock {
         taken
     }
 
-    /// Did the walk stop because another block is large? Asked once for each stop.
+    /// True if the walk stopped because another block is large. The call resets the flag.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
     }
 
-    /// Pads the payload; its length without padding, and the checksum with it.
+    /// Pads the payload. Returns the length without padding, and the checksum with padding.
     pub(crate) fn seal(&mut self) -> (u32, u32) {
         assert!(self.entries > 0, "a block without entries is not written");
         let payload = self.bytes.len() - HEADER_BYTES;
@@ -181,12 +183,12 @@ impl CheckpointBlock {
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 
-    /// The whole block: header space, payload, padding.
+    /// The whole block: space for the header, payload, padding.
     pub(crate) fn block(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Empties the block, and gives back what a large one took.
+    /// Empties the block, and gives back the memory and the permit of a large block.
     pub(crate) fn reset(&mut self) {
         self.bytes.truncate(HEADER_BYTES);
         self.entries = 0;

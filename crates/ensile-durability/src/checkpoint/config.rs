@@ -1,6 +1,6 @@
-//! When and how checkpoints are made: what an application sets, and what is refused.
+//! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: read by `manager`, `life` and `files::write`; filled in by the database's builder.
+//! Neighbours: `manager`, `life` and `files::write` read the settings; the database's builder fills them in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -16,77 +16,79 @@ use crate::control::trigger::{Policy, Trigger};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
 use crate::store::folders::check_links;
 
-/// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
-/// and one large block, whose value the recoverable may hold in twice its size.
+/// Most bytes of memory of a database's checkpointers together, while a checkpoint runs: a block for each checkpointer,
+/// and one large block. The recoverable may hold the large block's value in twice its size.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
 const _: () = {
     let usual = CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX);
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
-/// Once this much of a file was written, the medium is asked to begin with it. Or the next sync would find all of it,
-/// and the log's syncs would wait behind that one.
+/// Unwritten bytes of a file at which the medium is asked to begin writing. Without the request, the next sync would
+/// find many bytes, and the log's syncs would wait behind the checkpoint's sync.
 pub(super) const GIVEN_AT_ONCE: u64 = 1 << 20;
-/// The same while a commit waits for a sync of the log. A sync waits behind all that the medium was given at once; but
-/// each end of a write interrupts a core, with a commit or two on it, so where none waits it is more
-/// (docs/results/siren.md, "How much is written at once").
+/// The same limit while a commit waits for a sync of the log. A sync waits behind the bytes that the medium was given
+/// at once. But the end of each write interrupts a core, with a commit or two on the core, so the limit is larger while
+/// no commit waits (docs/results/siren.md, "How much is written at once").
 pub(super) const GIVEN_WHILE_AWAITED: u64 = 256 << 10;
 
-/// How long a page may be set to be. Under shuttle a row may fill one.
+/// Permitted page sizes, in bytes. Under shuttle a row may fill a page.
 const PAGE_BYTES: RangeInclusive<usize> = if cfg!(shuttle) { 1 } else { 4 << 10 }..=1 << 20;
 
-/// What a checkpoint shows.
+/// Kind of checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strategy {
-    /// The state together with the log of the epochs in which it was written (SiloR §4): a *fuzzy* checkpoint. It asks
-    /// nothing of commits.
+    /// The state together with the log of the epochs in which the checkpoint is written (SiloR §4): a *fuzzy*
+    /// checkpoint. A fuzzy checkpoint costs commits nothing.
     #[default]
     Fuzzy,
-    /// The same, by ranges of keys (SiloR §8): the checkpoint goes round, and a turn takes one range. Each turn cuts
-    /// the log. So a recovery replays less log than behind whole checkpoints that write as many bytes a second.
+    /// A *cycling* checkpoint (SiloR §8): a fuzzy checkpoint by ranges of keys. A turn takes the next range. Every turn
+    /// cuts the log, so a recovery replays less log than after whole checkpoints that write as many bytes a second.
     Cycling,
-    /// The state at the end of one epoch (SIREN §3.1): a *picture*. While one is taken, a commit that changes a row for
-    /// the first time copies the version that it displaces.
+    /// The state at the end of one epoch (SIREN §3.1): a *picture*. During a picture, a commit that changes a row for
+    /// the first time copies the version that the commit displaces.
     Pictures,
 }
 
-/// When and how checkpoints are made.
+/// Settings of checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
-    /// What a checkpoint shows. It may change from one open to the next.
+    /// Kind of checkpoint. The kind may change from one open to the next.
     pub strategy: Strategy,
-    /// How many ranges a cycling checkpoint has, at most: 1 to 1024. It may change from one open to the next.
+    /// Most ranges of a cycling checkpoint: 1 to 1024. The number may change from one open to the next.
     pub ranges: usize,
-    /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB.
+    /// Approximate bytes of rows that a picture takes at a time: 4 KiB to 1 MiB.
     pub page_bytes: usize,
-    /// How many checkpointers walk and write in parallel, each in a folder of its own.
+    /// Number of checkpointers, which walk and write in parallel, into separate folders.
     pub checkpointers: usize,
-    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They
-    /// are made links at the first open with them, and remembered by the file system from then on.
+    /// Folders for the checkpointers' files, one for each checkpointer, in this order; empty: plain folders in the
+    /// database's own folder. The first open with these folders makes links to the folders, and the file system
+    /// remembers the links.
     pub folders: Vec<PathBuf>,
-    /// Into how many files each writes, so that recovery can load them in parallel.
+    /// Number of files of a checkpointer, so that recovery can load the files in parallel.
     pub files: usize,
-    /// Time after the last one ended, put off while the log hardly grows; `None`: not by time. A cycling checkpoint of
-    /// n ranges begins a turn after an n-th of it.
+    /// Time from the end of the last checkpoint to the next, put off while the log hardly grows; `None`: not by time. A
+    /// cycling checkpoint of n ranges begins a turn after an n-th of the interval.
     pub interval: Option<Duration>,
-    /// Begin a checkpoint once this many bytes of log were written since the last one began, or, without a log,
-    /// changed; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of it.
+    /// Bytes of log since the last begin of a checkpoint that begin the next checkpoint; without a log, bytes of
+    /// changes; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the bytes.
     pub log_bytes: Option<u64>,
-    /// Begin a checkpoint once this many entries were written since the last one began, or since the open; `None`: not
-    /// by entries. A cycling checkpoint of n ranges begins a turn after an n-th of it. Without a log there are none.
+    /// Number of log entries since the last begin of a checkpoint, or since the open, that begins the next checkpoint;
+    /// `None`: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries. Without a
+    /// log there are no entries.
     pub log_records: Option<u64>,
-    /// As by bytes, by entries or by time, with a number that follows the load (SLACH §4); `None`: not so.
+    /// Threshold in bytes, entries or time that follows the load (SLACH §4); `None`: not adaptive.
     pub adaptive: Option<AdaptiveThreshold>,
-    /// Begin a checkpoint in time for no recovery to take longer than this, as far as that is known; `None`: not so.
+    /// Longest recovery that checkpoints aim at: a checkpoint begins in time, as far as recovery is predictable;
+    /// `None`: no limit.
     pub recovery_time: Option<Duration>,
-    /// How many threads the next recovery will have: the prediction counts with them. 0: as many as the last one.
+    /// Number of threads of the next recovery, for the prediction. 0: as many as the last recovery had.
     pub recovery_threads: usize,
-    /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
+    /// Most bytes a second of the checkpointers together, not 0; `None`: no limit.
     pub bandwidth: Option<u64>,
-    /// By how much the checkpointers' threads give way to others, 0 to 19: it is added to the niceness of the thread
-    /// that opens.
+    /// Niceness that the checkpointers' threads add to the niceness of the opening thread, 0 to 19.
     pub niceness: u8,
-    /// Bytes after which each checkpointer syncs what it wrote.
+    /// Bytes after which a checkpointer syncs the written bytes.
     pub sync_bytes: u64,
 }
 
@@ -113,16 +115,17 @@ impl Default for CheckpointConfig {
 }
 
 impl CheckpointConfig {
-    /// Checkpoints only on demand.
+    /// Settings with checkpoints only on demand.
     #[must_use]
     pub fn on_demand() -> Self {
         Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
     }
 
-    /// Checks that it can work. An open asks before it recovers, so that no caller waits for a recovery in vain.
+    /// Checks that the settings can work. An open checks before the recovery, so that no caller waits for a recovery in
+    /// vain.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] says what cannot.
+    /// [`DurabilityError::Config`] names the setting that cannot work.
     pub fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
@@ -160,8 +163,8 @@ impl CheckpointConfig {
         Ok(())
     }
 
-    /// What asks for a checkpoint by these settings. Without a log no recovery replays anything, so its time asks for
-    /// none.
+    /// The policy that begins checkpoints by these settings. Without a log no recovery replays anything, so the
+    /// recovery time begins no checkpoint.
     pub(super) fn policy(&self, is_without_log: bool) -> Box<dyn Policy> {
         let Self { interval, log_bytes, log_records, adaptive, recovery_time, .. } = *self;
         let recovery_time = recovery_time.filter(|_| !is_without_log);

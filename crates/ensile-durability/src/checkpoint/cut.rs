@@ -1,50 +1,51 @@
 //! The cut of a state into ranges of about equal bytes, and of a range into slices (SiloR §8).
 //!
 //! Invariants:
-//! - K4: the first range begins before all keys, each later one behind the one before it.
-//! - K4: the slices of a range have each of its keys once, and no other.
+//! - K4: the first range begins before every key, and every later range begins behind the range before.
+//! - K4: the slices of a range have each key of the range once, and no other key.
 //!
 //! Neighbours: the state measures its rows ([`super::Walk::measure`]); `manager` cuts when a turn begins.
 
 use super::walk::Slice;
 use crate::range::{KeyRange, RangeStart};
 
-/// Pieces for each range that is to be cut: so the largest range is at most about this much too large.
+/// Number of pieces for each range, so that the largest range exceeds the mean by at most about one part in this
+/// number.
 const PIECES_PER_RANGE: usize = 16;
-/// Of a key at which a range begins: the manifest lists all of them, and must not become too long to be read.
+/// Most bytes of a key at which a range begins: the manifest lists the keys, and must stay short enough to be read.
 const START_KEY_BYTES_MAX: usize = 4096;
 
-/// Some rows that follow each other.
+/// A run of neighbouring rows.
 #[derive(Debug)]
 struct MeasuredRows {
     start: RangeStart,
     bytes: u64,
 }
 
-/// The rows of a state, as a walk goes over them: some pieces of about equal bytes, whatever the number of rows.
+/// The rows of a state, measured by a walk: pieces of about equal bytes, for any number of rows.
 #[derive(Debug)]
 pub struct RangeCut {
     most: usize,
     pieces: Vec<MeasuredRows>,
-    /// A piece is full with these.
+    /// Bytes of a full piece.
     piece_bytes: u64,
 }
 
 impl RangeCut {
-    /// Cuts into `most` ranges at most.
+    /// Cuts into at most `most` ranges.
     #[must_use]
     pub fn new(most: usize) -> Self {
         assert!(most > 0, "there is a range");
         Self { most, pieces: Vec::new(), piece_bytes: 0 }
     }
 
-    /// How many ranges there are to be, at most.
+    /// Most ranges of the cut.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// The next row, or several from this key on: how many bytes they stand for. Rows come in the order of sections and
+    /// Adds the next row, or the next rows from this key on, with their bytes. Rows come in the order of sections and
     /// keys.
     pub fn add(&mut self, section: u32, key: &[u8], bytes: u64) {
         match self.pieces.last_mut() {
@@ -60,7 +61,7 @@ impl RangeCut {
         }
     }
 
-    /// Each two pieces become one.
+    /// Joins neighbouring pieces in pairs.
     fn join(&mut self) {
         let mut pieces = std::mem::take(&mut self.pieces).into_iter();
         while let Some(mut piece) = pieces.next() {
@@ -72,18 +73,18 @@ impl RangeCut {
         assert!(self.pieces.len() > PIECES_PER_RANGE, "enough of them are left for an even cut");
     }
 
-    /// Where the ranges begin (K4).
+    /// The starts of the ranges (K4).
     pub(super) fn starts(self) -> Vec<RangeStart> {
         let total: u64 = self.pieces.iter().map(|piece| piece.bytes).sum();
         let mut starts = vec![RangeStart::default()];
         let mut before = 0;
         for MeasuredRows { start, bytes } in self.pieces {
-            // As many ranges as have ended where this piece begins, but for less than half a piece.
+            // Number of ranges that have ended at the piece's beginning, rounded by half a piece.
             let ended =
                 (u128::from(before) + u128::from(bytes) / 2) * self.most as u128 / u128::from(total.max(1));
             if before > 0 && ended >= starts.len() as u128 && starts.len() < self.most {
                 let start = shortened(start);
-                // Long keys may begin alike: there is no range between those.
+                // Long keys may begin alike: no range lies between equal shortened keys.
                 if starts.last().is_some_and(|last| *last < start) {
                     starts.push(start);
                 }
@@ -96,12 +97,12 @@ impl RangeCut {
     }
 }
 
-/// A start before this one or the same, and behind all keys that do not begin with its own.
+/// A start at or before this start, and behind every smaller key that does not begin with the shortened key.
 fn shortened(RangeStart { section, key }: RangeStart) -> RangeStart {
     RangeStart { section, key: key[..key.len().min(START_KEY_BYTES_MAX)].into() }
 }
 
-/// What of these slices of the whole state is in a range.
+/// The parts of these slices of the whole state that are in a range.
 fn clip(slices: &[Slice], range: &KeyRange) -> Vec<Slice> {
     let clipped = |slice: &Slice| {
         let Slice { section, from, to } = slice.clone();
@@ -119,8 +120,7 @@ fn clip(slices: &[Slice], range: &KeyRange) -> Vec<Slice> {
     slices.iter().filter_map(clipped).collect()
 }
 
-/// The slices of each of these ranges, dealt out to `parts` parts: `result[p][r]` are those that part p walks of range
-/// r.
+/// The slices of these ranges, dealt out to `parts` parts: `result[p][r]` has the slices of range r that part p walks.
 pub(super) fn deal(mut slices: Vec<Slice>, ranges: &[KeyRange], parts: usize) -> Vec<Vec<Vec<Slice>>> {
     assert!(parts > 0 && !ranges.is_empty(), "there is something to deal out");
     slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));
@@ -138,7 +138,7 @@ pub(super) fn deal(mut slices: Vec<Slice>, ranges: &[KeyRange], parts: usize) ->
     result
 }
 
-/// The ranges that begin there.
+/// The ranges with these starts.
 pub(super) fn ranges_of(starts: &[RangeStart]) -> Vec<KeyRange> {
     assert!(starts.first().is_some_and(RangeStart::is_first), "K4: no key is before the first range");
     let end = |at: usize| starts.get(at + 1).cloned();

@@ -1,10 +1,10 @@
-//! What commits leave beside a picture's pages, on its way into the picture's files (SIREN, §3.3).
+//! Versions that commits leave beside a picture's pages, on the way into the picture's files (SIREN, §3.3).
 //!
 //! ```text
 //! displaced := tid u64 · body length u32 · section u32 · body      an entry whose body begins with its section
 //! ```
-//! Neighbours: [`super::Pages`] fills blocks with what it has taken from commits; a picture's checkpointers write them,
-//! `files::read` reads them.
+//! Neighbours: [`super::Pages`] fills blocks with versions taken from commits; a picture's checkpointers write the
+//! blocks, `files::read` reads the blocks.
 
 use ensile_base::Tid;
 
@@ -13,7 +13,7 @@ use super::block::CheckpointBlock;
 /// Bytes of a section before a body.
 const SECTION_BYTES: usize = size_of::<u32>();
 
-/// A block while it is filled with versions of any section: a pending-removes block.
+/// A block while versions of any section are added: a pending-removes block.
 ///
 /// ```
 /// use ensile_base::{Epoch, Tid};
@@ -28,7 +28,7 @@ const SECTION_BYTES: usize = size_of::<u32>();
 pub struct DisplacedBlock<'b>(&'b mut CheckpointBlock);
 
 impl<'b> DisplacedBlock<'b> {
-    /// Fills this block, which holds no entries of pages.
+    /// Fills this block. The block holds no entries of pages.
     #[must_use]
     pub fn of(block: &'b mut CheckpointBlock) -> Self {
         Self(block)
@@ -40,7 +40,7 @@ impl<'b> DisplacedBlock<'b> {
         self.0.has_room(SECTION_BYTES + body_bytes)
     }
 
-    /// Adds a version of a section, for which there is room; `body` appends its body.
+    /// Adds a version of a section after a successful [`DisplacedBlock::has_room`]; `body` appends the version's body.
     #[inline]
     pub fn push(&mut self, section: u32, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
         let before = self.0.entries();
@@ -51,7 +51,7 @@ impl<'b> DisplacedBlock<'b> {
         debug_assert_eq!(self.0.entries(), before + 1, "a version is one entry");
     }
 
-    /// Its versions, each with its section, its TID and its body.
+    /// The versions, each with section, TID and body.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Tid, &[u8])> {
         self.0.iter().map(|(tid, body)| {
             let (section, body) = section_and_body(body).expect("each was pushed with its section");
@@ -60,7 +60,7 @@ impl<'b> DisplacedBlock<'b> {
     }
 }
 
-/// Takes apart what stands in an entry; `None` if it is too short.
+/// Splits an entry's bytes into section and body; `None` if the entry is too short.
 pub(crate) fn section_and_body(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (section, body) = bytes.split_first_chunk::<SECTION_BYTES>()?;
     debug_assert_eq!(body.len() + SECTION_BYTES, bytes.len(), "nothing else stands there");

@@ -1,14 +1,14 @@
-//! Files in checkpointers' folders that the installed checkpoint does not have: of attempts that did not end, and of
+//! Files in checkpointers' folders that the installed checkpoint does not have: files of unfinished attempts, and of
 //! earlier checkpoints.
 //!
 //! Invariants:
-//! - K1, N12: no file of the checkpoint that the manifest names is removed. So nothing is removed before the manifest
-//!   that makes it unneeded is durable.
-//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not
-//!   list.
+//! - K1, N12: no file of the checkpoint that the manifest names is removed. So no file is removed before the manifest
+//!   that makes the file unneeded is durable.
+//! - I1: a file is removed only if the file proves to be this database's, and only from a folder that the manifest
+//!   lists.
 //!
-//! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install; an examination
-//! lists.
+//! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install; an examination
+//! lists files.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -26,10 +26,10 @@ pub(crate) trait CheckpointFile: Copy + Ord + Display {
     /// The file of this name in the folder of `checkpointer`.
     fn parse(checkpointer: u32, name: &str) -> Option<Self>;
 
-    /// In whose folder it is.
+    /// The checkpointer that owns the file's folder.
     fn checkpointer(self) -> u32;
 
-    /// Does a checkpoint that the manifest names have it, an older one of a backup too?
+    /// True if a checkpoint that the manifest names has the file, including an older checkpoint of a backup.
     fn is_installed(self, manifest: &Manifest) -> bool;
 }
 
@@ -67,7 +67,7 @@ impl CheckpointFile for PageFileName {
     }
 }
 
-/// All files of a kind in the folders that the manifest lists (I1), by folder.
+/// The files of a kind in the folders that the manifest lists (I1), by folder.
 pub(crate) fn list<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -75,7 +75,7 @@ pub(crate) fn list<F: CheckpointFile>(
     list_in(disk, manifest.folders.keys())
 }
 
-/// All files of a kind that say something, also in folders that the manifest does not list.
+/// The files of a kind, also in unlisted folders with this database's mark.
 pub(crate) fn search<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -101,11 +101,11 @@ fn list_in<'f, F: CheckpointFile>(
     Ok(files)
 }
 
-/// Looks at the files of both kinds that the installed checkpoint does not have: none is another database's, or a newer
-/// version's.
+/// Checks the files of either kind that the installed checkpoint does not have: no file belongs to another database, or
+/// to a newer version.
 ///
 /// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or an error of the disk.
 pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     check_kind(disk, manifest, search::<PartName>(disk, manifest)?)?;
     check_kind(disk, manifest, search::<PageFileName>(disk, manifest)?)
@@ -120,11 +120,12 @@ fn check_kind<F: CheckpointFile>(
     unlisted.map(|file| file.to_string()).try_for_each(|file| proves_ours(disk, manifest, &file).map(drop))
 }
 
-/// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` names, and that prove to
-/// be this database's, and makes that durable; how many there were. A file that does not say whose it is stays.
+/// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
+/// to be this database's. Makes the removal durable, and returns the number of removed files. A file without a readable
+/// owner stays.
 ///
 /// # Errors
-/// As [`check_unlisted`], once what could be removed is.
+/// As [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
 pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -1,13 +1,13 @@
-//! The checkpoints of an open database: any checkpointer's step asks for the next action and carries it out.
+//! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! The decisions are `life`'s, taken under one lock; an action is carried out without it.
+//! `life` takes the decisions under one lock. An action is carried out without the lock.
 //!
 //! Invariants:
-//! - No disk access is made under the lock of the decisions, and no thread is woken.
+//! - No disk access is made and no thread is woken under the lock of the decisions.
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `files` walks and writes; the log has D, the store the manifest.
+//! Neighbours: `life` decides, `actions` carries out, `files` walks and writes. The log has D, the store the manifest.
 
 mod actions;
 mod last;
@@ -48,25 +48,25 @@ use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
 use crate::store::rates;
 use crate::wake_up::WakeUp;
 
-/// Why an attempt is given up when a step panics.
+/// Reason for giving up an attempt when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
 
-/// What one checkpointer step did, and when the next is worth while.
+/// Result of one checkpointer step, and the time for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointStep {
     /// No checkpoint is under way.
     Idle,
-    /// Something was done: step again, after others had their turn.
+    /// The step did work: step again, after other threads had a turn.
     Worked,
-    /// The checkpoint waits for an epoch, for D, or for other checkpointers.
+    /// The checkpoint waits for an epoch, for D, or for the remaining checkpointers.
     Waiting,
-    /// The bandwidth is used up for so long.
+    /// The bandwidth is used up for this duration.
     Paced(Duration),
-    /// The database is closed, or its log stopped: there is nothing to do any more.
+    /// The database is closed, or the log has stopped: no further step does anything.
     Stopped,
 }
 
-/// What belongs to one checkpointer.
+/// State of one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
     wake_up: StdArc<WakeUp>,
@@ -75,7 +75,7 @@ struct CheckpointerState {
 
 impl CheckpointerState {
     fn of(number: usize, log: &Log) -> Self {
-        // Without a log the first one looks whether a picture is wanted.
+        // Without a log, checkpointer 0 is woken by requests for a picture.
         let is_asked = !log.has_loggers() && number == 0;
         let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
         Self { wake_up, part: Mutex::new(None) }
@@ -90,26 +90,26 @@ pub struct Checkpoints {
     epochs: Arc<Epochs>,
     clock: Clock,
     config: CheckpointConfig,
-    /// Whose they are, and the generation that is open.
+    /// Identity of the database, and the number of the open generation.
     database: Identity,
     generation: u64,
-    /// What its entries are.
+    /// Kind of the database's entries.
     entries: EntryKind,
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
     life: Mutex<Life>,
-    /// Locked behind `life` where both are locked.
+    /// Locked after `life` where a caller locks `life` and `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
 
 impl Checkpoints {
-    /// Checkpoints of the database with this store and this log, of the same recovery. Makes the checkpointers'
-    /// folders.
+    /// Creates the checkpoints of the database with this store and this log, of the same recovery. Makes the
+    /// checkpointers' folders.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
+    /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.
     pub fn start(
         store: &StdArc<OpenStore>,
         log: &StdArc<Log>,
@@ -127,7 +127,8 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         store.keep_locks(locks);
         if is_new {
-            // Listed before anything is in it: when its device is missing, the mount point is not taken for it.
+            // The manifest lists the folders before a file is in a folder: when a folder's device is missing, an open
+            // does not mistake the mount point for the folder.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
@@ -169,7 +170,7 @@ impl Checkpoints {
         }))
     }
 
-    /// Whether checkpoints of this state can be made as the settings have it. To be asked before the first step.
+    /// Checks that the settings allow checkpoints of this state. Call `check` before the first step.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for pictures of a state that has no pages.
@@ -186,8 +187,8 @@ impl Checkpoints {
         self.store.disk()
     }
 
-    /// Must a backup begin with a checkpoint? It does where a picture is installed, or is wanted: a picture is copied
-    /// without the log behind it, so without what was committed since.
+    /// True if a backup must begin with a checkpoint: a picture is installed, or is the strategy. A picture is copied
+    /// without the log behind the picture, so without later commits.
     #[must_use]
     pub fn begin_backups(&self) -> bool {
         let keeper = self.store.manifest();
@@ -195,39 +196,44 @@ impl Checkpoints {
         is_picture || self.config.strategy == Strategy::Pictures
     }
 
-    /// How many checkpointers there are: one thread each.
+    /// Number of checkpointers: one thread for each checkpointer.
     #[must_use]
     pub fn checkpointers(&self) -> usize {
         self.checkpointers.len()
     }
 
-    /// The calling thread gives way to others from now on, as the settings have it. The thread of each checkpointer
-    /// calls this once, as it begins. What the system refuses is told by [`CheckpointStats::niceness_refused`].
+    /// Lowers the priority of the calling thread by [`CheckpointConfig::niceness`]. The thread of each checkpointer
+    /// calls `give_way` once, as the thread begins. [`CheckpointStats::niceness_refused`] reports a refusal of the
+    /// system.
     pub fn give_way(&self) {
         assert!(self.config.niceness <= NICENESS_MAX, "settings were checked as checkpoints were started");
         self.counters.note_niceness(ensile_disk::lower_priority(self.config.niceness));
     }
 
-    /// Asks for a checkpoint that begins from now on; one that is under way ends first. One that goes round by ranges
-    /// takes all of them at once.
+    /// Asks for a checkpoint that begins after the call. A checkpoint under way ends first. A cycling checkpoint takes
+    /// all ranges at once.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)
     }
 
-    /// As [`demand`](Self::demand). The checkpoint writes at most this many bytes a second, which is not 0, and no more
-    /// than [`CheckpointConfig::bandwidth`]. If others ask for the same checkpoint, the largest rate counts, and so it
-    /// does for one under way that a caller of a larger rate waits for. The rate counts while the handle is there: the
-    /// checkpoint of a caller that waits no more goes on without it, as it keeps others from beginning. Nor does it
-    /// count once half of the space has gone that was free where the checkpoint is written, or the log waits for space:
-    /// the checkpoint frees some. Without a log the rate does not count: results become durable by checkpoints, so they
-    /// would wait for it.
+    /// As [`demand`](Self::demand). The checkpoint writes at most `bytes_per_second`, which is not 0, and no more than
+    /// [`CheckpointConfig::bandwidth`].
+    ///
+    /// If several callers ask for the same checkpoint, the largest rate counts. The same holds for a checkpoint under
+    /// way that a caller with a larger rate waits for. The rate counts only while the handle exists: a checkpoint
+    /// without a waiting caller goes on without the rate, because the checkpoint keeps later checkpoints from
+    /// beginning.
+    ///
+    /// The rate stops counting once half of the space that was free at the checkpoint's start is gone, or the log waits
+    /// for space: the checkpoint frees space. Without a log the rate never counts: results become durable by
+    /// checkpoints, so results would wait for the rate.
     #[must_use]
     pub fn demand_paced(&self, bytes_per_second: Option<u64>) -> CheckpointHandle {
         assert_ne!(bytes_per_second, Some(0), "it would never end");
         let process = self.store.process().clone();
         if self.store.is_forked() {
-            // A ticket without an answer: its handle says that the process was forked.
+            // A ticket without an answer: the handle reports that the process was forked.
             return CheckpointHandle::new(StdArc::default(), process, self.log.address());
         }
         let rate = bytes_per_second.filter(|_| self.log.has_loggers());
@@ -235,7 +241,7 @@ impl Checkpoints {
             let mut life = self.life.lock();
             (self.pace.lock().ask(rate), life.demand())
         };
-        // First of all: whatever panics, the caller leaves.
+        // The handle comes first: if a later call panics, the drop of the handle withdraws the caller's rate.
         let handle = CheckpointHandle::new(ticket, process, self.log.address());
         let handle = match caller {
             Some(number) => handle.paced(number, &self.pace),
@@ -246,11 +252,11 @@ impl Checkpoints {
         handle
     }
 
-    /// Checkpoints begin as these settings say from now on; the others are those of the open. One that is under way
-    /// goes on.
+    /// Schedules checkpoints by these settings after the call. The remaining settings stay as at the open. A checkpoint
+    /// under way goes on.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] for settings that cannot work, such as a recovery time below what loading takes.
+    /// [`DurabilityError::Config`] for settings that cannot work, such as a recovery time below the time of loading.
     pub fn reschedule(&self, config: &CheckpointConfig) -> Result<(), DurabilityError> {
         config.check()?;
         if self.store.is_forked() {
@@ -268,8 +274,9 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// The application has served this many requests since it said so last, and lost this many for want of capacity.
-    /// That is the load from now on, and where it is asked for it shows the capacity (SLACH §4, §6.1).
+    /// Reports the numbers of requests that the application has served, and lost for want of capacity, since the last
+    /// report. From the first report on, the requests are the load. If the adaptive threshold probes the capacity, the
+    /// lost requests show the capacity (SLACH §4, §6.1).
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.counters.served.add(served);
         self.counters.lost.add(lost);
@@ -279,7 +286,7 @@ impl Checkpoints {
         self.checkpointers.iter().for_each(|checkpointer| checkpointer.wake_up.wake());
     }
 
-    /// To be called without the lock: callers wake up.
+    /// Sends answers to callers. Call `send` without the lock, because callers wake up.
     fn send(&self, answers: Answers) {
         self.counters.failed.add(answers.failed);
         if let Some(reason) = &answers.put_off {
@@ -288,20 +295,21 @@ impl Checkpoints {
         answers.send();
     }
 
-    /// Waits until this checkpointer has a reason to step, or `timeout`.
+    /// Waits until this checkpointer has a reason to step, or until `timeout` has passed.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
         if !self.store.is_forked() {
             self.checkpointers[checkpointer].wake_up.wait(timeout);
         }
     }
 
-    /// Has a checkpointer panicked? The log goes on, and another thread is to renew its reserved epochs (L6).
+    /// True if a checkpointer has panicked. The log goes on, and another thread is to renew the log's reserved epochs
+    /// (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
         self.life.lock().last_error() == Some(PANICKED)
     }
 
-    /// Reason of the last failure, if no checkpoint was made three times in a row or more.
+    /// Reason of the last failure, if three or more attempts in a row have failed.
     #[must_use]
     pub fn failing(&self) -> Option<String> {
         if self.store.is_forked() {
@@ -310,7 +318,7 @@ impl Checkpoints {
         self.life.lock().failing()
     }
 
-    /// Why the next one is put off, if it does not fit.
+    /// Reason for putting off the next checkpoint, if the disk has no room for the checkpoint.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
         if self.store.is_forked() {
@@ -319,7 +327,7 @@ impl Checkpoints {
         self.life.lock().misfit().map(str::to_owned)
     }
 
-    /// What checkpoints have come to; in a forked child what was counted only.
+    /// Statistics of the checkpoints; in a forked child only the counters.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
         if self.store.is_forked() {
@@ -330,13 +338,13 @@ impl Checkpoints {
         self.life.lock().stats(counted)
     }
 
-    /// One iteration of a checkpointer: a block of its part, or the next action.
+    /// Performs one iteration of a checkpointer: a block of the part, or the next action.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
         if self.store.is_forked() {
             return CheckpointStep::Stopped;
         }
-        // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
-        // on; without loggers nothing becomes durable any more, and that is said.
+        // A checkpointer that panics leaves the attempt unfinished for good, so no caller must wait for the attempt.
+        // The log goes on. Without loggers no result becomes durable any more, and the poisoned log reports the panic.
         let _guard = OnPanic::new(|| {
             let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
@@ -349,16 +357,17 @@ impl Checkpoints {
         let _in_step = CallBackScope::begin(CallBack::CheckpointStep, self.log.address());
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
-            // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
+            // Checkpointer 0 renews the epochs, as no thread waits for a checkpointer. A walk may outlast the reserved
+            // epochs, so the renewal runs beside a walk too.
             self.log.reserved_epochs_step();
-            // Beside a walk too, which may take longer than the log can wait.
+            // The archive step runs beside a walk too, because a walk may take longer than the log can wait.
             self.log.archive_step();
         }
         let step = if part.is_some() {
             self.go_on(checkpointer, &mut part, walk)
         } else {
             let (action, seen) = {
-                // What is seen is of the stage that decides over it.
+                // `seen` belongs to the stage that the decision reads, so the lock covers `see` and `decide`.
                 let mut life = self.life.lock();
                 let (log_bytes, applied_nanos) = (self.log_bytes(walk), walk.applied_nanos());
                 let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&life) };
@@ -370,19 +379,19 @@ impl Checkpoints {
         step
     }
 
-    /// Ends a picture's pages, if no checkpointer is to take more of them (N13).
+    /// Ends a picture's pages, if no checkpointer is to take more pages (N13).
     fn end_pages(&self, walk: &dyn Walk) {
         if self.config.strategy != Strategy::Pictures {
             return;
         }
         let attempt = self.life.lock().gives_up_pages();
         if let (Some(attempt), Some(pages)) = (attempt, walk.pages()) {
-            // Perhaps the next attempt has begun meanwhile: only this one is ended.
+            // The next attempt may have begun meanwhile: the call ends only `attempt`.
             pages.end_pages(attempt);
         }
     }
 
-    /// What a decision depends on. Asks the loggers for the marks that the checkpoint waits for.
+    /// The inputs of a decision. Asks the loggers for the marks that the checkpoint waits for.
     fn see(&self, life: &Life) -> Circumstances {
         let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
         Circumstances {
@@ -401,13 +410,13 @@ impl Checkpoints {
         }
     }
 
-    /// Bytes of log that were written since the open; without a log, bytes that commits have changed.
+    /// Bytes of log written since the open; without a log, bytes that commits have changed.
     fn log_bytes(&self, walk: &dyn Walk) -> u64 {
         if self.log.has_loggers() { self.log.bytes_written() } else { walk.changed_bytes() }
     }
 
-    /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
-    /// afterwards. To be called before the log is closed, which unlocks the folder.
+    /// Ends the attempt under way, if any, and removes the attempt's files. Later steps return
+    /// [`CheckpointStep::Stopped`]. Call `close` before the log is closed, because the log's close unlocks the folder.
     pub fn close(&self, walk: &dyn Walk) {
         if self.store.is_forked() {
             return;
@@ -419,8 +428,8 @@ impl Checkpoints {
         self.send(answers);
         self.wake_all();
         for checkpointer in &self.checkpointers {
-            // Waits for a step that is under way, also where the log's failure ended the checkpoints: it may be at the
-            // manifest, or remove files, which are soon another process's.
+            // Waits for a step under way, also where the log's failure ended the checkpoints: the step may replace the
+            // manifest, or remove files, and the folder may soon belong to another process.
             *checkpointer.part.lock() = None;
         }
         self.end_pages(walk);
@@ -430,14 +439,14 @@ impl Checkpoints {
             self.abandon_picture();
             self.remove_leftovers(|part: PartName| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
-                // Once more; if a lease is held still, the next open removes them.
+                // A second try. If a reader still holds a lease, the next open removes the files.
                 self.remove_covered(&installed);
             }
         }
     }
 }
 
-/// What stays as it is, of the open generation of this database. `goes_on`: the first picture keeps pages.
+/// The constants of the open generation of this database. `goes_on`: the first picture keeps pages.
 fn terms_of(
     config: &CheckpointConfig,
     log: &Log,
@@ -457,13 +466,13 @@ fn terms_of(
     }
 }
 
-/// When checkpoints begin, by these settings.
+/// The rules, by these settings, for beginning checkpoints.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
     let recovery_time = config.recovery_time.filter(|_| !is_without_log);
     Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
 }
 
-/// What predicts recoveries: costs that this folder's recoveries have had, the last one among them.
+/// The prediction of recoveries, from the costs of this folder's earlier recoveries and of the last recovery.
 fn outlook_of(
     disk: &dyn Disk,
     database: Identity,
@@ -477,13 +486,13 @@ fn outlook_of(
     RecoveryOutlook::new(costs, threads, before, now_nanos)
 }
 
-/// The state as one of which pictures can be taken.
+/// The state as [`Pages`], if pictures of the state can be taken.
 fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
     let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
     walk.pages().ok_or_else(|| DurabilityError::config(why))
 }
 
-/// The first number that is free, as are all above it.
+/// The smallest number above every number in use.
 fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
     let before = installed.map_or(0, InstalledCheckpoint::number);

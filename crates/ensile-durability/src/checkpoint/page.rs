@@ -1,9 +1,9 @@
-//! A picture's page while it is filled: entries as a checkpoint's blocks frame them, in one piece of memory.
+//! A picture's page while entries are added: entries with the frames of a checkpoint's blocks, in one piece of memory.
 //!
-//! Invariant: a page takes any row, and as many as there are in its range: how large it should be is the state's
-//! matter. What a large one took is given back when it is cleared.
+//! Invariant: a page takes any row, and every row of the page's range: the state chooses the size of pages. `clear`
+//! gives back the memory of a large page.
 //!
-//! Neighbours: [`super::Pages`] fills pages; a picture's checkpointer moves their entries into blocks.
+//! Neighbours: [`super::Pages`] fills pages; a picture's checkpointer moves the entries into blocks.
 
 use ensile_base::Tid;
 use ensile_base::limits::KEEP_BYTES_MAX;
@@ -27,7 +27,7 @@ pub struct PageContents {
 }
 
 impl PageContents {
-    /// Bytes that an entry takes beyond its body.
+    /// Bytes of an entry beyond the body.
     pub const FRAME_BYTES: usize = ENTRY_FRAME_BYTES;
 
     /// An empty page.
@@ -36,7 +36,7 @@ impl PageContents {
         Self { bytes: Vec::new(), entries: 0 }
     }
 
-    /// Adds an entry; `body` appends its body.
+    /// Adds an entry; `body` appends the entry's body.
     #[inline]
     pub fn push(&mut self, tid: Tid, body: impl FnOnce(&mut Vec<u8>)) {
         let at = self.bytes.len();
@@ -50,24 +50,24 @@ impl PageContents {
         self.entries += 1;
     }
 
-    /// How many entries it holds.
+    /// Number of entries in the page.
     #[must_use]
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Bytes of its entries, with what frames them.
+    /// Bytes of the entries, with their frames.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Its entries as they stand in a file, one behind the other.
+    /// The entries as in a file, one behind another.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Its entries, each with its TID and its body.
+    /// The entries, each with TID and body.
     pub fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
         debug_assert!(
             self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES,

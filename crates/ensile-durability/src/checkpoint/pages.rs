@@ -1,15 +1,16 @@
-//! What a picture asks of a state: cut itself into pages, keep what commits displace, hand out page after page.
+//! Interface of a state of which pictures can be taken: the state cuts itself into pages, keeps the versions that
+//! commits displace, and hands out page after page.
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N1: the freeze is announced behind [`Pages::publish_pages`], once E is two above what that returned.
-//! - N7: [`Pages::carry_marks`] comes once E is two above that too, and before the freeze is announced.
+//! - N1: the freeze is announced after [`Pages::publish_pages`], once E is two above the returned epoch.
+//! - N7: [`Pages::carry_marks`] is called once E is two above the returned epoch, and before the freeze is announced.
 //! - N2, N5: no page is settled or taken before E is above the freeze.
-//! - N13: a caller that takes or ends pages names the attempt. Nothing is taken or ended of another one. Only a picture
-//!   that was installed ([`Pages::picture_installed`]) lets marks go that it has written.
-//! - N9: behind a part's last page its checkpointer calls [`Pages::take_displaced`] until nothing is left, and writes
-//!   what it got.
+//! - N13: a caller that takes or ends pages names the attempt. Pages of another attempt are neither taken nor ended.
+//!   Only an installed picture ([`Pages::picture_installed`]) clears the marks of the pages that it wrote.
+//! - N9: after a part's last page the checkpointer calls [`Pages::take_displaced`] until no version is left, and writes
+//!   the versions.
 //!
-//! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call it.
+//! Neighbours: the engine implements [`Pages`] over its tables; a picture's checkpointers call the methods.
 
 use std::error::Error;
 use std::fmt;
@@ -20,19 +21,19 @@ use super::displaced::DisplacedBlock;
 use super::page::PageContents;
 use super::walk::{Slice, Walk};
 
-/// Names an attempt at a picture. No other attempt of the same state has this name.
+/// Name of an attempt at a picture. No other attempt of the same state has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PictureAttempt(u64);
 
 impl PictureAttempt {
-    /// Attempts of a state are numbered as they begin, from 1.
+    /// Creates the name of attempt `number`. Attempts of a state are numbered as they begin, from 1.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         assert!(number > 0, "no attempt has begun");
         Self(number)
     }
 
-    /// Its number.
+    /// The attempt's number.
     #[must_use]
     pub const fn number(self) -> u64 {
         debug_assert!(self.0 > 0);
@@ -40,12 +41,13 @@ impl PictureAttempt {
     }
 }
 
-/// Which pages a picture writes.
+/// The pages that a picture writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedPages {
-    /// All: the picture before has no pages that this one could keep.
+    /// All pages: the picture before has no pages that this picture could keep.
     All,
-    /// Those of which rows may have changed since the picture before. The others hold what they held.
+    /// Pages with rows that may have changed since the picture before. The remaining pages hold the same rows as
+    /// before.
     Changed,
 }
 
@@ -53,32 +55,32 @@ pub enum WantedPages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "end the attempt: commits leave versions to it until then"]
 pub struct PublishedPages {
-    /// Whose they are.
+    /// The attempt that the pages belong to.
     pub attempt: PictureAttempt,
-    /// E, read behind the publication: the freeze may be announced once E is two above (N1).
+    /// E, read after the publication: the freeze may be announced once E is two above this epoch (N1).
     pub epoch: Epoch,
 }
 
-/// What came of taking a page.
+/// Result of taking a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakenPage {
     /// The slice has another page.
     More,
-    /// It was the slice's last.
+    /// The page was the slice's last.
     Last,
 }
 
-/// Why an attempt's pages cannot be taken: the attempt fails.
+/// Reason for refusing an attempt's pages: the attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagesEnded {
-    /// It was ended, or another one has begun (N13).
+    /// The attempt was ended, or another attempt has begun (N13).
     Ended,
-    /// Commits had displaced more than may wait for a picture, so it was ended: no commit waits for one, and none
-    /// fails.
+    /// Commits had displaced more bytes than may wait for a picture, so the attempt was ended. No commit waits for a
+    /// picture, and no commit fails.
     GaveWay {
-        /// What had been displaced and was not taken yet.
+        /// Bytes of displaced versions that were not taken yet.
         displaced_bytes: u64,
-        /// What may wait.
+        /// Most bytes of displaced versions that may wait.
         displaced_bytes_max: u64,
     },
 }
@@ -101,35 +103,36 @@ impl fmt::Display for PagesEnded {
 
 impl Error for PagesEnded {}
 
-/// State of which consistent pictures can be taken (SIREN, §3.1). One picture at a time. The state may end an attempt
-/// by itself; whatever is asked of that then says why it has ended.
+/// State of which consistent pictures can be taken (SIREN, §3.1). The state takes one picture at a time. The state may
+/// end an attempt by itself; later calls of the attempt then return the reason.
 pub trait Pages: Walk {
-    /// Ends the attempt before, if nobody has; cuts every section into pages of about `page_bytes`, as it is now, and
-    /// publishes them: commits of epochs from the next freeze on leave what they displace. A page that is not wanted
-    /// keeps its bounds (N17).
+    /// Ends the attempt before, unless ended already; cuts every section into pages of about `page_bytes`, as the
+    /// section is now; and publishes the pages. Commits of epochs from the next freeze on leave the versions that they
+    /// displace. A page that is not wanted keeps its bounds (N17).
     fn publish_pages(&self, page_bytes: usize, wanted: WantedPages) -> PublishedPages;
 
-    /// Marks the pages in which rows have changed since the picture before was cut. Called once, when every commit that
-    /// may have missed this attempt's pages has ended, and before the freeze is announced (N7).
+    /// Marks the pages in which rows have changed since the picture before was cut. The checkpointer calls
+    /// `carry_marks` once, before the freeze is announced (N7). By then every commit that may have missed this
+    /// attempt's pages has ended.
     ///
     /// # Errors
     /// The attempt has ended.
     fn carry_marks(&self, attempt: PictureAttempt) -> Result<(), PagesEnded>;
 
-    /// Deals the pages out that are wanted: `result[p]` are the runs of pages of part p, each a slice of neighbours in
-    /// one section, in order. The others are closed (N5). Called once every commit of an epoch below the freeze is
+    /// Deals out the wanted pages: `result[p]` has the runs of pages of part p, each a slice of neighbours in one
+    /// section, in order. The remaining pages are closed (N5). Called once every commit of an epoch below the freeze is
     /// installed (N2).
     ///
     /// # Errors
     /// The attempt has ended.
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded>;
 
-    /// Goes on at `resume` (empty: the slice's beginning): puts all entries of the page there into `page`, in key order
-    /// and each key once, of epochs below `freeze`, and closes it. If the slice has another page, `resume` is at it
-    /// then.
+    /// Goes on at `resume` (empty: the slice's beginning). Puts all entries of epochs below `freeze` of the page at
+    /// `resume` into `page`, in key order and each key once, and closes the page. If the slice has another page,
+    /// `resume` moves to the next page.
     ///
-    /// What a semi-fuzzy picture lacks of the page was left beside it before. If it was not taken already,
-    /// [`Pages::take_displaced`] finds it behind this.
+    /// Commits left the versions that a semi-fuzzy picture lacks of the page beside the page, before the page was
+    /// closed. [`Pages::take_displaced`] finds the versions that were not taken before.
     ///
     /// # Errors
     /// The attempt has ended, and `page` is empty.
@@ -142,12 +145,12 @@ pub trait Pages: Walk {
         page: &mut PageContents,
     ) -> Result<TakenPage, PagesEnded>;
 
-    /// Takes versions that commits have left beside the pages of any part, and adds them to `block` until that has no
-    /// more room; true if there are more. A row may be in its page too, with the same TID. Nothing is taken of a
-    /// picture whose pages have all that they need (SIREN, §3.3).
+    /// Takes versions that commits have left beside the pages of any part, and adds the versions to `block` until
+    /// `block` has no more room. Returns true if more versions are left. A row may be in its page too, with the same
+    /// TID. A picture whose pages have every needed version has nothing to take (SIREN, §3.3).
     ///
     /// # Errors
-    /// The attempt has ended, and what was left to it is lost.
+    /// The attempt has ended, and the versions left for the attempt are lost.
     fn take_displaced(
         &self,
         attempt: PictureAttempt,
@@ -155,11 +158,11 @@ pub trait Pages: Walk {
         block: &mut DisplacedBlock<'_>,
     ) -> Result<bool, PagesEnded>;
 
-    /// The picture has ended, or this attempt at it: commits leave nothing more to it. It may be called again, and
-    /// late: another attempt goes on (N13).
+    /// Ends the picture, or this attempt at the picture: commits leave no more versions for the attempt. A call may be
+    /// repeated, and may come late: another attempt goes on (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
-    /// The picture that this attempt has written is durable, and is the one before the next. Until the state has heard
-    /// that, changes that this one was to have written are the next one's to write (N13).
+    /// Reports that the picture of this attempt is durable, and is the base of the next picture. Before the report, the
+    /// next picture must write the changes of this picture too (N13).
     fn picture_installed(&self, attempt: PictureAttempt);
 }

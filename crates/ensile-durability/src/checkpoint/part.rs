@@ -1,6 +1,6 @@
 //! A checkpointer's part of a checkpoint under way, of either kind.
 //!
-//! Neighbours: `manager` steps it; [`super::files`] has the parts that are written whole, [`super::picture`] those of
+//! Neighbours: `manager` steps the part; [`super::files`] has the parts of whole files, [`super::picture`] the parts of
 //! pictures.
 
 use ensile_disk::Disk;
@@ -20,15 +20,15 @@ pub(super) enum PartUnderWay {
 }
 
 impl PartUnderWay {
-    /// Do commits leave versions to it?
+    /// True if commits leave versions for the part.
     pub(super) fn is_of_picture(&self) -> bool {
         matches!(self, Self::Pages(_))
     }
 
-    /// Looks whether there is still room for a block. True: half of what was free has gone.
+    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the block has no room.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         match self {
             Self::Walk(work) => work.check_room(disk, checkpointer),
@@ -36,11 +36,11 @@ impl PartUnderWay {
         }
     }
 
-    /// Writes one block, or one page. While the bandwidth is used up, only what is not paced is written; `None` if
-    /// nothing was.
+    /// Writes one block, or one page. While the bandwidth is used up, the step writes unpaced versions only; `None` if
+    /// the step wrote nothing.
     ///
     /// # Errors
-    /// Why the part fails.
+    /// The reason for the part's failure.
     pub(super) fn step(
         &mut self,
         walk: &dyn Walk,
@@ -57,7 +57,7 @@ impl PartUnderWay {
         }
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
     pub(super) fn write_behind(&mut self, at_once: u64) {
         match self {
             Self::Walk(work) => work.write_behind(at_once),
@@ -65,10 +65,11 @@ impl PartUnderWay {
         }
     }
 
-    /// Ends the part: all that it wrote survives a crash. By set of files; a picture's part has one.
+    /// Ends the part: all written blocks survive a crash. Returns the figures by set of files; a picture's part has one
+    /// set.
     ///
     /// # Errors
-    /// Why the part fails.
+    /// The reason for the part's failure.
     pub(super) fn end(self, keeper: &PictureKeeper) -> Result<Vec<PartWritten>, String> {
         match self {
             Self::Walk(work) => work.end().map_err(|error| error.to_string()),

@@ -1,5 +1,5 @@
-//! The page files of pictures: one in each checkpointer's folder, in which a page stays where it is until it changes
-//! (`docs/formats/pictures.md`).
+//! The page files of pictures: one file in the folder of each checkpointer. A page stays in its place until the page
+//! changes (`docs/formats/pictures.md`).
 //!
 //! ```text
 //! file      := opening-block extent*               units of 4 KiB; unit 0 has the opening block
@@ -8,16 +8,16 @@
 //! root      := places of parts and of pending removes, in an extent that the manifest names
 //! ```
 //! Invariants:
-//! - The manifest vouches for the root, the root for parts and pending removes, a part for its pages: each by place,
-//!   number, checkpoint and header checksum.
-//! - N12: nothing that a readable manifest reaches is written over. What the root does not reach is free.
+//! - The manifest vouches for the root, the root for parts and pending removes, a part for its pages: by place, number,
+//!   checkpoint and header checksum.
+//! - N12: no block that a readable manifest reaches is written over. Units that the root does not reach are free.
 //! - N10: pending removes count for the picture of their own checkpoint only.
-//! - N17: the pages of a section tile it: the first begins with the empty key, each ends where the next begins.
+//! - N17: the pages of a section tile the section: the first page begins with the empty key, and a page ends where the
+//!   next page begins.
 //!
-//! Neighbours: the state cuts pages and fills them ([`super::Pages`]); the store's manifest names the root; recovery
-//! loads.
+//! Neighbours: the state cuts and fills pages ([`super::Pages`]); the store's manifest names the root; recovery loads.
 
-// In the order in which a reader finds them, and then what only a writer needs.
+// Order of the modules: first the modules of a reader, in the order of reading; then the modules of a writer.
 pub(crate) mod place;
 
 pub(crate) mod root;

@@ -1,8 +1,8 @@
-//! Whether a checkpoint fits on its disks, beside the log.
+//! Check that a checkpoint fits on its disks, beside the log.
 //!
-//! Invariant: a checkpoint takes no more than its share of what was free when it began. The remainder is the log's: a
-//! disk that holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that
-//! finds less free than the log's part gives up, and takes its files with it.
+//! Invariant: a checkpoint takes no more than its share of the space that was free at its start. The remainder is the
+//! log's: a disk with room for the log and less than two checkpoints never refuses a writer because of a checkpoint. An
+//! attempt that finds less free space than the log's part gives up, and removes its files.
 //!
 //! Neighbours: `manager` asks before an attempt and before each block.
 
@@ -10,19 +10,19 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::store::names::checkpoint_folder;
 
-/// This part of what is free on a device is left to the log.
+/// Divisor for the log's part of a device's free space.
 const LOG_SHARE: u64 = 8;
-/// Less than this is free on no disk that a checkpoint is begun on.
+/// Least free bytes on a disk, without the log's part, for a checkpoint to begin.
 const FREE_BYTES_MIN: u64 = 32 << 10;
 const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
 /// A device with the folders of some checkpointers.
 #[derive(Debug)]
 struct Device {
-    /// One of its folders.
+    /// A folder on the device.
     folder: String,
     checkpointers: Vec<usize>,
-    /// What is left to the log; 0 if the disk does not say what is free.
+    /// Bytes left to the log; 0 if the disk does not report free space.
     left_bytes: u64,
 }
 
@@ -33,10 +33,10 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Looks whether a checkpoint of about this size, in bytes, fits.
+    /// Checks that a checkpoint of about this size, in bytes, fits.
     ///
     /// # Errors
-    /// Why it does not, and what to do.
+    /// The reason why the checkpoint does not fit, and the remedy.
     pub(crate) fn look(disk: &dyn Disk, checkpointers: usize, bytes: u64) -> Result<Self, String> {
         let mut room = Self { devices: Vec::new() };
         for checkpointer in 0..checkpointers {
@@ -62,7 +62,8 @@ impl Room {
         Ok(room)
     }
 
-    /// Plain folders are on the database's own device; a link may lead to another.
+    /// Adds the checkpointer's device. A plain folder is on the database's own device; a link may lead to another
+    /// device.
     fn add(&mut self, disk: &dyn Disk, checkpointer: usize) {
         let folder = checkpoint_folder(checkpointer as u32);
         let is_link = matches!(disk.folder_kind(&folder), Ok(FolderKind::Link { .. }));
@@ -73,11 +74,11 @@ impl Room {
         }
     }
 
-    /// Looks whether the log's part is still free where this checkpointer writes. Whether half of what was free has
-    /// gone: this checkpoint is to end before the other half has gone too.
+    /// Checks that the log's part is still free on this checkpointer's device. Returns true if half of the free space
+    /// at the start has gone: this checkpoint must end before the other half has gone too.
     ///
     /// # Errors
-    /// If not: what is free.
+    /// The free bytes, if the log's part is not free.
     pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
         let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {
@@ -93,15 +94,15 @@ impl Room {
     }
 }
 
-/// Path of a folder, as an error names it.
+/// Path of a folder, for an error.
 fn place(disk: &dyn Disk, folder: &str) -> String {
     disk.folder_place(folder)
         .map_or_else(|_| format!("folder {folder:?}"), |place| place.display().to_string())
 }
 
-/// What is free where this folder is; `None` if the disk does not say so.
+/// Free bytes on the device of this folder; `None` if the disk does not report free space.
 fn free_bytes(disk: &dyn Disk, folder: &str) -> Option<u64> {
-    // A disk that cannot say is tried: what it refuses ends the attempt.
+    // A disk that cannot report free space is tried: a refused write ends the attempt.
     disk.free_bytes(folder).ok().flatten()
 }
 

@@ -1,8 +1,9 @@
-//! How far a checkpointer is with the slices of its part, whatever it writes of them.
+//! Progress of a checkpointer through the slices of a part, for walks and for pictures.
 //!
-//! Invariant: K1, N17: a slice is left once it was walked, or taken, to its end.
+//! Invariant: K1, N17: a slice is left only after the walk or the taking has reached the slice's end.
 //!
-//! Neighbours: [`super::files`] and [`super::picture`] write what stands in slices; [`super::part`] has either.
+//! Neighbours: [`super::files`] and [`super::picture`] write the entries of slices; [`super::part`] has a part of
+//! either kind.
 
 use std::sync::Arc;
 
@@ -12,24 +13,24 @@ use super::room::Room;
 use super::ticket::Ticket;
 use super::walk::Slice;
 
-/// What came of a turn: a block of a walk, or a page, or what commits have left beside pages.
+/// Result of a step: a block of a walk, a page, or versions left beside pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartStep {
-    /// So much was written; no entries if a slice ended that had no more, or a page has none. What was displaced is not
-    /// paced: to write it empties memory.
+    /// The step wrote `bytes` bytes and `entries` entries: no entries if a slice ended without more entries, or a page
+    /// is empty. Displaced versions are not paced, because writing them frees memory.
     Written { bytes: u64, entries: u64, is_synced: bool, is_paced: bool },
-    /// The next entry needs a large block, and another checkpointer has one.
+    /// The next entry needs a large block, and another checkpointer holds the large block.
     Refused,
     /// No slice is left.
     Ended,
 }
 
-/// The slices of a part, of which one is under way.
+/// The slices of a part, with one slice under way.
 #[derive(Debug)]
 pub(super) struct PartSlices {
     left: std::vec::IntoIter<Slice>,
     current: Option<Slice>,
-    /// Where `current` goes on; empty: at its beginning.
+    /// Position in `current` of the next entry; empty: the beginning.
     resume: Vec<u8>,
     ticket: Arc<Ticket>,
     room: Arc<Room>,
@@ -40,15 +41,15 @@ impl PartSlices {
         Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, room }
     }
 
-    /// Looks whether there is still room for a block. True: half of what was free has gone.
+    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the block has no room.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
         self.room.check(disk, checkpointer)
     }
 
-    /// The slice under way, or the next one, and where it goes on; `None` if none is left.
+    /// The slice under way or the next slice, with the position of the next entry; `None` if no slice is left.
     pub(super) fn current(&mut self) -> Option<(&Slice, &mut Vec<u8>)> {
         if self.current.is_none() {
             self.current = self.left.next();
@@ -57,13 +58,13 @@ impl PartSlices {
         self.current.as_ref().map(|slice| (slice, &mut self.resume))
     }
 
-    /// The slice under way has nothing more.
+    /// Ends the slice under way, which has no more entries.
     pub(super) fn end_current(&mut self) {
         assert!(self.current.take().is_some(), "a slice was under way");
         self.ticket.add_slice();
     }
 
-    /// Counts what was written.
+    /// Adds a write to the checkpoint's progress.
     pub(super) fn count(&self, bytes: u64, entries: u64) {
         debug_assert_eq!(entries > 0, bytes > 0, "entries stand in blocks");
         if entries > 0 {
@@ -71,7 +72,7 @@ impl PartSlices {
         }
     }
 
-    /// Was every slice left at its end?
+    /// True if every slice has ended.
     pub(super) fn are_through(&self) -> bool {
         self.current.is_none() && self.left.len() == 0
     }

@@ -1,6 +1,6 @@
 //! Figures of the checkpoints of an open database.
 //!
-//! Neighbours: raised by `manager`, read by the engine's statistics.
+//! Neighbours: `manager` raises the figures, the engine's statistics report them.
 
 use std::io;
 use std::time::Duration;
@@ -12,56 +12,56 @@ use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointVerdict;
 use crate::counter::Counter;
 
-/// What checkpoints have come to since the database was opened.
+/// Figures of checkpoints since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointStats {
-    /// Attempts that were installed.
+    /// Number of installed attempts.
     pub installed: u64,
-    /// Attempts that were given up.
+    /// Number of attempts that were given up.
     pub failed: u64,
-    /// Bytes written, those of failed attempts included.
+    /// Bytes written, including failed attempts.
     pub bytes: u64,
-    /// Entries written, those of failed attempts included.
+    /// Number of entries written, including failed attempts.
     pub entries: u64,
-    /// Syncs of files while they were written, one for each time that enough was.
+    /// Number of syncs of files that are being written, one sync after each `sync_bytes` of writes.
     pub syncs: u64,
-    /// Files removed because a checkpoint covers them.
+    /// Number of files removed because a checkpoint covers the files.
     pub files_removed: u64,
-    /// Times that such files could not be removed; the next checkpoint and the next open try again.
+    /// Number of failed removals of such files; the next checkpoint and the next open try again.
     pub removals_failed: u64,
-    /// Bytes of the page files of this life's pictures, and those of them that the next picture may use again.
+    /// Bytes of the page files of this process's pictures, including free bytes.
     pub page_file_bytes: u64,
-    /// See [`CheckpointStats::page_file_bytes`].
+    /// Bytes of the page files that the next picture may use again. See [`CheckpointStats::page_file_bytes`].
     pub page_file_bytes_free: u64,
-    /// What went wrong last, in an attempt or a removal.
+    /// Last error of an attempt or a removal.
     pub last_error: Option<String>,
-    /// Why the next one is put off: it does not fit on the disk. It is looked at again from time to time.
+    /// Reason for putting off the next checkpoint: the disk has no room. The room is checked again from time to time.
     pub misfit: Option<String>,
-    /// The last one installed since the database was opened.
+    /// Report of the last checkpoint installed since the open.
     pub last: Option<CheckpointReport>,
-    /// How far the attempt under way is.
+    /// Progress of the attempt under way.
     pub running: Option<CheckpointProgress>,
-    /// How busy the database is, where the next checkpoint depends on it: 1 is its capacity (SLACH §4).
+    /// Load of the database, if the next checkpoint depends on the load: 1 is the capacity (SLACH §4).
     pub load: Option<f64>,
-    /// What a second is all that can be done, where the load is a share of it: as it was set, or as it was probed.
+    /// Set or probed capacity, in units a second, if the load is a share of a capacity.
     pub capacity: Option<u64>,
-    /// Bytes of log at which the next one begins at this load, where bytes are counted.
+    /// Bytes of log at which the next checkpoint begins at this load, if bytes are counted.
     pub log_bytes_threshold: Option<u64>,
-    /// Entries of the log at which the next one begins at this load, where entries are counted.
+    /// Entries of the log at which the next checkpoint begins at this load, if entries are counted.
     pub log_records_threshold: Option<u64>,
-    /// The time after the end of the last one at which the next one begins at this load, if the log has grown, where
-    /// time counts.
+    /// Time after the end of the last checkpoint at which the next checkpoint begins at this load, if time counts. The
+    /// log must have grown.
     pub interval_threshold: Option<Duration>,
-    /// Whether one was to begin when that was looked at last, and why, or why not.
+    /// Decision at the last check of the rules for a checkpoint's beginning, and the reason.
     pub verdict: CheckpointVerdict,
-    /// What the next open would take if the process ended now, at which rates, and what it may take. `None` without a
-    /// log.
+    /// Predicted time of the next open if the process ended now, the rates of the prediction, and the permitted time.
+    /// `None` without a log.
     pub recovery: Option<RecoveryForecast>,
-    /// Why no checkpoint keeps the recovery time that was set, with the figure: loading alone takes longer.
+    /// Reason why no checkpoint keeps the set recovery time, with the figure: loading alone takes longer.
     pub unreachable: Option<String>,
-    /// Why checkpointers do not give way to other threads by as much as was set: the system refused it, or has no
-    /// priority of a single thread.
+    /// Reason why checkpointers do not give way by the set niceness: the system refused, or has no priority of a single
+    /// thread.
     pub niceness_refused: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct CheckpointCounters {
     /// Requests that the application reports.
     pub(crate) served: Counter,
     pub(crate) lost: Counter,
-    /// The first refusal. It is read in a forked child too, where a lock might never be let go.
+    /// First refusal. It is read in a forked child too, where a lock might never be released.
     niceness_refused: OnceLock<String>,
 }
 

@@ -1,7 +1,8 @@
-//! What a checkpoint asks of a state: cut itself into slices, write a slice's entries into blocks.
+//! Interface of a state that checkpoints walk: the state cuts itself into slices, and writes a slice's entries into
+//! blocks.
 //!
-//! Neighbours: the engine implements [`Walk`] over its tables; `checkpoint` calls it, a block at a time, from the
-//! checkpointers' threads.
+//! Neighbours: the engine implements [`Walk`] over its tables; `checkpoint` calls the methods, a block at a time, from
+//! the checkpointers' threads.
 
 use ensile_base::Epoch;
 
@@ -9,61 +10,62 @@ use super::block::CheckpointBlock;
 use super::cut::RangeCut;
 use super::pages::Pages;
 
-/// A part of a section: what one checkpointer walks at a time.
+/// A part of a section that one checkpointer walks at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Which part of the state: for the engine, a table.
+    /// The part of the state: for the engine, a table.
     pub section: u32,
-    /// Where it begins. Bounds mean something to the [`Walk`] only, unless the checkpoint goes round by ranges: then
-    /// they are keys, in the order of their bytes, and the empty one is the section's beginning.
+    /// First bound. Only the [`Walk`] interprets bounds, except for a cycling checkpoint. Bounds of a cycling
+    /// checkpoint are keys, in the order of their bytes, and the empty key is the section's beginning.
     pub from: Box<[u8]>,
-    /// Where it ends, this bound left out; `None` is the section's end.
+    /// End bound, exclusive; `None` at the section's end.
     pub to: Option<Box<[u8]>>,
 }
 
-/// State that can be walked beside its writers (K1).
+/// State that checkpointers can walk beside its writers (K1).
 pub trait Walk: Sync {
-    /// Cuts every section into `parts` parts of roughly equal work; `result[p]` are the slices of part p, in order.
-    /// Called once a checkpoint, when every commit of an epoch below its e_l is installed.
+    /// Cuts every section into `parts` parts of roughly equal work; `result[p]` has the slices of part p, in order. A
+    /// checkpoint calls `slices` once, when every commit of an epoch below e_l is installed.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>>;
 
-    /// Goes on from `resume` (empty: the slice's beginning), adds the entries of epochs below `low` to `block`, in
-    /// order and each key once, until [`CheckpointBlock::has_room`] says no or the slice ends; true if there is more,
-    /// with `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed
-    /// since, is not left out; what has changed may be.
+    /// Goes on from `resume` (empty: the slice's beginning). Adds the entries of epochs below `low` to `block`, in
+    /// order and each key once, until [`CheckpointBlock::has_room`] returns false or the slice ends. Returns true if
+    /// entries are left, with `resume` moved.
+    ///
+    /// An entry that was present with an epoch below `low` when the checkpoint began, and has not changed since, is
+    /// never omitted. A changed entry may be omitted.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 
-    /// Goes over the state in the order of sections and keys, and says of its rows, or of some of them, how many bytes
-    /// they stand for: a checkpoint that goes round by ranges cuts the state into ranges of about equal bytes
-    /// (SiloR §8). Bounds are compared by their bytes then (K4). Called when a turn takes all ranges; else each slice
-    /// counts as much as any other.
+    /// Reports the bytes of the state's rows to `cut`, or the bytes of sample rows, in the order of sections and keys.
+    /// A cycling checkpoint cuts the state into ranges of about equal bytes (SiloR §8), and then compares bounds by
+    /// their bytes (K4). A turn that takes every range calls `measure`. The default counts each slice as much as any
+    /// other.
     fn measure(&self, cut: &mut RangeCut) {
         let mut slices: Vec<Slice> = self.slices(cut.most()).into_iter().flatten().collect();
         slices.sort_unstable_by(|a, b| (a.section, &a.from).cmp(&(b.section, &b.from)));
         slices.iter().for_each(|slice| cut.add(slice.section, &slice.from, 1));
     }
 
-    /// Why the walk under way cannot become a checkpoint, if it cannot: it met something that cannot be written. It is
-    /// asked behind each block, and the attempt is given up then. A walk begins with [`Walk::slices`].
+    /// Reason why the walk under way cannot become a checkpoint, such as an entry that cannot be written. The caller
+    /// asks after each block, and gives up the attempt if there is a reason. A walk begins with [`Walk::slices`].
     fn refusal(&self) -> Option<String> {
         None
     }
 
-    /// Bytes that commits have changed since the open, in a state that is not logged: what has been read before a
-    /// freeze is announced counts nothing from the freeze on. Such a state says it, so that a picture begins when
-    /// enough has changed.
+    /// Bytes that commits have changed since the open, in a state without a log, so that a picture begins after enough
+    /// changes. A value read before a freeze is announced includes no change of an epoch from the freeze on.
     fn changed_bytes(&self) -> u64 {
         0
     }
 
-    /// About how many nanoseconds applying all that was logged since the open has taken, in a state that measures that:
-    /// the prediction of the recovery time rests on it. It only grows. `None`: nothing has measured it, and what
-    /// recoveries took stands for it.
+    /// Estimated nanoseconds of applying the logged entries since the open, in a state that measures the time. The
+    /// prediction of the recovery time uses the value. The value only grows. `None`: the state does not measure, and
+    /// the prediction uses the times of earlier recoveries.
     fn applied_nanos(&self) -> Option<u64> {
         None
     }
 
-    /// The same state as one of which pictures can be taken, if they can.
+    /// The state as [`Pages`], if pictures of the state can be taken.
     fn pages(&self) -> Option<&dyn Pages> {
         None
     }

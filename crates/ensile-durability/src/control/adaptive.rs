@@ -1,35 +1,35 @@
-//! How long the log may grow, or how much time may pass, before a checkpoint begins, by how busy the database is (SLACH
-//! §4).
+//! Threshold of log length or time at which a checkpoint begins, as a function of the load (SLACH §4).
 //!
 //! ```text
 //! threshold = LB + F(load) (UB - LB)
 //! F(load)   = 0 up to LW,  ((load - LW) / (HW - LW))^beta in between,  1 from HW on
 //! ```
-//! While there is little to do a checkpoint costs nobody anything, so the log is kept short, and recovery with it.
-//! While there is much to do checkpoints are put off, but not for ever.
+//! At a low load a checkpoint costs nothing, so the threshold keeps the log short, and recovery with it. At a high load
+//! the threshold delays checkpoints, but not for ever.
 //!
 //! Neighbours: `load` estimates the load, `trigger` asks for the threshold; an application registers the settings.
 
 use std::time::Duration;
 
-/// What an [`AdaptiveThreshold`] is of.
+/// Unit of an [`AdaptiveThreshold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThresholdMeasure {
-    /// Bytes of log; without one, bytes that commits have changed.
+    /// Bytes of log; without a log, bytes that commits have changed.
     Bytes,
-    /// Entries of the log: logged operations, whole values and removals; of a database its transactions.
+    /// Entries of the log: logged operations, whole values and removals; for a database, transactions.
     Records,
-    /// Time since the last checkpoint ended, in milliseconds. As with a fixed interval, none begins while the log has
+    /// Milliseconds since the last checkpoint ended. As with a fixed interval, no checkpoint begins while the log has
     /// hardly grown.
     Time,
 }
 
-/// What the log's length, or the time, comes to when a checkpoint begins: between two bounds, by the load (SLACH §4).
+/// Threshold of log length or time between two bounds, by the load (SLACH §4). A checkpoint begins at the threshold.
 ///
-/// The load is a rate, as a share of [`AdaptiveThreshold::capacity`]: of the requests that the application reports, or,
-/// while it reports none, of what is logged. The defaults are those of the paper's table 3 for its first service;
-/// [`AdaptiveThreshold::of_capacity`] has bytes in place of records, and [`AdaptiveThreshold::of_time`] has time.
+/// The load is a rate, as a share of [`AdaptiveThreshold::capacity`]. The rate counts the requests that the application
+/// reports, or the logged amount if the application reports none. The defaults are the values of the paper's table 3
+/// for its first service; [`AdaptiveThreshold::of_capacity`] has bytes in place of records, and
+/// [`AdaptiveThreshold::of_time`] has time.
 ///
 /// ```
 /// use ensile_durability::AdaptiveThreshold;
@@ -41,32 +41,32 @@ pub enum ThresholdMeasure {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveThreshold {
-    /// What `lower` and `upper` are of.
+    /// Unit of `lower` and `upper`.
     pub measure: ThresholdMeasure,
-    /// How many a second are all that can be done: requests where the application reports them, or else what
-    /// [`AdaptiveThreshold::measure`] says, and of time entries of the log. Not 0.
+    /// Largest possible rate a second, not 0. The unit is requests if the application reports requests. Otherwise the
+    /// unit is [`AdaptiveThreshold::measure`], or entries of the log if the measure is time.
     pub capacity: u64,
-    /// Whether the capacity follows what the application reports of lost requests: it is the rate at which 5 % of them
-    /// are lost (§6.1). `capacity` is taken until then. Off by default.
+    /// True if the capacity follows the lost requests that the application reports. The capacity is then the rate at
+    /// which 5 % of the requests are lost (§6.1); `capacity` counts until then. Off by default.
     pub is_probed: bool,
-    /// LB: the threshold while the load is low. In bytes, entries or milliseconds.
+    /// LB: the threshold at a low load, in bytes, entries or milliseconds.
     pub lower: u64,
-    /// UB: the threshold while the load is high. Not below `lower`.
+    /// UB: the threshold at a high load, in the unit of `lower`. Not below `lower`.
     pub upper: u64,
-    /// LW, in percent of the capacity: up to this a load is low. 20 by default.
+    /// LW, in percent of the capacity: largest low load. 20 by default.
     pub low_watermark: u8,
-    /// HW, in percent of the capacity: from this on a load is high. Above `low_watermark`. 85 by default.
+    /// HW, in percent of the capacity: smallest high load. Above `low_watermark`. 85 by default.
     pub high_watermark: u8,
-    /// Beta: the larger it is, the longer the threshold stays near `lower` as the load grows. Not 0. 3 by default.
+    /// Beta: a larger value keeps the threshold near `lower` for longer as the load grows. Not 0. 3 by default.
     pub scaling: u8,
-    /// Alpha, in percent: the weight of the load so far beside that of the last window. Below 100. 80 by default.
+    /// Alpha, in percent: the weight of the past load beside the last window's. Below 100. 80 by default.
     pub weight: u8,
-    /// w: over this time the rate is taken. At least a millisecond. 5 s by default.
+    /// w: window of a rate sample. At least a millisecond. 5 s by default.
     pub window: Duration,
 }
 
 impl AdaptiveThreshold {
-    /// The defaults, for a database that can do this many bytes of log a second: between 512 MiB and 4 GiB.
+    /// The defaults for a database with this capacity in bytes of log a second: between 512 MiB and 4 GiB.
     #[must_use]
     pub const fn of_capacity(capacity: u64) -> Self {
         Self {
@@ -83,41 +83,41 @@ impl AdaptiveThreshold {
         }
     }
 
-    /// The defaults, for a database or a service of this many requests a second, by time: between 10 and 80 seconds.
-    /// The paper has no bounds of time. These begin at the usual interval, and are as far apart as those of UPS.
+    /// The defaults by time, for a database or service of this many requests a second: between 10 and 80 seconds. The
+    /// paper has no bounds of time. These bounds begin at the usual interval, and have the ratio of the bounds of UPS.
     #[must_use]
     pub const fn of_time(capacity: u64) -> Self {
         let (lower, upper) = (10_000, 80_000);
         Self { measure: ThresholdMeasure::Time, lower, upper, ..Self::of_capacity(capacity) }
     }
 
-    /// Table 3's for UPS, a service of this many requests a second: between 1 and 8 million records.
+    /// Table 3's values for UPS, a service of this many requests a second: between 1 and 8 million records.
     #[must_use]
     pub const fn of_ups(capacity: u64) -> Self {
         let (lower, upper) = (1_000_000, 8_000_000);
         Self { measure: ThresholdMeasure::Records, lower, upper, ..Self::of_capacity(capacity) }
     }
 
-    /// Table 3's for HIS, a service with daily bursts of up to this many requests a second: between 0.3 and 1.8 million
-    /// records, and near the lower bound for longer.
+    /// Table 3's values for HIS, a service with daily bursts of up to this many requests a second: between 0.3 and 1.8
+    /// million records. The threshold stays near the lower bound for longer than in UPS.
     #[must_use]
     pub const fn of_his(capacity: u64) -> Self {
         let (lower, upper) = (300_000, 1_800_000);
         Self { lower, upper, low_watermark: 35, scaling: 6, ..Self::of_ups(capacity) }
     }
 
-    /// The threshold at this load: 1 is the capacity.
+    /// Threshold at this load; a load of 1 is the capacity.
     #[must_use]
     pub fn threshold(&self, load: f64) -> u64 {
         debug_assert!(self.problem().is_none() && load >= 0.0, "{self:?}: {load}");
         let (low, high) = (f64::from(self.low_watermark) / 100.0, f64::from(self.high_watermark) / 100.0);
         let share = ((load - low) / (high - low)).clamp(0.0, 1.0).powi(i32::from(self.scaling));
-        // The span is rounded as it becomes a float, above the bound where that is large.
+        // The conversion to a float rounds a large span up, so the sum may exceed the upper bound.
         let above = ((self.upper - self.lower) as f64 * share) as u64;
         self.lower.saturating_add(above).min(self.upper)
     }
 
-    /// Why it cannot work.
+    /// Reason why the settings cannot work, if any.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.capacity == 0 {
             return Some("its capacity is 0: say how much a second is all that can be done");
@@ -145,20 +145,20 @@ impl AdaptiveThreshold {
     }
 }
 
-/// How a threshold that follows the load stood when it was decided whether a checkpoint begins.
+/// State of an adaptive threshold at the last decision about a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ThresholdReading {
-    /// The load: 1 is the capacity.
+    /// Load; 1 is the capacity.
     pub load: f64,
-    /// What a second is all that can be done: as it was set, or as it was probed.
+    /// Capacity a second, as registered or as probed.
     pub capacity: u64,
-    /// What the two below are of.
+    /// Unit of `threshold` and `reached`.
     pub measure: ThresholdMeasure,
-    /// What it took for a checkpoint to begin at this load: bytes, entries or milliseconds.
+    /// Threshold at this load, in bytes, entries or milliseconds.
     pub threshold: u64,
-    /// What it had come to: bytes or entries since the last one began, or milliseconds since it ended. Of a turn of a
-    /// cycling checkpoint what a round of such turns would come to.
+    /// Bytes or entries since the last checkpoint began, or milliseconds since the last checkpoint ended. In a cycling
+    /// checkpoint, the value of one turn scaled to a round of turns.
     pub reached: u64,
 }
 

@@ -1,31 +1,32 @@
-//! How busy a database is: a moving average of what it does in a second, as a share of what it can (SLACH §4), and what
-//! that is where nobody has said it (§6.1).
+//! Load of a database: a moving average of its rate as a share of its capacity (SLACH §4). The capacity is registered,
+//! or is probed (§6.1).
 //!
 //! ```text
 //! load = alpha load + (1 - alpha) sample         after each window
 //! ```
 //! Invariants:
-//! - A sample is of a whole window at least. Where nobody looked for several windows, each of them had their mean, so
-//!   how often somebody looks changes no average of a steady rate.
-//! - What is counted is of one kind within a window: requests, once any were reported, or else what was logged.
-//! - No single window lowers the capacity: below what is registered, or was served well, it falls by several in a row.
+//! - A sample covers at least a whole window. After several windows without a call, each window counts with their mean.
+//!   So the frequency of calls does not change the average of a steady rate.
+//! - A window counts one measure: requests, once the application has reported any; otherwise the logged amount.
+//! - No single window lowers the capacity. The capacity falls below the registered or a well-served rate only after
+//!   several such windows in a row.
 //!
 //! Neighbours: `checkpoint::life` counts and asks; `adaptive` has alpha, the window and the capacity.
 
 use super::adaptive::{AdaptiveThreshold, ThresholdMeasure};
 
 const NANOS: f64 = 1e9;
-/// A service has its capacity at the rate at which so much of its requests is lost (SLACH §6.1).
+/// Share of lost requests at which the rate of a service is its capacity (SLACH §6.1).
 const LOST_SHARE: f64 = 0.05;
-/// So many windows in a row lose as much before the capacity falls: one alone may be a stall.
+/// Number of overloaded windows in a row before the capacity falls: a single window may be a stall.
 const WINDOWS_TO_FALL: u32 = 3;
 
-/// What was counted since the open.
+/// Counts since the open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LoadCounts {
     pub(crate) log_bytes: u64,
     pub(crate) log_records: u64,
-    /// Requests that the application reports: those that succeeded, and those that were lost.
+    /// Requests that the application reports: succeeded and lost requests.
     pub(crate) served: u64,
     pub(crate) lost: u64,
 }
@@ -35,7 +36,7 @@ impl LoadCounts {
         self.served > 0 || self.lost > 0
     }
 
-    /// What the load is a rate of.
+    /// Count behind the load's rate.
     fn counted(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
         match measure {
             _ if is_of_requests => self.served.wrapping_add(self.lost),
@@ -45,39 +46,39 @@ impl LoadCounts {
     }
 }
 
-/// The estimate, from one look to the next.
+/// The estimate between two observations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadAverage {
-    /// When the window began that is not over, and what was counted by then.
+    /// Start of the current window, in nanoseconds, and the counts at its start.
     since_nanos: u64,
     counted: LoadCounts,
-    /// What it is a rate of: requests, or what is logged.
+    /// True if the rate counts requests; false if the rate counts the logged amount.
     is_of_requests: bool,
-    /// `None` before the first window is over.
+    /// Average load; `None` before the end of the first window.
     load: Option<f64>,
     probed: ProbedCapacity,
 }
 
-/// A capacity as windows of requests have shown it.
+/// Capacity as shown by windows of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct ProbedCapacity {
-    /// The most that was shown; `None` while what is registered stands.
+    /// Largest shown capacity; `None` while the registered capacity counts.
     proven: Option<f64>,
-    /// What several windows in a row have shown, below that, until one shows more.
+    /// Lower capacity that several windows in a row have shown, until a window shows more.
     fallen: Option<f64>,
-    /// Windows in a row that were below, and the most that one of them has shown.
+    /// Number of lower windows in a row, and the largest capacity that these windows have shown.
     below: u32,
     below_most: f64,
 }
 
 impl ProbedCapacity {
-    /// What is known.
+    /// Present capacity.
     fn known(&self, registered: f64) -> f64 {
         self.fallen.or(self.proven).unwrap_or(registered)
     }
 
-    /// In the last window so many requests came a second, and so many were lost. What is served while more are lost
-    /// than a capacity allows would be 95 % of the capacity; what loses fewer is no more than the capacity.
+    /// Takes the request rate and the loss rate of the last window, a second. If the loss exceeds the limit, the served
+    /// rate is 95 % of the capacity; otherwise the rate is at most the capacity.
     fn observe(&mut self, rate: f64, lost: f64, registered: f64) {
         let is_beyond = rate > 0.0 && lost >= LOST_SHARE * rate;
         let shown = if is_beyond { ((rate - lost) / (1.0 - LOST_SHARE)).max(1.0) } else { rate };
@@ -92,7 +93,7 @@ impl ProbedCapacity {
         }
         self.below = 0;
         if shown > self.known(registered) {
-            // A window that loses little shows that it is over, one that loses much by how much.
+            // A window with little loss shows that the fall is over; a window with much loss shows the risen capacity.
             let risen = self.fallen.filter(|_| is_beyond).map(|_| shown);
             self.fallen = risen.filter(|shown| *shown < self.proven.unwrap_or(registered));
             if shown > self.known(registered) {
@@ -104,14 +105,14 @@ impl ProbedCapacity {
 }
 
 impl LoadAverage {
-    /// At this time so much was counted.
+    /// Estimate that starts at this time with these counts.
     pub(crate) fn new(now_nanos: u64, counted: LoadCounts) -> Self {
         let is_of_requests = counted.has_requests();
         let probed = ProbedCapacity::default();
         Self { since_nanos: now_nanos, counted, is_of_requests, load: None, probed }
     }
 
-    /// By now so much is counted.
+    /// Takes the counts at this time.
     pub(crate) fn observe(&mut self, now_nanos: u64, counted: LoadCounts, terms: &AdaptiveThreshold) {
         let passed = now_nanos.saturating_sub(self.since_nanos) as f64;
         let windows = passed / terms.window.as_nanos() as f64;
@@ -119,13 +120,13 @@ impl LoadAverage {
             return;
         }
         if counted.has_requests() && !self.is_of_requests {
-            // Another measure: what went before says nothing of it.
+            // The measure has changed: earlier counts say nothing about requests.
             *self = Self::new(now_nanos, counted);
             return;
         }
         let counts = |of: &LoadCounts| of.counted(self.is_of_requests, terms.measure);
         let (before, now) = (counts(&self.counted), counts(&counted));
-        // What an application reports may come round: a window of it does not.
+        // An application's counter may wrap around; the difference over a window does not.
         let rate = now.wrapping_sub(before) as f64 * NANOS / passed;
         if terms.is_probed && self.is_of_requests {
             let lost = counted.lost.wrapping_sub(self.counted.lost) as f64 * NANOS / passed;
@@ -139,13 +140,13 @@ impl LoadAverage {
         debug_assert!(self.load.is_some_and(|load| load >= 0.0));
     }
 
-    /// What the load is a share of.
+    /// The capacity, of which the load is a share.
     pub(crate) fn capacity(&self, terms: &AdaptiveThreshold) -> f64 {
         let registered = terms.capacity as f64;
         if terms.is_probed { self.probed.known(registered) } else { registered }
     }
 
-    /// The load: 1 is the capacity. 0 before the first window is over.
+    /// The load; 1 is the capacity. 0 before the end of the first window.
     pub(crate) fn load(&self) -> f64 {
         self.load.unwrap_or(0.0)
     }

@@ -1,13 +1,12 @@
-//! How fast checkpointers may write: a token bucket over all of them together.
+//! Write rate of checkpointers: one token bucket for all checkpointers together.
 //!
-//! A block is written whole, so the bucket may go into debt by one block of each; the debt is waited off before the
-//! next. Without a limit a checkpointer still gives up its turn after each block: its caller yields.
+//! A block is written whole, so the bucket may go into debt by one block of each checkpointer; the next block waits
+//! until the debt is paid. Without a limit a checkpointer still yields after each block.
 //!
-//! The rate of checkpoints is that of the settings. One that somebody asked for may have a lower one, while that caller
-//! waits.
+//! The settings give the rate of checkpoints. A checkpoint on demand may have a lower rate while its caller waits.
 //!
-//! Neighbours: asked by `checkpoint::manager` before each block, by copies and take-overs between their steps, and by a
-//! restore from an archive between the pieces of its one step.
+//! Neighbours: `checkpoint::manager` asks before each block, copies and take-overs ask between their steps, and a
+//! restore from an archive asks between the pieces of its one step.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,37 +14,37 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 
-/// Time for which unused allowance is kept, so that a pause is not followed by a burst.
+/// Time for which unused allowance is kept, so that no burst follows a pause.
 const BURST: Duration = Duration::from_millis(10);
 const NANOS: u128 = 1_000_000_000;
 
-/// Bytes that may be written by now.
+/// Allowance of bytes at the present time.
 #[derive(Clone, Debug)]
 pub(crate) struct WritePace {
     bytes_per_second: Option<u64>,
-    /// What may be written; negative is debt.
+    /// Bytes that may be written; a negative number is debt.
     tokens: i128,
     filled_at: u64,
 }
 
 impl WritePace {
-    /// No limit, or this many bytes a second. `CheckpointConfig` has checked that it is not 0.
+    /// Pace without a limit, or with this many bytes a second. `CheckpointConfig` has checked that the rate is not 0.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }
 
-    /// From now on this many bytes a second may be written.
+    /// Sets the limit in bytes a second.
     fn set_rate(&mut self, bytes_per_second: Option<u64>) {
         self.bytes_per_second = bytes_per_second;
     }
 
-    /// How long to wait at this time before the next block; zero if not at all.
+    /// Time to wait before the next block; zero for no wait.
     pub(crate) fn wait(&mut self, now_nanos: u64) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
         let passed = u128::from(now_nanos.saturating_sub(self.filled_at));
         let earned = passed * u128::from(rate) / NANOS;
         if earned > 0 {
-            // What is left of a token stays for the next time.
+            // The rest of a token stays for the next call.
             self.filled_at += (earned * NANOS / u128::from(rate)) as u64;
             let most = BURST.as_nanos() * u128::from(rate) / NANOS;
             self.tokens = (self.tokens + earned as i128).min(most as i128);
@@ -54,8 +53,8 @@ impl WritePace {
         Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
     }
 
-    /// As [`spend`](Self::spend), of a piece of work that is one step. `pause` is asked at least once, and until the
-    /// next piece may be begun: it waits for the time that it is given or for less, or breaks.
+    /// As [`spend`](Self::spend), for a piece of a single step. `pause` is called at least once, and until the next
+    /// piece may begin. `pause` waits for the given time or less, or breaks.
     pub(crate) fn spend_by_pieces(
         &mut self,
         bytes: u64,
@@ -72,7 +71,7 @@ impl WritePace {
         }
     }
 
-    /// Notes that `bytes` bytes were written.
+    /// Records a write of `bytes` bytes.
     pub(crate) fn spend(&mut self, bytes: u64) {
         if self.bytes_per_second.is_some() {
             self.tokens -= i128::from(bytes);
@@ -80,12 +79,12 @@ impl WritePace {
     }
 }
 
-/// Callers that ask for one checkpoint, and how fast they want it written.
+/// Callers of one checkpoint, and the rates that the callers want.
 #[derive(Debug, Default)]
 struct RateCallers {
-    /// One of them has no rate: the checkpoint has that of the settings.
+    /// True if a caller has no rate: the checkpoint then has the rate of the settings.
     is_unlimited: bool,
-    /// Bytes a second that each of the others wants at most, by the caller's number.
+    /// Largest wanted rate of each further caller in bytes a second, by the caller's number.
     rates: BTreeMap<u64, u64>,
 }
 
@@ -94,38 +93,38 @@ impl RateCallers {
         !self.is_unlimited && self.rates.is_empty()
     }
 
-    /// The largest rate; `None`: no limit.
+    /// Largest rate in bytes a second; `None` for no limit.
     fn rate(&self) -> Option<u64> {
         self.rates.values().max().copied().filter(|_| !self.is_unlimited)
     }
 }
 
-/// The pace of checkpoints, one after the other.
+/// Pace of checkpoints, one after the other.
 ///
-/// A caller's rate holds while the caller waits. Without it there is no reason for a low rate, and a checkpoint under
-/// way keeps others from beginning.
+/// A caller's rate holds while the caller waits. Without the caller a low rate has no reason, and a slow checkpoint
+/// delays the next checkpoints.
 #[derive(Debug)]
 pub(crate) struct CheckpointPace {
     pace: WritePace,
-    /// Most bytes a second of any checkpoint; `None`: no limit.
+    /// Largest rate of any checkpoint in bytes a second; `None` for no limit.
     setting: Option<u64>,
-    /// The callers of the checkpoint under way, and of the next one.
+    /// Callers of the running checkpoint, and of the next checkpoint.
     under_way: RateCallers,
     next: RateCallers,
-    /// The number of the caller that comes next.
+    /// Number of the next caller.
     next_caller: u64,
 }
 
 impl CheckpointPace {
-    /// No checkpoint is under way, and nobody has asked for one.
+    /// Pace with no running checkpoint and no caller.
     pub(crate) fn new(setting: Option<u64>) -> Self {
         let (under_way, next) = (RateCallers::default(), RateCallers::default());
         Self { pace: WritePace::new(setting), setting, under_way, next, next_caller: 0 }
     }
 
-    /// A caller asks for the next checkpoint, at this rate or below; its number, if it has a rate. Of several callers
-    /// the largest rate counts. The checkpoint under way goes on at that rate if its own is lower, since this caller
-    /// waits for its end too.
+    /// Adds a caller of the next checkpoint, with a rate limit if given; returns the caller's number if the caller has
+    /// a rate. Of several callers the largest rate counts. The running checkpoint rises to this rate if its own rate is
+    /// lower, because the new caller also waits for its end.
     pub(crate) fn ask(&mut self, bytes_per_second: Option<u64>) -> Option<u64> {
         let caller = bytes_per_second.map(|rate| {
             let caller = self.next_caller;
@@ -138,8 +137,7 @@ impl CheckpointPace {
         caller
     }
 
-    /// A checkpoint begins: the one that was asked for, if somebody has. Whether a caller wants it slower than the
-    /// settings do.
+    /// Begins a checkpoint with the present callers, if any. True if the callers want a rate below the settings.
     #[must_use]
     pub(crate) fn begin(&mut self) -> bool {
         self.under_way = std::mem::take(&mut self.next);
@@ -147,20 +145,20 @@ impl CheckpointPace {
         self.pace.bytes_per_second != self.setting
     }
 
-    /// The checkpoint that was asked for does not begin: its callers were told.
+    /// Drops the callers of the next checkpoint after telling the callers that no checkpoint begins.
     pub(crate) fn put_off(&mut self) {
         self.next = RateCallers::default();
         self.refresh();
     }
 
-    /// This caller waits no more.
+    /// Removes a caller that waits no more.
     pub(crate) fn left(&mut self, caller: u64) {
         self.under_way.rates.remove(&caller);
         self.next.rates.remove(&caller);
         self.refresh();
     }
 
-    /// The checkpoint under way goes on as the settings allow: others wait for its end, who have not asked for it.
+    /// Raises the running checkpoint to the rate of the settings, because callers of other work wait for its end.
     pub(crate) fn hurry(&mut self) {
         if !self.under_way.is_unlimited {
             self.under_way.is_unlimited = true;

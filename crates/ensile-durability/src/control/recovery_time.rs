@@ -1,58 +1,61 @@
-//! How long a recovery would take now: by what it would load and replay, and by what recoveries of this folder took.
+//! Forecast of the time that a recovery would take now, from the amounts to load and replay and from measured
+//! recoveries of this folder.
 //!
 //! ```text
 //! time = rest + (load + replay) / threads
 //! load   = bytes and entries of the checkpoint, each at its cost
 //! replay = bytes and entries of the log behind it, each at its cost, and what applying them took when they were made
 //! ```
-//! Costs are one thread's. A recovery that was measured corrects them, each by its share of what was predicted: what
-//! took most of the time is believed to have been wrong most. What applying takes is measured while operations are
-//! made, by samples. So operations that become ten times as dear are seen before any recovery has met them. So is a
-//! load that becomes ten times as high, since what is logged is counted. In a life in which nothing measures what
-//! applying takes, each entry is taken to need what one needed at the recoveries so far.
+//! Costs are the costs of one thread. A measured recovery corrects each cost by its share of the predicted time: the
+//! largest share was most likely wrong most. Samples measure the time of applying operations while operations are made.
+//! So a tenfold increase of that time shows before any recovery meets it. A tenfold load shows too, because the
+//! forecast counts the logged bytes and entries. If nothing measures the time of applying, the forecast assumes the
+//! time per entry of earlier recoveries.
 //!
-//! A checkpoint that begins takes its time, and the log grows meanwhile. So the prediction has what replay will have
-//! come to when a checkpoint that begins now is installed (`growth`).
+//! A checkpoint takes time, and the log grows meanwhile. So the forecast includes the growth of replay until a
+//! checkpoint that begins now is installed (`growth`).
 //!
 //! Invariants:
-//! - The growth is the rate of the last window, or the moving average where that is higher: a quiet time before says
-//!   nothing of what comes.
-//! - Costs stay positive, and one measurement changes none of them beyond a factor.
+//! - The growth is the larger of the last window's rate and the moving average: a quiet time does not predict the load
+//!   that follows.
+//! - Costs stay positive, and one measurement changes a cost by a bounded factor.
 //!
-//! Neighbours: `checkpoint::life` fills it and asks, `trigger` decides by it; `store::rates` keeps the costs.
+//! Neighbours: `checkpoint::life` updates the forecast and asks for it, `trigger` decides by it; `store::rates` keeps
+//! the costs.
 
 use std::time::Duration;
 
-/// A phase that is predicted to take less says nothing of its costs: what it takes is mostly what any takes.
+/// Least predicted time of a phase that corrects costs, in nanoseconds. A shorter phase is mostly fixed cost.
 const PREDICTED_NANOS_MIN: f64 = 50e6;
-/// What a measurement makes of a prediction, at most and at least: it may have been a disturbance.
+/// Largest and smallest correction of a prediction by one measurement, which may have been disturbed.
 const CORRECTION_MAX: f64 = 8.0;
 const CORRECTION_MIN: f64 = 0.3;
-/// Over at least this time the growth is taken.
+/// Shortest window over which the growth is measured, in nanoseconds.
 const WINDOW_NANOS: u64 = 500_000_000;
-/// The weight of the growth so far.
+/// Weight of the past growth, per window.
 const PAST_WEIGHT: f64 = 0.5;
-/// What a checkpoint takes that nobody has measured: bytes a second, and whatever it writes.
+/// Assumed speed of a checkpoint before any checkpoint was measured, in bytes a second, and the assumed fixed time.
 const WRITTEN_PER_SECOND: f64 = 150e6;
 const WRITTEN_LEAST: Duration = Duration::from_millis(200);
 
-/// What one thread takes of a recovery, in nanoseconds.
+/// Costs of a recovery for one thread, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RecoveryCosts {
-    /// Whatever there is: folders, the manifest, syncs.
+    /// Fixed cost: folders, the manifest, syncs.
     pub(crate) rest: f64,
-    /// Of a byte and of an entry of the checkpoint.
+    /// Cost of a byte and of an entry of the checkpoint.
     pub(crate) load: [f64; 2],
-    /// Of a byte and of an entry of the log, and for each nanosecond that applying took when it was logged.
+    /// Cost of a byte and of an entry of the log, and factor for each nanosecond that applying took when the entry was
+    /// logged.
     pub(crate) replay: [f64; 3],
-    /// What applying an entry took at recoveries; 0 if none has measured it.
+    /// Time of applying an entry at recoveries; 0 if no recovery has measured it.
     pub(crate) applied_entry: f64,
-    /// Whether a recovery was measured.
+    /// True if a recovery was measured.
     pub(crate) is_measured: bool,
 }
 
 impl Default for RecoveryCosts {
-    /// Assumed until a recovery was measured: rather too much than too little.
+    /// Costs before the first measured recovery: rather too high than too low.
     fn default() -> Self {
         Self {
             rest: 50e6,
@@ -64,7 +67,7 @@ impl Default for RecoveryCosts {
     }
 }
 
-/// Some of a log: how much there is, and how long applying it took when it was logged.
+/// Amount of log, with the time that applying took when the log was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogWork {
     pub(crate) bytes: u64,
@@ -77,7 +80,7 @@ impl LogWork {
         [self.bytes as f64, self.entries as f64, self.applied_nanos as f64]
     }
 
-    /// What has come since `base`.
+    /// Work since `base`.
     fn since(&self, base: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(base.bytes),
@@ -95,7 +98,7 @@ impl LogWork {
     }
 }
 
-/// A recovery that was measured. Times are those of all threads together: they began and ended as one.
+/// Measured recovery. The threads began and ended together; a time is the wall time of all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MeasuredRecovery {
     pub(crate) threads: u64,
@@ -103,14 +106,14 @@ pub(crate) struct MeasuredRecovery {
     pub(crate) load_nanos: u64,
     pub(crate) load_bytes: u64,
     pub(crate) load_entries: u64,
-    /// Reading the log included.
+    /// Time of replay, reading the log included.
     pub(crate) replay_nanos: u64,
-    /// What was replayed. How long applying took is of this recovery.
+    /// Replayed work. The time of applying is the time in this recovery.
     pub(crate) replayed: LogWork,
 }
 
 impl RecoveryCosts {
-    /// What this recovery teaches.
+    /// Corrects the costs by this recovery.
     pub(crate) fn learn(&mut self, measured: &MeasuredRecovery) {
         let threads = measured.threads.max(1) as f64;
         let loaded = [measured.load_bytes as f64, measured.load_entries as f64];
@@ -123,21 +126,21 @@ impl RecoveryCosts {
         }
     }
 
-    /// What applying an entry takes. A short replay says nothing: few of its entries were timed.
+    /// Corrects the time of applying an entry. A short replay is ignored, because few of its entries were timed.
     fn learn_applied(&mut self, measured: &MeasuredRecovery, threads: f64) {
         let LogWork { entries, applied_nanos, .. } = measured.replayed;
         if entries == 0 || applied_nanos == 0 || (measured.replay_nanos as f64) < PREDICTED_NANOS_MIN {
             return;
         }
-        // Samples may say more than there was time for.
+        // Sampled times may sum to more than the time that was available.
         let applied = (applied_nanos as f64).min(measured.replay_nanos as f64 * threads) / entries as f64;
         let known = if self.applied_entry > 0.0 { self.applied_entry } else { applied };
         (self.applied_entry, self.is_measured) = ((known + applied) / 2.0, true);
     }
 }
 
-/// Corrects each cost by its share of what was predicted, so that the prediction comes to what was measured. False if
-/// there was too little to learn from.
+/// Corrects each cost by its share of the prediction, so that the prediction equals the measured time. False if the
+/// prediction or the measured time is too small to learn from.
 fn correct<const N: usize>(costs: &mut [f64; N], amounts: [f64; N], nanos: u64, threads: f64) -> bool {
     let parts: [f64; N] = std::array::from_fn(|at| costs[at] * amounts[at]);
     let predicted: f64 = parts.iter().sum();
@@ -157,61 +160,61 @@ fn dot<const N: usize>(costs: &[f64; N], amounts: [f64; N]) -> f64 {
     costs.iter().zip(amounts).map(|(cost, amount)| cost * amount).sum()
 }
 
-/// How long the next open would take if the process ended now.
+/// Forecast of the time that the next open would take if the process ended now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryForecast {
-    /// What it may take; `None` if nobody has said it.
+    /// Target time of a recovery; `None` if no target is set.
     pub target: Option<Duration>,
-    /// Loading the installed checkpoint.
+    /// Time to load the installed checkpoint.
     pub load: Duration,
-    /// Reading and replaying the log behind it.
+    /// Time to read and replay the log behind the checkpoint.
     pub replay: Duration,
-    /// Whatever there is to load and replay.
+    /// Fixed time, independent of the amounts to load and replay.
     pub rest: Duration,
-    /// By how much replay will have grown, at the rate of now, when a checkpoint that begins now is installed.
+    /// Growth of `replay`, at the current rate, until a checkpoint that begins now is installed.
     pub growth: Duration,
-    /// How long such a checkpoint is expected to take.
+    /// Expected time of such a checkpoint.
     pub checkpoint: Duration,
-    /// What would be replayed: bytes and entries of the log.
+    /// Bytes of the log that recovery would replay.
     pub log_bytes: u64,
-    /// See [`RecoveryForecast::log_bytes`].
+    /// Entries of the log that recovery would replay.
     pub log_entries: u64,
-    /// At which rates.
+    /// Rates behind the forecast.
     pub rates: RecoveryRates,
 }
 
-/// The rates of a [`RecoveryForecast`], of all threads together, for entries like those that there are.
+/// Rates of a [`RecoveryForecast`], for all threads together and for entries like the present entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryRates {
-    /// Whether a recovery of this folder was measured; else the rates are assumed.
+    /// True if a recovery of this folder was measured; otherwise the rates are assumed.
     pub is_measured: bool,
-    /// Threads that recover.
+    /// Number of threads that recover.
     pub threads: u64,
-    /// Bytes of the checkpoint loaded in a second; 0 if there is none.
+    /// Bytes of the checkpoint that are loaded per second; 0 if there is no checkpoint.
     pub load_bytes_per_second: u64,
-    /// Entries of the log replayed in a second; 0 if there are none.
+    /// Entries of the log that are replayed per second; 0 if there are no entries.
     pub replay_entries_per_second: u64,
-    /// What applying an operation takes, as sampled while operations are made; as sampled at recoveries, where it is
-    /// measured at those alone; 0 where it is not measured.
+    /// Time of applying an operation, in nanoseconds, sampled while operations are made. If only recoveries measure
+    /// that time, the sample is of recoveries; 0 if nothing measures it.
     pub applied_nanos_per_entry: u64,
 }
 
 impl RecoveryForecast {
-    /// Load, replay and all else.
+    /// Sum of load, replay and fixed time.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.rest + self.load + self.replay
     }
 
-    /// Whether loading leaves any time for replay. If not, no checkpoint would keep the target.
+    /// True if loading leaves time for replay, or if no target is set. If false, no checkpoint can keep the target.
     #[must_use]
     pub fn is_reachable(&self) -> bool {
         self.target.is_none_or(|target| self.rest + self.load < target)
     }
 
-    /// Why no checkpoint would keep this target; `None` if one can.
+    /// Reason that no checkpoint can keep this target; `None` if a checkpoint can.
     pub(crate) fn refusal(&self) -> Option<String> {
         let target = self.target.filter(|_| !self.is_reachable())?;
         let least = self.rest + self.load;
@@ -227,28 +230,28 @@ impl RecoveryForecast {
     }
 }
 
-/// The prediction, from one look to the next.
+/// State of the forecast between two observations.
 #[derive(Clone, Debug)]
 pub(crate) struct RecoveryOutlook {
     costs: RecoveryCosts,
     threads: f64,
-    /// What earlier lives have left in the log, until the first checkpoint of this one is installed.
+    /// Log work of earlier lives, until this life installs its first checkpoint.
     before: LogWork,
-    /// What this life had logged when the installed checkpoint's walk was opened, and by now.
+    /// Work that this life had logged when the installed checkpoint's walk was opened, and the work logged by now.
     base: LogWork,
     seen: LogWork,
-    /// Of that, what applying took, where it is measured.
+    /// Time of applying within `seen`, in nanoseconds, if measured.
     applied_nanos: Option<u64>,
-    /// When the window began that is not over, and what replay came to then.
+    /// Start of the current window in nanoseconds, and the cost of replay at that start.
     since_nanos: u64,
     since_cost: f64,
-    /// Nanoseconds of replay that come in a nanosecond: in the last window, and the average.
+    /// Nanoseconds of replay added per nanosecond: in the last window, and on average.
     last_growth: f64,
     growth: f64,
 }
 
 impl RecoveryOutlook {
-    /// Of a folder that was opened now, with so much in its logs.
+    /// Outlook of a folder that is opened now, with this work in its logs.
     pub(crate) fn new(costs: RecoveryCosts, threads: u64, before: LogWork, now_nanos: u64) -> Self {
         let (base, seen) = (LogWork::default(), LogWork::default());
         let threads = threads.max(1) as f64;
@@ -266,13 +269,12 @@ impl RecoveryOutlook {
         }
     }
 
-    /// Nanoseconds of replay.
+    /// Nanoseconds of replay for this work.
     fn cost(&self, work: &LogWork) -> f64 {
         dot(&self.costs.replay, work.amounts()) / self.threads
     }
 
-    /// By now so much was logged since the open: bytes and entries, and what applying them took, where that is
-    /// measured.
+    /// Records the bytes and entries logged since the open, and the time of applying, if measured.
     pub(crate) fn observe(
         &mut self,
         now_nanos: u64,
@@ -293,22 +295,22 @@ impl RecoveryOutlook {
         (self.since_nanos, self.since_cost) = (now_nanos, cost);
     }
 
-    /// What was logged since the open, as it was seen last.
+    /// Work logged since the open, at the last observation.
     pub(crate) fn seen(&self) -> LogWork {
         self.seen
     }
 
-    /// What applying that took, where it is measured.
+    /// Time of applying the seen work, in nanoseconds, if measured.
     pub(crate) fn applied_nanos(&self) -> Option<u64> {
         self.applied_nanos
     }
 
-    /// A checkpoint is installed whose walk was opened when so much was logged.
+    /// Records the installation of a checkpoint whose walk was opened at the logged work `base`.
     pub(crate) fn installed(&mut self, base: LogWork) {
         (self.base, self.before) = (base, LogWork::default());
     }
 
-    /// How long a checkpoint takes that writes this many bytes, if the last one took this for those.
+    /// Expected time of a checkpoint that writes this many bytes, from the time and bytes of the last checkpoint.
     pub(crate) fn expected(bytes: u64, last: Option<(Duration, u64)>, bandwidth: Option<u64>) -> Duration {
         match last {
             Some((elapsed, last_bytes)) => {
@@ -321,8 +323,9 @@ impl RecoveryOutlook {
         }
     }
 
-    /// The prediction for an installed checkpoint of these bytes and entries. `replayed_bytes` is how much of the log
-    /// a recovery would replay: more than what came since the last checkpoint, where that took a part of the state.
+    /// Forecast for an installed checkpoint of these bytes and entries. `replayed_bytes` is the part of the log that a
+    /// recovery would replay. After a checkpoint of a part of the state, `replayed_bytes` exceeds the log since that
+    /// checkpoint.
     pub(crate) fn forecast(
         &self,
         (bytes, entries): (u64, u64),
@@ -332,7 +335,7 @@ impl RecoveryOutlook {
     ) -> RecoveryForecast {
         let since = self.seen.since(&self.base).and(&self.before);
         let all = if since.bytes > 0 { since } else { self.seen.and(&self.before) };
-        // Of a part of the log the rest is taken to be like what is known.
+        // The unknown part of the log is taken to resemble the known part.
         let share = if all.bytes > 0 { replayed_bytes as f64 / all.bytes as f64 } else { 0.0 };
         let replay = self.cost(&all) * share;
         let load = dot(&self.costs.load, [bytes as f64, entries as f64]) / self.threads;

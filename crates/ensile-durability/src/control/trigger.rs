@@ -1,11 +1,11 @@
-//! When a checkpoint begins (SiloR §4.3 has a fixed pause, and wished for what is here).
+//! Start condition of a checkpoint. SiloR §4.3 has a fixed pause, and names conditions like these as future work.
 //!
-//! What is set is for all of the state. A turn of a cycling checkpoint that takes one of n ranges begins after an n-th
-//! of the time, or of the bytes.
+//! The settings hold for the whole state. A turn of a cycling checkpoint takes one of n ranges, and begins after an
+//! n-th of the time or bytes.
 //!
-//! Without a log there are no bytes of log to count: what commits have changed takes their place.
+//! Without a log no bytes of log exist; the bytes that commits have changed take their place.
 //!
-//! Neighbours: asked by `checkpoint::manager` while no checkpoint is under way.
+//! Neighbours: `checkpoint::manager` asks while no checkpoint runs.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,85 +13,85 @@ use std::time::Duration;
 use super::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use super::recovery_time::RecoveryForecast;
 
-/// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
-/// cost more than replaying so little.
+/// Divisor of the installed checkpoint's size. A log below the quotient has hardly grown: a new checkpoint would cost
+/// more than the replay of so little.
 const HARDLY_GREW_SHARE: u64 = 8;
-/// Nor is a database small enough for this worth a checkpoint by itself.
+/// Log size below which a small database is not worth a checkpoint, in bytes.
 const HARDLY_GREW_BYTES: u64 = 1 << 20;
-/// A failed attempt is not repeated before this has passed, unless a caller asks; with a log it doubles with each
-/// failure in a row.
+/// Pause after a failed attempt, unless a caller asks. With a log, each further failure in a row doubles the pause.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Doublings of it at most: about a minute.
+/// Largest number of doublings of the pause: about a minute.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// A target for recovery time begins a checkpoint only if replaying the log is this part of the target: the remainder
-/// is the checkpoint's own load, which another checkpoint would not shorten.
+/// Divisor of the recovery target. The target begins a checkpoint only if the replay of the log reaches the quotient.
+/// The rest of the recovery is the checkpoint's own load, and another checkpoint would not shorten the load.
 const REPLAY_SHARE: u32 = 8;
 
-/// The policy of SiloR and of this database: time, bytes of log, also by the load, and how long a recovery would take.
+/// The built-in policy: time, bytes or entries of log, thresholds by load, and forecast recovery time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trigger {
-    /// Time after the last one ended.
+    /// Time after the end of the last checkpoint.
     pub(crate) interval: Option<Duration>,
-    /// Log written since the last one began.
+    /// Bytes of log since the last checkpoint began.
     pub(crate) log_bytes: Option<u64>,
-    /// Entries written since the last one began, or the open.
+    /// Entries since the last checkpoint began, or since the open.
     pub(crate) log_records: Option<u64>,
-    /// As by bytes, by entries or by time, with a number that follows the load.
+    /// Threshold by bytes, entries or time that follows the load.
     pub(crate) adaptive: Option<AdaptiveThreshold>,
-    /// What recovery may take.
+    /// Target of the recovery time.
     pub(crate) recovery_time: Option<Duration>,
-    /// Without a log only a checkpoint makes anything durable: a little that has changed is enough.
+    /// True without a log: only a checkpoint makes changes durable, so a small change is enough.
     pub(crate) is_without_log: bool,
 }
 
-/// How things stand.
+/// Inputs of the decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Situation {
-    /// A caller asks for one.
+    /// True if a caller asks for a checkpoint.
     pub(crate) is_demanded: bool,
-    /// Without a log: a result waits for one.
+    /// True if, without a log, a result waits for a checkpoint.
     pub(crate) is_awaited: bool,
-    /// How many attempts have failed since one did not.
+    /// Number of failed attempts since the last success.
     pub(crate) failures: u32,
-    /// The log waits for space on its disk.
+    /// True if the log waits for space on its disk.
     pub(crate) is_log_full: bool,
-    /// Since the last attempt ended, or the database was opened.
+    /// Time since the last attempt ended, or since the open.
     pub(crate) since_end: Duration,
-    /// The next one writes one of this many shares of the state: a turn of a cycling checkpoint. 1 if it writes all.
+    /// Number of turns of a cycling checkpoint; the next turn writes one share of the state. 1 if a checkpoint writes
+    /// the whole state.
     pub(crate) turns: u32,
-    /// Bytes of log since the last one began; without a log, bytes that have changed. Of turns what a round of them
-    /// would come to: so what is written in a second is that of whole checkpoints.
+    /// Bytes of log since the last checkpoint began; without a log, changed bytes. For turns, the bytes of one turn
+    /// scaled to a round, so the write rate equals the rate of whole checkpoints.
     pub(crate) log_bytes: u64,
-    /// Entries that were written since the last one began, or the open; of turns as `log_bytes` counts.
+    /// Entries since the last checkpoint began, or since the open; scaled for turns as `log_bytes`.
     pub(crate) log_records: u64,
-    /// How busy the database is: 1 is its capacity. 0 where nobody asks.
+    /// Load of the database; 1 is its capacity. 0 if no threshold needs the load.
     pub(crate) load: f64,
     /// Bytes of the installed checkpoint.
     pub(crate) checkpoint_bytes: u64,
-    /// What a recovery would take now.
+    /// Forecast of a recovery at this time.
     pub(crate) recovery: RecoveryForecast,
 }
 
-/// Why a checkpoint begins.
+/// Reason why a checkpoint begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CheckpointReason {
     /// A caller asked, or waits for a result.
     Demand,
-    /// Time has passed, and the log has grown.
+    /// The interval has passed, and the log has grown.
     Interval,
-    /// The log is as long as it may be.
+    /// The log has reached its limit of bytes.
     LogBytes,
-    /// The log has as many entries as it may have.
+    /// The log has reached its limit of entries.
     LogRecords,
-    /// The log is as long as it may be at this load, or as much time has passed, and the log has grown (SLACH §4).
+    /// The log or the time has reached the threshold at this load. By time, the log has grown too (SLACH §4).
     Adaptive,
-    /// Recovery would take as long as it may, by the time that a checkpoint that begins now is installed.
+    /// Recovery would reach its target by the time that a new checkpoint is installed.
     RecoveryTime,
 }
 
 impl fmt::Display for CheckpointReason {
-    /// In a word, as figures show it.
+    /// One word, as in figures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Demand => "demand",
@@ -104,27 +104,27 @@ impl fmt::Display for CheckpointReason {
     }
 }
 
-/// Whether a checkpoint was to begin when it was looked at last, and why, or why not.
+/// The last decision about a checkpoint, with its reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CheckpointVerdict {
-    /// Nobody has looked yet.
+    /// No decision yet.
     #[default]
     NotLooked,
-    /// It begins.
+    /// A checkpoint begins.
     Begins(CheckpointReason),
-    /// No: the last attempt has failed, and a while is to pass.
+    /// No checkpoint: the last attempt failed, and the pause is not over.
     AfterFailure,
-    /// No: the log waits for space on its disk.
+    /// No checkpoint: the log waits for space on its disk.
     LogIsFull,
-    /// No: nothing that was counted has reached what was set.
+    /// No checkpoint: no count has reached its limit.
     NotDue,
-    /// No: the time has come, and the log has hardly grown.
+    /// No checkpoint: the time has come, and the log has hardly grown.
     HardlyGrew,
 }
 
 impl fmt::Display for CheckpointVerdict {
-    /// In a word, as figures show it: the reason behind `begins:`, or why none begins.
+    /// One word, as in figures: `begins:` with the reason, or the reason against a checkpoint.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotLooked => f.write_str("not_looked"),
@@ -137,9 +137,9 @@ impl fmt::Display for CheckpointVerdict {
     }
 }
 
-/// Decides when a checkpoint begins. It sees the situation and nothing else.
+/// Decides when a checkpoint begins. The situation is the only input.
 pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
-    /// Whether a checkpoint begins now, and why, or why not.
+    /// The decision about a checkpoint now, with its reason.
     fn verdict(&self, now: &Situation) -> CheckpointVerdict;
 }
 
@@ -148,8 +148,8 @@ impl Policy for Trigger {
         if now.is_demanded {
             return CheckpointVerdict::Begins(CheckpointReason::Demand);
         }
-        // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written
-        // before.
+        // While the log waits for space a checkpoint could take the space, and could not be installed: no mark is
+        // written before.
         if now.is_log_full {
             return CheckpointVerdict::LogIsFull;
         }
@@ -169,7 +169,7 @@ impl Policy for Trigger {
 }
 
 impl Trigger {
-    /// What has come to as much as it may, but for the time.
+    /// The reached limit, except for limits of time.
     fn reached(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {
             return Some(CheckpointReason::Demand);
@@ -187,8 +187,8 @@ impl Trigger {
         is_late.then_some(CheckpointReason::RecoveryTime)
     }
 
-    /// Least time between a failed attempt and the next one. Without a log it does not grow: results wait for a
-    /// picture.
+    /// Least time between a failed attempt and the next attempt. Without a log the pause does not grow, because results
+    /// wait for a picture.
     fn pause(&self, failures: u32) -> Duration {
         let doublings_max = if self.is_without_log { 0 } else { PAUSE_DOUBLINGS_MAX };
         match failures.checked_sub(1) {
@@ -197,7 +197,7 @@ impl Trigger {
         }
     }
 
-    /// By what as much time has passed as may.
+    /// The reached limit of time.
     fn passed(&self, now: &Situation) -> Option<CheckpointReason> {
         if self.interval.is_some_and(|interval| now.since_end >= interval / now.turns) {
             return Some(CheckpointReason::Interval);
@@ -212,7 +212,7 @@ impl Situation {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
 
-    /// What a threshold of this measure is compared with. Of a turn time counts as bytes do: what a round comes to.
+    /// Amount to compare with a threshold of this measure. For turns, time is scaled to a round, as bytes are.
     fn measured(&self, of: ThresholdMeasure) -> u64 {
         match of {
             ThresholdMeasure::Bytes => self.log_bytes,
@@ -228,7 +228,7 @@ impl Situation {
         self.measured(adaptive.measure) >= adaptive.threshold(self.load)
     }
 
-    /// How this threshold stands, for people; the load is a share of `capacity`.
+    /// Reading of this threshold, for people; the load is a share of `capacity`.
     pub(crate) fn reading(&self, adaptive: &AdaptiveThreshold, capacity: f64) -> ThresholdReading {
         ThresholdReading {
             load: self.load,

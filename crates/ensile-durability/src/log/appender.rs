@@ -1,19 +1,20 @@
-//! A worker's way into the log: reserve before binding, append while bound, release (E1).
+//! A worker's access to the log: reserve before binding, append while bound, release (E1).
 //!
-//! The order around a commit: `reserve`, bind, .., `append`, `release`, unbind. L1 and L2 need that the append (and its
-//! `note_oldest`) comes before the unbind, for a logger that reads c_w idle then sees the entry, in the buffer that it
-//! can take or as the `oldest` of one that it cannot. Release comes before unbind: unbinding is the commit's last step
-//! (E1), and a worker that is seen idle does not hold its buffer.
+//! The order around a commit: `reserve`, bind, .., `append`, `release`, unbind. L1 and L2 need the append (and its
+//! `note_oldest`) before the unbind. A logger that reads c_w idle then sees the entry, either in a buffer that the
+//! logger can take or as the `oldest` of a buffer that it cannot take. Release comes before unbind: unbinding is the
+//! commit's last step (E1), and an idle worker does not hold its buffer.
 //!
-//! A worker whose entry is encoded before it binds may take its buffer behind the bind ([`Appender::append_at_once`]):
-//! the exchange that takes it is then the commit's fence as well. L1 and L2 do not ask when a worker takes its buffer.
-//! E1 does: so nothing is waited for there, and where waiting is due the worker unbinds and begins anew by `reserve`.
+//! A worker that encodes its entry before the bind may take its buffer after the bind ([`Appender::append_at_once`]):
+//! the exchange that takes the buffer is then the commit's fence as well. L1 and L2 do not depend on the time at which
+//! a worker takes its buffer. E1 does: so nothing waits after the bind. If waiting is due, the worker unbinds and
+//! begins anew with `reserve`.
 //!
-//! A panic between bind and unbind ends the log: what stands in the buffer may be half an entry, and the binding would
-//! hold D back for good ([`Appender::abandon`]). Each guard of it is dropped by an unwinding only, so that the usual
-//! way pays nothing.
+//! A panic between bind and unbind ends the log: the buffer may hold half an entry, and the binding would hold D back
+//! for good ([`Appender::abandon`]). Only an unwinding drops the guard against panics, so the usual path pays nothing.
 //!
-//! Neighbours: owned by an engine worker; the buffer goes through its slot or the queue of `buffers` to the logger.
+//! Neighbours: an engine worker owns the appender; the buffer goes through its slot or the queue of `buffers` to the
+//! logger.
 
 use std::sync::Arc as StdArc;
 
@@ -28,7 +29,7 @@ use super::logger::Logger;
 use crate::DurabilityError;
 use crate::buffers::{Buffer, WorkerSlot};
 
-/// Why the log stops when a worker panics between bind and unbind.
+/// Text of the log's end after a panic between bind and unbind.
 const PANICKED_BOUND: &str = "a thread panicked while it logged an entry, so what it has logged is not known";
 
 /// Appends one worker's entries.
@@ -38,7 +39,7 @@ pub struct Appender {
     logger: usize,
     slot: Arc<WorkerSlot>,
     owned: Option<Box<Buffer>>,
-    /// While it waits for space it steps its logger.
+    /// True if the worker steps its logger while waiting for space.
     steps: bool,
 }
 
@@ -54,15 +55,15 @@ impl Appender {
         &self.log.loggers[self.logger]
     }
 
-    /// Where loggers have no threads of their own: from now on this worker steps its logger itself while it waits for
-    /// space in [`Appender::reserve`]. What becomes durable by that is announced, but wakers are called by the next
-    /// thread that steps: the worker's caller may hold locks that they want ([`Log::wake_kept`]).
+    /// For loggers without threads of their own: from now on this worker steps its logger itself while the worker waits
+    /// for space in [`Appender::reserve`]. A step announces newly durable epochs. The next thread that steps calls the
+    /// wakers, because this worker's caller may hold locks that a waker wants ([`Log::wake_kept`]).
     pub fn step_while_waiting(&mut self) {
         debug_assert!(self.owned.is_none(), "between two entries");
         self.steps = true;
     }
 
-    /// Whether the log takes entries now: for a commit that would leave something behind if [`Appender::reserve`]
+    /// Checks that the log takes entries now, for a commit that would leave something behind if [`Appender::reserve`]
     /// refused.
     ///
     /// # Errors
@@ -72,9 +73,9 @@ impl Appender {
         if self.log.refuses() { self.check_refusal() } else { Ok(()) }
     }
 
-    /// Takes the worker's buffer and makes room in it for one entry with a body of up to `body_bytes`. Before binding:
-    /// this may allocate, and wait for the disk when too much is unwritten. Follow it by [`Appender::append`] or not,
-    /// and by [`Appender::release`] soon: until then the logger cannot take what this worker appended before.
+    /// Takes the worker's buffer and makes room for one entry with a body of up to `body_bytes`. Call before binding:
+    /// the call may allocate, and wait for the disk if too many bytes are unwritten. [`Appender::append`] may follow;
+    /// [`Appender::release`] must follow soon. Until the release the logger cannot take earlier entries of this worker.
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`],
@@ -101,19 +102,19 @@ impl Appender {
         self.log.refusal().map_or(Ok(()), Err)
     }
 
-    /// The buffer is full, a stub, or too small: hand it over and get another.
+    /// Replaces a buffer that is full, a stub, or too small.
     #[cold]
     fn change_buffer(&mut self, buffer: Box<Buffer>, body_bytes: usize) -> Result<(), DurabilityError> {
         let logger = self.logger();
         let was_sealed = !buffer.is_empty();
         if was_sealed {
-            // The entries are in the queue before `oldest` says that they left: the logger reads in this order (L1).
+            // The queue has the entries before `oldest` is cleared: the logger reads in this order (L1).
             logger.queue.push(buffer);
             self.slot.clear_oldest();
         } else {
             logger.queue.give_back_empty(buffer);
         }
-        // While this worker waits for the disk it owns nothing, so it cannot hold D back (L2).
+        // While this worker waits for the disk, the worker owns no buffer, so the worker cannot hold D back (L2).
         self.slot.put(Buffer::stub());
         if was_sealed {
             logger.wake();
@@ -124,12 +125,12 @@ impl Appender {
         let bound = self.log.buffer_bytes_max;
         let waits = &self.log.counters.buffer_waits;
         let step = || logger.step_for_space(&self.log);
-        // A waker of this log's runs on a thread that steps, perhaps the only one.
+        // A waker of this log may run on the only thread that steps.
         let step = (self.steps || self.log.is_in_waker()).then_some(&step as &dyn Fn());
         let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses(), step);
         let Some(fresh) = fresh.map_err(not_mapped)? else {
             self.check_refusal()?;
-            // It refused, and went on just now.
+            // The log refused, and has continued since.
             return self.reserve(body_bytes);
         };
         let stub = self.slot.take();
@@ -139,8 +140,8 @@ impl Appender {
         Ok(())
     }
 
-    /// Appends the entry that was reserved for: `encode` adds its body, at most as many bytes as were reserved. While
-    /// bound to at most `tid`'s epoch; allocates nothing, waits for nothing, cannot fail (E1).
+    /// Appends the reserved entry: `encode` adds its body, at most as many bytes as reserved. The worker is bound to at
+    /// most `tid`'s epoch. The call allocates nothing, waits for nothing and cannot fail (E1).
     ///
     /// # Panics
     /// Without a reservation, or when `encode` adds more than was reserved.
@@ -154,11 +155,11 @@ impl Appender {
         debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
     }
 
-    /// Reserves, appends `body` and releases in one step, if that takes no waiting: for a worker that is bound already,
-    /// and has reserved nothing. `tid` is called once the worker has its buffer, and what it loads comes behind the
-    /// bind: the exchange that takes the buffer is the commit's fence. `None`, and nothing is appended, if `tid` gives
-    /// none, if a logger has the buffer just now, if that has no room, or if the log takes no entries: unbind then, and
-    /// [`reserve`](Self::reserve), which says what stands in the way.
+    /// Reserves, appends `body` and releases in one step, without waiting. The worker is already bound, and has
+    /// reserved nothing. `tid` is called once the worker has its buffer, so the loads in `tid` come after the bind: the
+    /// exchange that takes the buffer is the commit's fence. Returns `None` and appends nothing if `tid` returns none,
+    /// a logger has the buffer, the buffer has no room, or the log takes no entries. After `None`, unbind and call
+    /// [`reserve`](Self::reserve), which reports the obstacle.
     #[inline]
     pub fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
         debug_assert!(self.owned.is_none(), "what is reserved for an entry is used by `append`");
@@ -179,20 +180,20 @@ impl Appender {
             buffer.prefetch_next();
         }
         std::mem::forget(unwinds);
-        // The slot gets it back, whatever came of it (L2).
+        // The slot gets the buffer back in every case (L2).
         self.slot.put(buffer);
         tid
     }
 
-    /// Ends the log, for a worker that panicked while it was bound: nothing that is logged later becomes durable, and
-    /// callers are told why. The buffer, which may have half an entry, goes to no logger. Unbind then.
+    /// Ends the log after a panic of a bound worker: no later entry becomes durable, and callers hear the reason. The
+    /// buffer may hold half an entry, and goes to no logger. Unbind afterwards.
     #[cold]
     pub fn abandon(&mut self) {
         self.log.stop(PANICKED_BOUND);
         drop(self.owned.take());
     }
 
-    /// Gives the buffer back, after the append or instead of it. Without a reservation it does nothing.
+    /// Gives the buffer back, after the append or instead of an append. Does nothing without a reservation.
     #[inline]
     pub fn release(&mut self) {
         if let Some(buffer) = self.owned.take() {
@@ -203,7 +204,7 @@ impl Appender {
         }
     }
 
-    /// A large buffer that was not needed is not kept: it would stand in the way of others'.
+    /// Gives back an unused large buffer at once, because it would block the large buffers of other workers.
     #[cold]
     fn give_up(&self, buffer: Box<Buffer>) {
         debug_assert!(buffer.is_empty() && buffer.is_large());
@@ -211,14 +212,14 @@ impl Appender {
         self.logger().queue.give_back_empty(buffer);
     }
 
-    /// The log that this appends to.
+    /// The log of this appender.
     #[must_use]
     pub fn log(&self) -> &StdArc<Log> {
         &self.log
     }
 }
 
-/// Ends the log when it is dropped: by a panic, as it is forgotten otherwise.
+/// Ends the log on drop. Only a panic drops the guard; the usual path forgets it.
 struct EndsLog<'l>(&'l Log);
 
 impl Drop for EndsLog<'_> {
@@ -228,24 +229,26 @@ impl Drop for EndsLog<'_> {
     }
 }
 
-/// No file could be had for a buffer of a process-safe log: nothing is reserved.
+/// Error for a process-safe log that gets no file for a buffer: nothing is reserved.
 fn not_mapped(error: DiskError) -> DurabilityError {
     if error.is_full() { DurabilityError::DiskFull(error.to_string().into()) } else { error.into() }
 }
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        // I4: another thread of the parent may have held a lock at the fork. No thread gives it back here.
+        // I4: another thread of the parent may have held a lock at the fork. No thread in this process releases the
+        // lock.
         if self.log.store.is_forked() {
             std::mem::forget(self.owned.take());
             return;
         }
-        // A thread that unwinds past its own unbind: a worker ends between commits otherwise (E1).
+        // A bound slot means that the thread unwinds before its own unbind; otherwise a worker ends between commits
+        // (E1).
         if self.slot.bound().is_some() {
             self.abandon();
         }
         self.release();
-        // What is left in the buffer is the logger's to take; then it forgets the slot (L2).
+        // The logger takes the remaining entries of the buffer, and then forgets the slot (L2).
         self.slot.end();
     }
 }

@@ -1,13 +1,13 @@
-//! Closed log files on their way into the archive, soon after they are closed and before they are removed.
+//! Archiving of closed log files, soon after the close of a file and before its removal.
 //!
-//! A checkpointer takes the steps: neither a commit nor a logger waits for the archive. A clean close archives the last
-//! file of each log too, so that nothing is missing; behind a crash the next open does.
+//! A checkpointer takes the steps: neither a commit nor a logger waits for the archive. A clean close also archives the
+//! last file of each log, so that the archive is complete; after a crash the next open does the same.
 //!
 //! Invariants:
 //! - A1: a log's files are archived in their order.
-//! - What fails is tried again after a pause, for ever: the log is kept meanwhile.
+//! - A failed attempt is repeated after a pause, without limit: the log is kept meanwhile.
 //!
-//! Neighbours: the checkpoints call the step; the store has the archive; `removal` archives what has to go.
+//! Neighbours: the checkpoints call the step; the store has the archive; `removal` archives files before their removal.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::DurabilityError;
 use crate::store::archive::Archive;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 
-/// Between two attempts to write an archive that could not be written.
+/// Pause after a failed write of the archive.
 pub(crate) const ARCHIVE_PAUSE_NANOS: u64 = 1_000_000_000;
 
 impl Log {
-    /// Archives one closed file that is not archived yet. False if there is none, or the archive could not be written a
-    /// moment ago.
+    /// Archives one unarchived closed file. False if every file is archived, or a write of the archive failed a moment
+    /// ago.
     pub(crate) fn archive_step(&self) -> bool {
         let Some(archive) = self.store.archive() else { return false };
         let now = self.clock.nanos();
@@ -32,13 +32,13 @@ impl Log {
             return false;
         }
         self.archive_one(archive).unwrap_or_else(|_| {
-            // The archive has kept why.
+            // The archive has recorded the reason.
             self.archive_not_before.store(now.saturating_add(ARCHIVE_PAUSE_NANOS), Ordering::Relaxed);
             false
         })
     }
 
-    /// Archives the oldest file of the first log that has one left.
+    /// Archives the oldest unarchived file of the first log with such a file.
     fn archive_one(&self, archive: &Archive) -> Result<bool, DurabilityError> {
         if self.unarchived().0 == 0 {
             return Ok(false);
@@ -52,20 +52,20 @@ impl Log {
         Ok(false)
     }
 
-    /// The files that may be archived and removed, those of closed generations first.
+    /// The files that may be archived and removed, first the files of closed generations.
     fn closed_files(&self) -> impl Iterator<Item = &ClosedFiles> {
         let own = self.loggers.iter().map(|logger| &logger.closed);
         std::iter::once(self.store.older()).chain(own)
     }
 
-    /// The log files that get no more blocks, those of closed generations first.
+    /// The log files without further blocks, first the files of closed generations.
     pub(crate) fn closed_list(&self) -> Vec<ClosedFile> {
         let files: Vec<ClosedFile> = self.closed_files().flat_map(ClosedFiles::all).collect();
         assert!(files.iter().all(|file| file.bytes > 0), "a closed file has its opening block");
         files
     }
 
-    /// How many closed files are not archived, and their bytes; none without an archive.
+    /// Number and bytes of unarchived closed files; zero without an archive.
     pub(super) fn unarchived(&self) -> (u64, u64) {
         if self.store.archive().is_none() {
             return (0, 0);
@@ -75,8 +75,8 @@ impl Log {
             .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// Archives all that is left: the log is closed, and everything in it is durable. What fails is left to the next
-    /// open.
+    /// Archives all remaining files after the close of the log: all entries are durable. The next open repeats failed
+    /// work.
     pub(super) fn archive_rest(&self) {
         let Some(archive) = self.store.archive() else { return };
         let last = || -> Result<(), DurabilityError> {
@@ -87,11 +87,11 @@ impl Log {
             }
             Ok(())
         };
-        // The archive has kept why.
+        // The archive has recorded the reason.
         let _ = last();
     }
 
-    /// Why the archive could not be written, since it last could; `None` without one.
+    /// Reason of the archive's failures since its last success; `None` without an archive.
     #[must_use]
     pub fn archive_error(&self) -> Option<Arc<str>> {
         if self.store.is_forked() {

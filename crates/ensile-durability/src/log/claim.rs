@@ -1,10 +1,11 @@
-//! The scan of a logger's workers: what a mark may claim, and the buffers that the claim needs (L1, L2).
+//! The scan of a logger's workers: the possible claim of a mark, and the buffers for the claim (L1, L2).
 //!
 //! The order is the invariant. L1: E is read first, then a full fence, then c_w of every worker, then its buffer. The
-//! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit: either the commit reads
-//! an epoch at least as large as the scan's E, above any claim made here, or the scan sees it bound.
+//! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit. Either the commit reads
+//! an epoch at least as large as the scan's E, above any claim made here, or the scan sees the commit bound.
 //!
-//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads workers' slots.
+//! Neighbours: the logger calls the scan, and drains its queue afterwards; loom (`loom_tests`) calls the scan too. The
+//! scan reads workers' slots.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Ordering, fence};
@@ -12,12 +13,11 @@ use ensile_epoch::Epochs;
 
 use crate::buffers::{Buffer, SlotScan, WorkerSlot};
 
-/// Scans `slots` and takes buffers into `taken`. Returns L1's d, for entries that did not come through the queue.
-/// `fresh` gives buffers to put in their place; `patience` is how often it tries again to take a buffer that its worker
-/// owns.
+/// Scans `slots` and takes buffers into `taken`. Returns L1's d, for entries outside the queue. `fresh` gives
+/// replacement buffers; `patience` is the number of further attempts to take a buffer that its worker owns.
 ///
-/// The caller holds the lock of the list of slots. By that lock a worker that joins later reads an E at least as large
-/// as the scan's, so its entries are above the claim.
+/// The caller holds the lock of the list of slots. By this lock a worker that joins later reads an E at least as large
+/// as the scan's, so the worker's entries are above the claim.
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 pub(super) fn scan_slots(
     epochs: &Epochs,
@@ -27,8 +27,8 @@ pub(super) fn scan_slots(
     taken: &mut Vec<Box<Buffer>>,
 ) -> Epoch {
     let claim = epochs.now().previous();
-    // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its bind
-    // and its epoch load (L1, C1).
+    // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its bind and
+    // its epoch load (L1, C1).
     fence(Ordering::SeqCst);
     let mut claim = bounded_by_bindings(slots, claim);
     for slot in slots {

@@ -1,6 +1,6 @@
-//! How a log is laid out: what an application sets, and what is refused.
+//! Configuration of a log: the application's settings, and their checks.
 //!
-//! Neighbours: read by recovery and the loggers; filled in by the database's builder.
+//! Neighbours: the database's builder fills the configuration; recovery and the loggers read it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,51 +14,54 @@ use crate::number::LOGGERS_MAX;
 use crate::store::folders::check_links;
 use crate::store::{Archiving, Naming, Opening, ShippingOpen};
 
-/// The shortest log file before the next is begun: a few blocks.
+/// Smallest size of a log file before the next file begins, in bytes: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
 const _: () =
     assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds more than its opening block");
 
-/// How the log is laid out.
+/// Configuration of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How many loggers write in parallel, each its own files; workers are dealt out among them. 0: nothing is logged,
-    /// and the pictures that are installed make epochs durable.
+    /// Number of loggers that write in parallel, each to its own files; workers are distributed among the loggers. 0:
+    /// nothing is logged, and installed pictures make epochs durable.
     pub loggers: usize,
-    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are
-    /// made links at the first open with them, and remembered by the file system from then on.
+    /// Folders for the loggers' files, one each, in this order; empty for plain folders in the database's own folder.
+    /// The first open with these folders makes links, and the file system remembers the links from then on.
     pub folders: Vec<PathBuf>,
-    /// Whether there must be a database, or must be none.
+    /// Requirement of an existing database, or of none.
     pub opening: Opening,
-    /// Whose folder it must be, by its name (I5).
+    /// Expected owner of the folder, by name (I5).
     pub naming: Naming,
-    /// Where closed files are copied before they are removed.
+    /// Archive to which closed files are copied before their removal.
     pub archiving: Archiving,
     /// Expected shared store of the folder.
     pub shipping: ShippingOpen,
-    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
-    /// they are checked before anything is changed. 0 if that is not known yet.
+    /// Number of the database's checkpointers, with folders as in [`crate::CheckpointConfig`]: the folders are checked
+    /// before any change. 0 if the number is not known yet.
     pub checkpointers: usize,
     /// See `checkpointers`.
     pub checkpoint_folders: Vec<PathBuf>,
-    /// A log begins a new file once its current one is this long.
+    /// Size of a file at which a log begins a new file, in bytes.
     pub segment_bytes: u64,
-    /// A log begins a new file once its current one is this old, if anything was written to it.
+    /// Age of a file at which a log begins a new file, if the file has entries.
     pub segment_interval: Duration,
-    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and free ones.
-    /// A worker that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may
-    /// have one in any case, and one entry that is larger than a buffer gets one of its own for each logger.
+    /// Largest memory of all log buffers together, in bytes: buffers in use by workers, waiting for the write, and
+    /// free. A worker that needs more waits in [`Appender::reserve`](super::Appender::reserve). Each worker may have
+    /// one buffer in any case. Each logger may have one extra buffer for an entry larger than a buffer.
     pub buffer_bytes_max: usize,
-    /// An entry is the operating system's before its append returns: it survives the death of the process, as long as
-    /// the system lives (docs/protocols/process.md). Each buffer then has a mapped file in its log's folder.
+    /// True for process-safe durability: the operating system has an entry before its append returns. The entry
+    /// survives the death of the process, as long as the system lives (docs/protocols/process.md). Each buffer then has
+    /// a mapped file in its log's folder.
     pub process_safe: bool,
-    /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
+    /// Usual time between two epochs. The epochs reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
-    /// Recovery takes the newest parts of the log while the state keeps fewer bytes for older ones, to measure what
-    /// the order is worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
+    /// Limit of the bytes that the state keeps for older parts of the log. Below the limit, recovery takes the newest
+    /// parts first. The setting measures the benefit of the order: 0 is oldest first, [`u64::MAX`] SiloR's order
+    /// (§5.2).
     #[cfg(feature = "experiments")]
     pub replay_waiting_bytes_max: u64,
-    /// How long a result waits for space on a full disk before its waiter gets [`DurabilityError::NotDurableYet`].
+    /// Time for which a result waits for space on a full disk before its waiter gets
+    /// [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
 
@@ -86,10 +89,10 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// Can a log be laid out so? A recovery asks this too; a caller that makes the folder asks before it does.
+    /// Checks the configuration. A recovery also checks; a caller that makes the folder checks before.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`], with what is to be changed.
+    /// [`DurabilityError::Config`], with the necessary change.
     pub fn check(&self) -> Result<(), DurabilityError> {
         if self.loggers > LOGGERS_MAX as usize {
             let why = format!("a log needs between 1 and {LOGGERS_MAX} loggers");
@@ -102,7 +105,7 @@ impl LogConfig {
             return Err(DurabilityError::config("without a log nothing is process-safe: give it a log"));
         }
         check_links(&self.folders, self.loggers, "log", "logger")?;
-        // By the names that the database's builder gives them.
+        // Error texts use the setting names of the database's builder.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
             let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
             return Err(DurabilityError::config(why));
@@ -114,10 +117,10 @@ impl LogConfig {
         Ok(())
     }
 
-    /// The boot that a process-safe life begins in (B4); `None` of another life.
+    /// The boot at the beginning of a process-safe life (B4); `None` for any other life.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if it cannot be read.
+    /// [`DurabilityError::Config`] if the boot cannot be read.
     pub(crate) fn boot(&self, disk: &dyn Disk) -> Result<Option<BootId>, DurabilityError> {
         if !self.process_safe {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! The durable epoch, and how it is waited for: by a thread, or as a future.
+//! The durable epoch, and the ways to wait for an epoch: by a thread, or as a future.
 //!
-//! Neighbours: `marks` works D out; `waiters` keeps slots and wakers; `lone` steps for a thread that waits alone.
+//! Neighbours: `marks` computes D; `waiters` keeps slots and wakers; `lone` steps for a thread that waits alone.
 
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
@@ -13,17 +13,17 @@ use super::marks::Frontier;
 use crate::DurabilityError;
 
 impl Log {
-    /// The durable epoch D: everything of epochs up to this survives a crash.
+    /// The durable epoch D: all commits of epochs up to D survive a crash.
     #[inline]
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
         self.waiters.durable()
     }
 
-    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True
-    /// once they stand.
+    /// Asks for synced marks of `epoch` in every log, with or without entries: a recovery will find at least this D
+    /// (K1). True once the marks are synced.
     pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
-        // Without a log a recovery finds no D but that of the picture itself.
+        // Without a log, a recovery finds only the D of the picture itself.
         if !self.has_loggers() || self.marks.of_all(Frontier::Synced) >= epoch {
             return true;
         }
@@ -33,17 +33,18 @@ impl Log {
         false
     }
 
-    /// Is an epoch not durable yet that somebody has waited for? That caller may have gone since.
+    /// True if a caller has waited for an epoch that is not durable yet. The caller may have gone since.
     pub(crate) fn awaits_log(&self) -> bool {
         self.has_loggers() && self.waiters.wanted() > self.durable_epoch()
     }
 
-    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Without loggers it
-    /// asks for a picture, and all callers that wait share one. Not for a thread that is inside a step.
+    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Without loggers the
+    /// caller asks for a picture, and all waiting callers share the picture. Do not call inside a step.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`]
-    /// when the disk was full for `LogConfig::full_wait` meanwhile, or, without loggers, when a picture has failed.
+    /// [`DurabilityError::OutcomeUnknown`] if the log was poisoned before `epoch` was durable;
+    /// [`DurabilityError::NotDurableYet`] if the disk was full for `LogConfig::full_wait` meanwhile, or, without
+    /// loggers, if a picture failed.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.store.check_process()?;
         let begin = |alone: bool| {
@@ -59,8 +60,8 @@ impl Log {
         answer
     }
 
-    /// Calls the wakers that workers have kept which stepped while they waited for space
-    /// ([`Appender::step_while_waiting`](super::Appender::step_while_waiting)). For a thread that holds no lock.
+    /// Calls the wakers kept by workers that stepped while waiting for space
+    /// ([`Appender::step_while_waiting`](super::Appender::step_while_waiting)). The calling thread must hold no lock.
     pub fn wake_kept(&self) {
         if !self.store.is_forked() {
             self.waiters.wake_kept();
@@ -72,7 +73,7 @@ impl Log {
         Durable { log: StdArc::clone(self), epoch, slot: None }
     }
 
-    /// Announces the frontier that the waiters wait for, as far as all logs have come.
+    /// Announces the waiters' frontier, up to the least progress of all logs.
     pub(crate) fn announce(&self) {
         let reached = || {
             let reached = self.marks.reached(self.waiters.frontier());
@@ -83,8 +84,8 @@ impl Log {
     }
 }
 
-/// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's
-/// waiters, with the waker of its last poll, and gives it back when it is dropped.
+/// Ready once an epoch is durable, or an error is known: see [`Log::wait_durable`]. The future holds one slot among the
+/// log's waiters, with the waker of its last poll, and gives the slot back on drop.
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct Durable {

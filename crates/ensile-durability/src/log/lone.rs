@@ -1,14 +1,17 @@
-//! A waiter that waits alone steps the loggers itself: two hand-overs between threads cost as much as half a sync. So
-//! does the first waiter of an epoch while a logger's thread is at its files.
+//! Steps of loggers on a waiter's thread. A lone waiter steps the loggers itself, because two hand-overs between
+//! threads cost as much as half a sync. The first waiter of an epoch does the same while a logger's thread works on its
+//! files.
 //!
 //! Invariants:
-//! - A waiter registers before it steps, so that any other step that makes its epoch durable releases it as well.
-//! - E1: a thread that waits is unbound; its own commit does not hold back the claim.
-//! - A waiter that is alone never waits for a logger's lock, and leaves it to every thread that does. What it cannot
-//!   finish it leaves to the loggers, which it wakes then.
-//! - A panic inside a step ends there: the log is poisoned, and the waiter gets that as an error.
+//! - A waiter registers before it steps, so any other step that makes the waiter's epoch durable also releases the
+//!   waiter.
+//! - E1: a waiting thread is unbound; the thread's own commit does not hold back the claim.
+//! - A lone waiter never waits for a logger's lock, and leaves the lock to waiting threads. The waiter leaves
+//!   unfinished work to the loggers, and wakes the loggers then.
+//! - A panic inside a step ends there: the log is poisoned, and the waiter gets the poison as an error.
 //!
-//! Neighbours: `waiters` says who is alone; `logger` takes the step. Futures never come here: a poll does not sync.
+//! Neighbours: `waiters` recognizes a lone waiter; `logger` takes the step. Futures never come here: a poll does not
+//! sync.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,10 +22,10 @@ use super::Log;
 use super::logger::RETRY_WAIT;
 
 impl Log {
-    /// Steps every logger whose mark `epoch` may lack, on the calling thread, which is registered as a waiter. False if
-    /// `epoch` is not durable by then: the loggers are to be woken.
+    /// Steps every logger whose mark `epoch` may lack, on the calling thread, a registered waiter. False if `epoch` is
+    /// not durable afterwards: the caller then wakes the loggers.
     pub(super) fn step_as_waiter(&self, epoch: Epoch) -> bool {
-        // A later log's entries may ask for a mark in an earlier one (L3), so several logs get two rounds.
+        // The entries of a later log may need a mark in an earlier log (L3), so several logs get two rounds.
         debug_assert!(epoch <= self.epochs.now(), "a result of an epoch that has not begun");
         for _ in 0..self.loggers.len().min(2) {
             for logger in &self.loggers {
@@ -35,8 +38,8 @@ impl Log {
         false
     }
 
-    /// After the loggers were woken: steps for those whose threads are at their files, until `epoch` is durable or they
-    /// are back.
+    /// Steps after the wake-up of the loggers: steps for loggers whose threads work on files, until `epoch` is durable
+    /// or the threads are back.
     pub(super) fn step_for_those_away(&self, epoch: Epoch) {
         for logger in &self.loggers {
             while logger.is_away() && !self.is_answered(epoch) {
@@ -55,8 +58,8 @@ impl Log {
         self.waiters.durable() >= epoch || self.waiters.has_ended()
     }
 
-    /// Takes a step whose panic ends here and stops the log: what it leaves may be half changed. On a thread that
-    /// unwinds already no lock is marked, so the step's own guards may have missed it.
+    /// Runs a step; a panic of the step ends here and stops the log, because the state may be half changed. On an
+    /// unwinding thread no lock is marked, so the step's own guards may have missed the panic.
     pub(super) fn stopping_on_panic(&self, step: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.poison("a step panicked on a waiter's thread");

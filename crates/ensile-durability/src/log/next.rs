@@ -1,14 +1,15 @@
-//! The next file of a log, made before it is needed: named, filled with zeros and synced, without a block.
+//! The next file of a log, made ahead of time: named, filled with zeros and synced, without a block.
 //!
-//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely allocated, or the file
-//! grows, the file system also records at each sync what became of the space. Old files are not used again: their
-//! blocks would be believed.
+//! A sync of blocks over zeros writes only the blocks. If the space is only allocated, or the file grows, the file
+//! system also records the state of the space at each sync. Old files are not reused, because a recovery would believe
+//! their blocks.
 //!
 //! Invariants:
-//! - L3: name and zeros are synced before the file gets its opening mark, and that mark before anything behind it.
-//! - A file without an opening mark is one that is being made: recovery finds nothing in it, and removes it.
+//! - L3: name and zeros are synced before the file gets its opening mark, and the mark before anything behind it.
+//! - A file without an opening mark is unfinished: recovery finds nothing in the file, and removes the file.
 //!
-//! Neighbours: made by the logger's thread, outside the lock that commits wait for; `segments` goes on in it.
+//! Neighbours: the logger's thread makes the file outside the lock for which commits wait; `segments` continues in the
+//! file.
 
 use std::sync::Arc;
 
@@ -17,9 +18,9 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 use crate::error::unless_full;
 use crate::store::names::{SegmentName, log_folder};
 
-/// Zeros that are written together.
+/// Zeros of one write, in bytes.
 const ZEROS_BYTES: usize = 256 << 10;
-/// Zeros that are written, and synced, before the logger sees to what waits for it.
+/// Zeros written and synced before the logger turns to waiting work, in bytes.
 const STEP_BYTES: u64 = 2 << 20;
 const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 
@@ -28,12 +29,12 @@ const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 pub(crate) struct NextFile {
     pub(super) file: Box<dyn DiskFile>,
     pub(super) name: SegmentName,
-    /// How long it is, and how much of that is zeros that were written.
+    /// Length of the file, and length of its written zeros, in bytes.
     pub(super) allocated: u64,
     pub(super) zeroed: u64,
-    /// How much of it is to be zeros.
+    /// Planned length of the zeros, in bytes.
     wanted: u64,
-    /// Its name and its bytes survive a crash: it is ready.
+    /// True once the name and bytes of the file survive a crash: the file is ready.
     is_settled: bool,
 }
 
@@ -50,9 +51,9 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
 }
 
 impl NextFile {
-    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A
-    /// sync that says so is no failure of the log, as no block stands in the file; but what it synced counts no more:
-    /// the caller discards it.
+    /// Makes the file for `wanted` zeros. `None`, here and below, means that the disk has no space. A sync without
+    /// space is no failure of the log, because the file has no block. But the result of such a sync does not count: the
+    /// caller discards the file.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         name: SegmentName,
@@ -62,18 +63,18 @@ impl NextFile {
         Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
     }
 
-    /// Its zeros are a part of its length, and no more than what was wanted.
+    /// Checks that the zeros are a part of the length, and at most the planned zeros.
     fn check(&self) {
         assert!(self.zeroed <= self.allocated, "{} zeros in {} bytes", self.zeroed, self.allocated);
         assert!(self.zeroed <= self.wanted, "{} zeros of {}", self.zeroed, self.wanted);
     }
 
-    /// Bytes that it takes.
+    /// Length of the file in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.allocated
     }
 
-    /// Writes and syncs some of its zeros, or what else is missing; true once it is ready.
+    /// Writes and syncs a part of the zeros, or the missing rest; true once the file is ready.
     pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<Option<bool>, DiskError> {
         if self.zeroed < self.wanted && !self.is_settled {
             return Ok(self.fill_some()?.map(|()| false));
@@ -81,8 +82,8 @@ impl NextFile {
         Ok(self.settle(disk)?.map(|()| true))
     }
 
-    /// Makes it ready now, with `bytes` at the least; for a log that writes so much at a time that zeros cost more than
-    /// they save, space is allocated only.
+    /// Makes the file ready now, with at least `bytes` bytes. A log with many writes only allocates space, because
+    /// zeros would cost more than they save.
     pub(crate) fn make_ready(
         &mut self,
         disk: &dyn Disk,
@@ -111,7 +112,7 @@ impl NextFile {
         Ok(has_space)
     }
 
-    /// Makes its name and its length survive a crash; it gets no more zeros.
+    /// Makes the name and length of the file survive a crash; the file gets no more zeros.
     fn settle(&mut self, disk: &dyn Disk) -> Result<Option<()>, DiskError> {
         if self.is_settled {
             return Ok(Some(()));
@@ -123,10 +124,10 @@ impl NextFile {
         Ok(has_space)
     }
 
-    /// Takes the file away again. It is emptied first: an opening mark may stand in it that names a place in the chain
-    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead. Where
-    /// that finds none either, the file stays until it is made anew: no block stands behind its mark, and the mark
-    /// claims only what is synced.
+    /// Removes the file. The file is emptied first, because its opening mark may name a place in the chain that the
+    /// current file is about to take. If the disk has no space for emptying, the removal of the name is synced instead.
+    /// If the disk has no space for the sync either, the file stays until the log makes the file anew: no block stands
+    /// behind its mark, and the mark claims only synced entries.
     pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
         let is_empty = unless_full(self.file.set_len(0))?.is_some();
         let is_gone = unless_full(disk.remove(&self.name.to_string()))?.is_some();

@@ -1,12 +1,11 @@
 //! A log without loggers: pictures make its epochs durable (SIREN §5).
 //!
 //! Invariants:
-//! - N18: D is e_c of the installed picture. It moves once the manifest that names the picture is durable, and not
-//!   before.
-//! - A result that waits asks for a picture of its epoch by waiting: the checkpoints look at the largest epoch that is
-//!   waited for. So all that wait share a picture, and one that has failed is tried again.
+//! - N18: D is e_c of the installed picture. D moves only after the manifest that names the picture is durable.
+//! - A waiting result asks for a picture of its epoch by waiting: the checkpoints read the largest awaited epoch. So
+//!   all waiting results share a picture, and a failed picture is tried again.
 //!
-//! Neighbours: the checkpoints take pictures and say what came of them; `waiters` has those that wait.
+//! Neighbours: the checkpoints take pictures and report the outcome; `waiters` has the waiting results.
 
 use std::sync::Arc;
 
@@ -19,14 +18,14 @@ use crate::DurabilityError;
 use crate::wake_up::WakeUp;
 
 impl Log {
-    /// Whether anything is logged. If not, only pictures make epochs durable.
+    /// True if the log has loggers. Otherwise only pictures make epochs durable.
     #[inline]
     #[must_use]
     pub fn has_loggers(&self) -> bool {
         !self.loggers.is_empty()
     }
 
-    /// Whether a commit may go on that appends nothing, as there are no loggers.
+    /// Checks that a commit without an entry may continue in a log without loggers.
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::EpochsEnded`].
@@ -40,17 +39,18 @@ impl Log {
         self.refusal().map_or(Ok(()), Err)
     }
 
-    /// What wakes the checkpointer that looks whether a picture is wanted.
+    /// Wake-up of the checkpointer that checks for wanted pictures.
     pub(crate) fn picture_wanted(&self) -> Arc<WakeUp> {
         Arc::clone(&self.picture_wanted)
     }
 
-    /// Does a result wait for a picture?
+    /// True if a result waits for a picture.
     pub(crate) fn awaits_picture(&self) -> bool {
         !self.has_loggers() && self.waiters.wanted() > self.durable_epoch()
     }
 
-    /// The manifest names a picture of `epoch`: what is to be removed may rest on it. The caller announces it.
+    /// Notes that the manifest names a picture of `epoch`: removals may rest on the epoch. The caller announces the
+    /// epoch.
     pub(crate) fn picture_installed(&self, epoch: Epoch) {
         if self.has_loggers() {
             return;
@@ -61,14 +61,14 @@ impl Log {
         }
     }
 
-    /// A picture was not installed: results that wait for one hear why. They may wait again, for the next.
+    /// Reports a failed picture: waiting results hear the reason, and may wait for the next picture.
     pub(crate) fn picture_failed(&self, reason: &Arc<str>) {
         if !self.has_loggers() {
             self.waiters.wake_all(self.waiters.expire_all(reason));
         }
     }
 
-    /// The end of a log without loggers: what its last picture shows is durable. The hint says so, and where E stands.
+    /// Ends a log without loggers: the epochs of its last picture are durable. The hint records D and E.
     pub(super) fn end_without_loggers(&self) -> Result<(), DurabilityError> {
         assert!(self.refuses() && !self.has_loggers(), "nothing is committed any more");
         if let Some(end) = self.waiters.how_ended() {
@@ -77,7 +77,7 @@ impl Log {
         let ended = self.epochs.stop();
         self.store.close_hint(self.marks.of_all(Frontier::Synced), Vec::new(), ended);
         self.end(LogEnd::Closed);
-        // The next open may need it; without it that one begins as well as it can.
+        // The next open may need the reserve, and begins without the reserve otherwise.
         let _ = self.store.reserve().make();
         Ok(())
     }

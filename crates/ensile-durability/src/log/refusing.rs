@@ -1,8 +1,8 @@
-//! Reasons for which a log takes no entry: the log has ended, its disk is full, or its epochs come to their end.
+//! Reasons against new entries in a log: the log has ended, its disk is full, or its epochs come to their end.
 //!
-//! Invariant: a thread that finds the flag set finds the reason. Both change under one lock.
+//! Invariant: a thread with the flag set finds the reason. Both change under one lock.
 //!
-//! Neighbours: workers ask before a commit. Loggers report entries that have no space.
+//! Neighbours: workers ask before a commit. Loggers report entries without space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::DurabilityError;
 pub enum Health {
     /// The log takes entries.
     Running,
-    /// The disk is full, with the reason. Commits are refused, and callers that wait for D go on waiting. The log goes
-    /// on by itself once there is space.
+    /// The disk is full, with the reason. Commits are refused, and callers waiting for D continue to wait. The log
+    /// continues automatically once the disk has space.
     Full(String),
-    /// Epochs cannot be reserved any more, with the reason. E comes to its end, and commits are refused. The log goes
-    /// on by itself once epochs can be reserved.
+    /// Epochs cannot be reserved any more, with the reason. E comes to its end, and commits are refused. The log
+    /// continues automatically once epochs can be reserved.
     EpochsEnded(String),
     /// The log was closed.
     Closed,
@@ -35,8 +35,8 @@ pub enum Health {
     /// A file or folder of the database was removed while the database was open (L9), with its name. Nothing becomes
     /// durable any more. Restore a backup into an empty folder.
     Removed(String),
-    /// This process was forked from the process that opened the database. Open the database here once it is closed
-    /// there.
+    /// This process is a fork of the process that opened the database. Open the database here once the parent process
+    /// has closed the database.
     Forked,
 }
 
@@ -71,14 +71,14 @@ impl Health {
     }
 }
 
-/// Reasons for which no reserve succeeds.
+/// Reasons for the failure of every reserve.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
     /// True if the log is poisoned, closing or closed.
     pub(super) stopped: bool,
-    /// Loggers that hold entries without space on the disk, with the error of the disk.
+    /// Loggers with entries for which the disk has no space, and the disk's error.
     pub(super) full: BTreeMap<usize, Arc<str>>,
-    /// Reason for which no more epochs are reserved, while E is near the end of the reserved ones (L6).
+    /// Reason against the reservation of more epochs, while E is near the last reserved epoch (L6).
     pub(super) epochs_ended: Option<Arc<str>>,
     /// Time at which the first logger began to hold entries, in nanoseconds.
     pub(super) full_since_nanos: u64,
@@ -87,7 +87,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Checks that a full disk was found by a write, and that every reason has a text.
+    /// Checks that a write has found the full disk, and that every reason has a text.
     fn check(&self) {
         debug_assert!(self.full.is_empty() || self.tries > 0, "held without a try");
         debug_assert!(self.full.values().chain(&self.epochs_ended).all(|reason| !reason.is_empty()));
@@ -134,7 +134,7 @@ impl Log {
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// Notes that this logger holds entries for which the disk has no space.
+    /// Notes that the disk has no space for entries of a logger.
     pub(super) fn hold(&self, logger: usize, error: &DiskError) {
         assert!(error.is_full(), "held for want of space only: {error}");
         let mut is_news = false;
@@ -148,12 +148,12 @@ impl Log {
         });
         if is_news {
             self.counters.holds.add(1);
-            // Workers that wait for a buffer find that there is no space.
+            // Workers waiting for a buffer find the disk full.
             self.loggers.iter().for_each(Logger::wake_workers);
         }
     }
 
-    /// Ends the waiting of callers that have waited long enough for space. Calls wakers, so the caller holds no lock.
+    /// Expires waiters after too long a wait for space. Calls wakers, so the caller holds no lock.
     pub(super) fn expire_waiters(&self) {
         let refusal = self.refusal.lock();
         let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
@@ -165,7 +165,7 @@ impl Log {
         self.waiters.wake_all(self.waiters.expire(&fullness));
     }
 
-    /// Notes that the held entries of this logger are written.
+    /// Notes that a logger has written its held entries.
     pub(super) fn resume(&self, logger: usize) {
         self.refuse(|refusal| {
             let was_held = refusal.full.remove(&logger);
@@ -173,7 +173,7 @@ impl Log {
         });
     }
 
-    /// Gives the reserve up, for a caller that frees more than it takes. True if that made space.
+    /// Gives the reserve up, for a caller that frees more space than the call takes. True if the reserve made space.
     pub(crate) fn give_up_reserve(&self) -> bool {
         // A file that cannot be removed gives no space.
         let has_freed = self.store.reserve().give_up().unwrap_or(false);

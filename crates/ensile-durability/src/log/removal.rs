@@ -1,13 +1,13 @@
 //! The removal of log files that a checkpoint covers.
 //!
 //! Invariants:
-//! - K1: oldest first, and only files whose entries all have epochs below what is covered.
-//! - I3: not while a reader holds a lease, up to a stated limit.
-//! - A1: a file goes once it is in the archive, if there is one. There is no limit: a log is kept for an archive that
-//!   cannot be written.
-//! - H5: nor before it is shipped, up to a stated limit, where files are.
+//! - K1: oldest first, and only files whose entries all have epochs below the covered epoch.
+//! - I3: no removal while a reader holds a lease, up to a stated limit.
+//! - A1: with an archive, a file is removed after the file is in the archive. No limit applies: the log is kept for an
+//!   archive that cannot be written.
+//! - H5: with shipping, a file is removed after its shipping, up to a stated limit.
 //!
-//! Neighbours: asked for by the checkpoints; the store says when it may be, and has the files of closed generations.
+//! Neighbours: the checkpoints ask for a removal; the store permits a removal, and has the files of closed generations.
 
 use ensile_base::Epoch;
 
@@ -18,23 +18,23 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::leases::Clearance;
 use crate::store::names::log_folder;
 
-/// What a removal of log files did.
+/// Result of a removal of log files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Files.
+    /// Number of removed files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the removed files.
     pub bytes: u64,
 }
 
 impl Log {
     /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller
-    /// has made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list
-    /// the generations of which nothing is needed any more: files of a closed one go once it is not listed. While a
-    /// reader holds a lease nothing is removed, and a later call tries again (I3).
+    /// has made a checkpoint durable that holds the result of all entries below `covered`. The caller has also made a
+    /// manifest durable that does not list unneeded generations: files of a closed generation are removed once the
+    /// generation is not listed. While a reader holds a lease nothing is removed, and a later call tries again (I3).
     ///
     /// # Errors
-    /// The disk's, when a file cannot be removed, or archived: it and those behind it stay, and a later call tries
+    /// The disk's, if a file cannot be removed or archived: this file and later files stay, and a later call tries
     /// again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
         self.store.check_process()?;
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// As [`Log::remove_files_below`], for a caller that has asked already.
+    /// As [`Log::remove_files_below`], for a caller that has already asked for the leases.
     pub(crate) fn remove_cleared_below(
         &self,
         covered: Epoch,
@@ -57,7 +57,7 @@ impl Log {
         let result = self.remove_files(covered, clearance, &mut removed);
         assert!(removed.files > 0 || removed.bytes == 0, "bytes of no file");
         if removed.files > 0 {
-            // There is space now.
+            // The disk has space now.
             self.wake_loggers();
         }
         result.map(|()| removed)

@@ -1,9 +1,10 @@
-//! The log at the end of the reserved epochs: more are reserved in time, and commits are refused where none are.
+//! The log at the end of the reserved epochs. More epochs are reserved in time, and commits are refused if the
+//! reservation fails.
 //!
-//! Invariant: L6: in a log that has ended no epoch is reserved any more.
+//! Invariant: L6: a log that has ended reserves no more epochs.
 //!
-//! Neighbours: stepped by a thread that no caller waits for; `store::renewal` writes the manifest; `ending` needs a few
-//! epochs at a close.
+//! Neighbours: a thread for which no caller waits takes the step; `store::renewal` writes the manifest; `ending` needs
+//! a few epochs at a close.
 
 use ensile_disk::DiskError;
 
@@ -11,8 +12,8 @@ use super::Log;
 use super::logger::Logger;
 
 impl Log {
-    /// Reserves more epochs in the manifest when half of them are used (L6). For a thread that no caller waits for,
-    /// since the manifest is synced.
+    /// Reserves more epochs in the manifest after half of the epochs are used (L6). No caller may wait for the calling
+    /// thread, because the manifest is synced.
     pub fn reserved_epochs_step(&self) {
         if self.store.is_forked() || self.waiters.has_ended() {
             return;
@@ -22,8 +23,8 @@ impl Log {
         }
     }
 
-    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
-    /// the way, if anything; a log that has ended meanwhile is none.
+    /// Reserves the few epochs for a close, if even the epochs kept for the close are used (L6). Returns the obstacle,
+    /// if any; a log that has ended meanwhile is no obstacle.
     pub(super) fn reserve_for_close(&self) -> Option<String> {
         let Some(due) = self.store.bound_for_close() else {
             return Some("the epochs are used up".to_owned());
@@ -36,7 +37,7 @@ impl Log {
         reserved.err().map(|error| error.to_string())
     }
 
-    /// Refuses commits while E is near the end of what is reserved.
+    /// Refuses commits while E is near the end of the reserved epochs.
     pub(crate) fn look_at_end(&self) {
         let ended = self.store.epochs_ended();
         if ended.is_some() != self.refusal.lock().epochs_ended.is_some() {
@@ -52,8 +53,8 @@ impl Log {
         self.expire_waiters();
     }
 
-    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
-    /// are refused by then.
+    /// Lets E use the epochs kept at the end of the reserved epochs: a close needs a few more epochs. Commits are
+    /// refused by then.
     pub fn use_kept_epochs(&self) {
         self.store.use_kept_epochs();
     }

@@ -1,16 +1,16 @@
-//! The files of one log: blocks one behind the other, over zeros or in space that is allocated in growing steps. A new
-//! file begins by bytes or time.
+//! The files of one log. Blocks follow each other, over zeros or in space that is allocated in growing steps. Size or
+//! age of a file begins the next file.
 //!
-//! Blocks are encoded first and written in order; what the disk has no space for stays here, encoded as it is, and is
-//! written by a later [`Segments::flush`] at the same offset.
+//! Blocks are encoded first and written in order. If the disk has no space, the encoded blocks stay here. A later
+//! [`Segments::flush`] writes them at the same offset.
 //!
 //! Invariants:
 //! - L5: blocks of one log are chained by sequence and checksum across its files.
-//! - L3: a new file begins with a mark that is synced, name included, before anything else is written to it, and all
-//!   of the file before it has been synced by then.
+//! - L3: a new file begins with a mark. The mark and the file's name are synced before anything else is written to the
+//!   file, and all of the file before has been synced by then.
 //!
-//! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further
-//! files.
+//! Neighbours: recovery's finish makes the first file of a generation, and `next` makes further files; the logger
+//! writes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ use crate::error::unless_full;
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
-/// Space allocated at first, and at most at once; small databases stay small.
+/// Space allocated at first, and at most at once, in bytes; small databases stay small.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
-/// A file begins with at most this many times the zeros of the one before it.
+/// Largest ratio of a file's zeros to the zeros of the file before.
 const ZEROED_GROWTH_MAX: u64 = 8;
 
-/// After an attempt to begin a file that found no space.
+/// Pause after an attempt to begin a file that found no space.
 pub(super) const ROLL_PAUSE_NANOS: u64 = 100_000_000;
 
-/// Blocks up to this size are copied together into one write; larger ones are written from where they stand.
+/// Largest block that is copied into a common write, in bytes; larger blocks are written from their buffer.
 const GATHER_BYTES: usize = 32 << 10;
 const _: () = assert!(PREALLOCATE_FIRST_BYTES <= PREALLOCATE_STEP_BYTES_MAX && ROLL_PAUSE_NANOS > 0);
 
-/// What is to be written, in order.
+/// Encoded blocks that wait for the write, in order.
 #[derive(Debug)]
 enum Unwritten {
-    /// Small blocks, one behind the other.
+    /// Small blocks, contiguous.
     Gathered(Vec<u8>),
     /// One large block.
     Block(Box<Buffer>),
@@ -61,7 +61,7 @@ impl Unwritten {
     }
 }
 
-/// When a file is closed.
+/// Size and age at which a file is closed.
 #[derive(Clone, Copy, Debug)]
 struct RollLimits {
     bytes: u64,
@@ -75,31 +75,31 @@ pub(crate) struct Segments {
     name: SegmentName,
     limits: RollLimits,
     opened_nanos: u64,
-    /// No new file is tried before this.
+    /// Time before which no new file is tried.
     roll_not_before: u64,
-    /// Where the next write goes, how far space is allocated, and how much comes next.
+    /// Offset of the next write, end of the allocated space, and size of the next allocation.
     offset: u64,
     allocated: u64,
     step_bytes: u64,
-    /// Zeros that the file began with.
+    /// Number of zeros at the file's beginning.
     zeroed: u64,
-    /// The chain: the next block's sequence, the last block's checksum.
+    /// The chain: the next block's sequence, and the last block's checksum.
     sequence: u64,
     chain_crc: u32,
     origin: Origin,
-    /// The largest epoch of entries so far, and the last mark.
+    /// Largest epoch of entries so far, and the last mark.
     largest: Epoch,
     marked: Epoch,
     pending: VecDeque<Unwritten>,
-    /// An empty one, kept for its memory.
+    /// An empty vector, kept for its memory.
     free: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
 }
 
 impl Segments {
-    /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. Its name is synced by
-    /// the caller before the manifest lists it.
+    /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. The caller syncs the
+    /// file's name before the manifest lists the file.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         file: impl Into<SegmentFile>,
@@ -139,7 +139,7 @@ impl Segments {
         Ok(segments)
     }
 
-    /// A file that has only its name gets its zeros; a disk that has no space for them may have some for blocks.
+    /// Fills an empty file with zeros. A disk without space for the zeros may still have space for blocks.
     fn begin_with_zeros(&mut self) -> Result<(), DiskError> {
         let bytes = self.first_bytes();
         match unless_full(write_zeros(&*self.file, 0, bytes))? {
@@ -149,13 +149,13 @@ impl Segments {
         Ok(())
     }
 
-    /// The first file's age counts from here.
+    /// Starts the age of the first file.
     pub(crate) fn started(mut self, now_nanos: u64) -> Self {
         self.opened_nanos = now_nanos;
         self
     }
 
-    /// What holds between two calls.
+    /// Checks the invariants between two calls.
     fn check(&self) {
         assert!(self.offset >= OPENING_BYTES as u64 && self.sequence > 0, "a file without its opening block");
         assert!(self.offset.is_multiple_of(ALIGN_BYTES as u64), "the next block at {}", self.offset);
@@ -172,15 +172,15 @@ impl Segments {
         Header { sequence, mark, published, previous_crc, ..header }
     }
 
-    /// The opening block of a file that follows now, and its header's checksum.
+    /// Opening block of the next file, and the checksum of the block's header.
     fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
         let header =
             Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
         self.origin.encode(header, PartPlace::default())
     }
 
-    /// Adds a buffer's block, its header in place. `mark` is the last synced d. The buffer comes back at once if its
-    /// block was copied, or from the `flush` that writes it.
+    /// Adds a buffer's block, with its header in place. `mark` is the last synced d. The buffer comes back at once if
+    /// its block was copied; otherwise the `flush` that writes the block returns the buffer.
     pub(crate) fn data(
         &mut self,
         mut buffer: Box<Buffer>,
@@ -221,7 +221,7 @@ impl Segments {
         self.gathered().extend_from_slice(block);
     }
 
-    /// The last pending bytes, to add a small block to.
+    /// The last pending bytes, as the target of a small block.
     fn gathered(&mut self) -> &mut Vec<u8> {
         if !matches!(self.pending.back(), Some(Unwritten::Gathered(_))) {
             self.pending.push_back(Unwritten::Gathered(std::mem::take(&mut self.free)));
@@ -232,8 +232,8 @@ impl Segments {
         }
     }
 
-    /// Writes what waits to be written, in order; `written` gets the buffers. After an error that says that the disk is
-    /// full the remainder still waits, and may be tried again.
+    /// Writes the pending blocks in order; `written` gets the buffers. After an error of a full disk the remaining
+    /// blocks still wait, and a later call may try again.
     pub(crate) fn flush(&mut self, mut written: impl FnMut(Box<Buffer>)) -> Result<(), DiskError> {
         while let Some(mut next) = self.pending.pop_front() {
             if let Err(error) = self.write(next.bytes()) {
@@ -255,11 +255,11 @@ impl Segments {
     fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         let end = self.offset + bytes.len() as u64;
         while self.allocated < end {
-            // Not beyond the segment's end, unless a block is: it will be the last one here.
+            // The space ends at the segment's end. A block beyond the segment's end will be the last block of the file.
             let wanted = (self.allocated + self.step_bytes).min(self.limits.bytes.max(end));
             self.allocated = match self.file.preallocate(wanted) {
                 Err(error) if error.is_full() && wanted > end => {
-                    // Perhaps there is space for this much; how far the first attempt came is the file's length.
+                    // The disk may have space for this much. The file's length shows how far the first attempt came.
                     self.file.preallocate(end)?;
                     self.file.len()?
                 }
@@ -279,51 +279,52 @@ impl Segments {
         Ok(())
     }
 
-    /// Bytes written since this log was begun.
+    /// Bytes written since this log began.
     pub(crate) fn written_bytes(&self) -> u64 {
         self.written_bytes
     }
 
-    /// Bytes of the current file, and allocated for it.
+    /// Bytes of the current file, written or allocated.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.allocated.max(self.offset)
     }
 
-    /// Syncs all that was written. A removed file is an error, as a power failure takes it.
+    /// Syncs all written blocks. A removed file is an error, because a power failure loses a removed file.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         assert!(self.pending.is_empty(), "flushed before it is synced (L3)");
         self.file.sync_data()?;
         self.file.check_named()
     }
 
-    /// Is it time for a new file? Never while this one has nothing but its opening block.
+    /// True if a new file is due. Never true while the current file has only its opening block.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
         (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
     }
 
-    /// Is there something to close, and was there space at the last attempt?
+    /// True if the current file has blocks to close, and the pause after an attempt without space is over.
     pub(crate) fn may_roll(&self, now_nanos: u64) -> bool {
         self.has_blocks() && now_nanos >= self.roll_not_before
     }
 
-    /// Blocks of this log, over all files.
+    /// Number of blocks of this log, over all files.
     pub(crate) fn blocks(&self) -> u64 {
         self.sequence
     }
 
-    /// Does the current file hold more than its opening block?
+    /// True if the current file holds more than its opening block.
     pub(crate) fn has_blocks(&self) -> bool {
         self.offset > OPENING_BYTES as u64
     }
 
-    /// Is all of its zeros written over? The next file, if it is ready, has more.
+    /// True if the file's zeros are almost all overwritten. A ready next file has more zeros.
     pub(super) fn is_used_up(&self) -> bool {
         self.zeroed > 0 && self.offset + self.zeroed / 16 >= self.zeroed
     }
 
-    /// How many zeros the next file is to begin with, once it is time to make it: this one is half used, or half as old
-    /// as it gets. As many as a log that goes on like this writes until a file is too old.
+    /// Number of zeros for the next file; `None` before the file is due. The next file is due once the current file is
+    /// half used, or half as old as a file may get. The number is the bytes that the log writes at its present rate
+    /// until a file is too old.
     pub(super) fn next_wanted(&self, now_nanos: u64) -> Option<u64> {
         let first = self.first_bytes();
         let age = now_nanos.saturating_sub(self.opened_nanos).max(1);
@@ -338,7 +339,7 @@ impl Segments {
         Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
     }
 
-    /// The current file, of a log that gets no more blocks. `None` if it holds nothing, or blocks wait for space.
+    /// The current file, of a log that gets no more blocks. `None` if the file has no blocks, or blocks wait for space.
     pub(crate) fn as_closed(&self) -> Option<ClosedFile> {
         let is_whole = self.has_blocks() && self.pending.is_empty();
         let closed =
@@ -346,19 +347,19 @@ impl Segments {
         is_whole.then_some(closed)
     }
 
-    /// What the next file is called.
+    /// Name of the next file.
     pub(crate) fn next_name(&self) -> SegmentName {
         SegmentName { number: self.name.number + 1, ..self.name }
     }
 
-    /// No new file is tried for a while.
+    /// Prevents new files for a while.
     pub(super) fn pause_rolls(&mut self, now_nanos: u64) {
         self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
     }
 
-    /// Goes on in the next file, whose name and zeros are synced, with a synced mark of d (L3). The current file is
-    /// synced. Returns it, to be closed; `None` if the disk has no space for the mark: the current one goes on, and
-    /// `next` stays.
+    /// Continues in the next file, with a synced mark of d (L3). The name and zeros of the next file are synced, and so
+    /// is the current file. Returns the current file, to be closed. Returns `None` if the disk has no space for the
+    /// mark: the current file continues, and `next` stays.
     pub(crate) fn go_on_in(
         &mut self,
         next: &mut Option<NextFile>,
@@ -387,7 +388,7 @@ impl Segments {
         (self.name, self.opened_nanos) = (made.name, now_nanos);
         (self.offset, self.allocated) = (OPENING_BYTES as u64, made.allocated);
         self.zeroed = made.zeroed;
-        // As much as the last file took: a log that writes little keeps its files small.
+        // The first allocation is as large as the last file: a log with few writes keeps its files small.
         self.step_bytes = used.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
         (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
         self.written_bytes += OPENING_BYTES as u64;
@@ -396,29 +397,29 @@ impl Segments {
         Ok(Some(used))
     }
 
-    /// Space that a new file begins with at the least.
+    /// Least initial space of a new file, in bytes.
     pub(crate) fn first_bytes(&self) -> u64 {
         PREALLOCATE_FIRST_BYTES.min(self.limits.bytes)
     }
 
-    /// Gives back the space behind the last block for good: the log is closed.
+    /// Gives back the space behind the last block for good, at the close of the log.
     pub(crate) fn trim(&mut self) -> Result<(), DiskError> {
         assert!(self.pending.is_empty(), "a log is cut behind its last block");
         if self.allocated > self.offset && cut(&*self.file, self.offset)? {
             self.file.sync_all()?;
-            // With the space its zeros are gone.
+            // The cut also removes the zeros.
             (self.allocated, self.zeroed) = (self.offset, 0);
         }
         Ok(())
     }
 }
 
-/// Cuts a file to its blocks. False if the disk has no space to note that: then the space stays allocated.
+/// Cuts a file to its blocks. False if the disk has no space to record the cut: the space then stays allocated.
 fn cut(file: &dyn DiskFile, bytes: u64) -> Result<bool, DiskError> {
     Ok(unless_full(file.set_len(bytes))?.is_some())
 }
 
-/// A file that gets no more blocks, as it was while it got them. The log has gone on in the next one.
+/// A file that gets no more blocks, in its last state; the log continues in the next file.
 #[derive(Debug)]
 pub(crate) struct UsedFile {
     file: Box<dyn DiskFile>,
@@ -429,10 +430,10 @@ pub(crate) struct UsedFile {
 }
 
 impl UsedFile {
-    /// Gives back its unused space and renames it. The new name is for people and for recovery's verdict: it shows that
-    /// a next file with a synced mark was there. A disk that has no space for it, or a system that forbids it, keeps
-    /// the old one, which is as valid. The cut is not synced: a crash leaves the zeros that stood behind the blocks,
-    /// which say nothing, and recovery cuts again.
+    /// Gives back the file's unused space, and renames the file. The new name is for people and for recovery's verdict:
+    /// the name shows that a next file with a synced mark existed. If the disk has no space for the new name, or the
+    /// system forbids the rename, the old name stays and is as valid. The cut is not synced: a crash may leave the
+    /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again.
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {

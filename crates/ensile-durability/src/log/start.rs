@@ -1,6 +1,6 @@
-//! A log begins with what a recovery hands over.
+//! Start of a log from the result of a recovery.
 //!
-//! Neighbours: made from a finished recovery, behind the store; `super` has the log.
+//! Neighbours: a finished recovery makes the start, behind the store; `super` has the log.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -22,28 +22,28 @@ use crate::store::handle::OpenStore;
 use crate::store::mapped::{BufferFiles, BufferOwner};
 use crate::wake_up::WakeUp;
 
-/// What a log starts from: the files of the generation that a recovery has begun.
+/// Start state of a log: the files of the generation that a recovery has begun.
 #[derive(Debug)]
 pub struct LogStart {
-    /// E begins here.
+    /// First epoch E of the log.
     pub(crate) first_epoch: Epoch,
     pub(crate) config: LogConfig,
-    /// One for each logger.
+    /// Files of the loggers, one each.
     pub(crate) segments: Vec<Segments>,
-    /// The same, in a log that is process-safe; none in others.
+    /// Buffer files of the loggers; empty unless the log is process-safe.
     pub(crate) mapped: Vec<MappedStart>,
 }
 
-/// What the buffers of one log of a process-safe life start from.
+/// Start state of the buffers of one log in a process-safe life.
 #[derive(Debug)]
 pub(crate) struct MappedStart {
     files: BufferFiles,
-    /// Its file shows what kind of life this is, before an entry is appended (B4).
+    /// First buffer; its file marks the life as process-safe before an append (B4).
     first: Box<Buffer>,
 }
 
 impl MappedStart {
-    /// Makes the list and the first file of a log that has none.
+    /// Makes the list and the first file of a log without buffer files.
     pub(crate) fn make(
         disk: &StdArc<dyn Disk>,
         owner: BufferOwner,
@@ -84,7 +84,7 @@ impl Log {
         StdArc::new(Self {
             epochs: Arc::clone(store.epochs()),
             clock,
-            // Of a log without loggers a row for its pictures.
+            // A log without loggers has one row for its pictures.
             marks: MarkTable::new(loggers.len().max(1), durable),
             loggers,
             waiters: Waiters::new(Frontier::Synced, durable),

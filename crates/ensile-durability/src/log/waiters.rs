@@ -1,17 +1,17 @@
-//! The waiters for D, and D itself as it was announced.
+//! The waiters for D, and the announced D.
 //!
 //! Invariants:
-//! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
-//!   registers between the two and sleeps on.
-//! - A commit that no thread or future waits for never comes here.
-//! - A future or thread that waits has one slot, however often and by whichever task it is polled. It gives the slot
-//!   back when it is dropped.
-//! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait, or a
-//!   picture has failed.
-//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others. A panic of theirs ends there:
-//!   the log and the other waiters go on.
-//! - A step that is taken for log space may be taken under locks of the caller's. What it releases is kept, and woken
-//!   by the next thread that wakes waiters of this log.
+//! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter registers between
+//!   the two changes and sleeps on.
+//! - A commit without a waiting thread or future never comes here.
+//! - A waiting future or thread has one slot, however often and by whichever task the future is polled. The slot is
+//!   given back when its waiter is dropped.
+//! - Only `expire` removes a slot without an answer: the disk was full for longer than results wait, or a picture has
+//!   failed.
+//! - Wakers are cloned, woken and dropped with no lock held, because wakers run foreign code. A panic in a waker ends
+//!   there: the log and the remaining waiters continue.
+//! - A step for log space may run under locks of its caller. The released wakers are kept, and the next thread that
+//!   wakes waiters of this log wakes them.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
@@ -28,16 +28,16 @@ use super::marks::Frontier;
 use crate::DurabilityError;
 use crate::call_backs::{CallBack, CallBackScope, LogAddress, is_in};
 
-/// How a log ended: D stands still from then on.
+/// End of a log: D stands still from the end on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogEnd {
-    /// Everything was durable.
+    /// The log was complete and durable.
     Closed,
-    /// A write or sync failed, and why.
+    /// A write or sync failed, with the reason.
     Poisoned(std::sync::Arc<str>),
-    /// The log's file or a folder was removed, and which one.
+    /// The log's file or a folder was removed, with its name.
     Removed(std::sync::Arc<str>),
-    /// The database was fenced before the log had an entry, and by whom.
+    /// The database was fenced before the log had an entry, with the name of the other machine.
     Fenced(std::sync::Arc<str>),
 }
 
@@ -60,7 +60,7 @@ impl LogEnd {
         if matches!(self, Self::Closed | Self::Fenced(_)) { Ok(()) } else { Err(self.of_result()) }
     }
 
-    /// Error of a result that was not durable before.
+    /// Error of a result that was not durable before the end.
     pub(crate) fn of_result(&self) -> DurabilityError {
         match self {
             Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
@@ -69,7 +69,7 @@ impl LogEnd {
         }
     }
 
-    /// Error of a call that begins behind the end.
+    /// Error of a call that begins after the end.
     pub(crate) fn of_call(&self) -> DurabilityError {
         match self {
             Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
@@ -78,7 +78,7 @@ impl LogEnd {
         }
     }
 
-    /// Why a log that ended gives no further answers.
+    /// Reason why an ended log gives no further answers.
     pub(crate) fn reason(&self) -> std::sync::Arc<str> {
         match self {
             Self::Closed => "the log was closed".into(),
@@ -88,7 +88,7 @@ impl LogEnd {
     }
 }
 
-/// Where a waiter's waker stands: the epoch, and a number that no other waiter has.
+/// Place of a waiter's waker: the epoch, and a number unique among waiters.
 type WaiterKey = (Epoch, u64);
 
 #[derive(Debug)]
@@ -101,14 +101,14 @@ struct Waiter {
 struct WaiterList {
     waiting: BTreeMap<WaiterKey, Waiter>,
     next: u64,
-    /// How many the last announcement woke that woke any.
+    /// Number of waiters that the last waking announcement woke.
     woken_together: usize,
     end: Option<LogEnd>,
-    /// Why waiters were last expired.
+    /// Reason of the last expiry.
     full: std::sync::Arc<str>,
 }
 
-/// For how long a disk has been full, and how long results wait for space.
+/// Duration of a full disk, and the wait limit of results, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Fullness {
     pub(crate) now_nanos: u64,
@@ -120,21 +120,21 @@ pub(crate) struct Fullness {
 /// The announced D and the waiters for it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    /// What they wait for. Results that are released by another frontier have a list of their own.
+    /// The frontier of these waiters. Results of another frontier have a list of their own.
     frontier: Frontier,
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
-    /// How often waiters were expired: parked threads compare it.
+    /// Number of expiries; parked threads compare it.
     expiries: AtomicU64,
-    /// Nothing under this lock leaves it half changed.
+    /// No panic under this lock leaves the list half changed.
     list: Mutex<WaiterList>,
     /// Wakers of waiters that a step for log space has released.
     kept: Mutex<Vec<Waker>>,
 }
 
 impl WaiterList {
-    /// Nobody waits for what is announced, or for a log that has ended.
+    /// No waiter waits for an announced epoch, or for an ended log.
     fn check(&self, durable: Epoch) {
         let first = self.waiting.keys().next();
         debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
@@ -147,7 +147,7 @@ impl WaiterList {
 }
 
 impl Waiters {
-    /// Nobody waits yet for this frontier, which has reached `durable`.
+    /// Empty list of waiters for this frontier, whose announced epoch is `durable`.
     pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
         Self {
             frontier,
@@ -166,19 +166,20 @@ impl Waiters {
         }
     }
 
-    /// The frontier that they wait for.
+    /// The frontier of these waiters.
     pub(crate) fn frontier(&self) -> Frontier {
         self.frontier
     }
 
-    /// How far it was announced: D.
+    /// Last announced epoch of the frontier: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
-        // Acquire: a thread that sees D also sees what was published before it was announced (partner: `announce`).
+        // Acquire: a thread that sees D also sees everything published before the announcement of D (partner:
+        // `announce`).
         Epoch::new(self.durable.load(Ordering::Acquire))
     }
 
-    /// The largest epoch that anybody has waited for.
+    /// Largest epoch with a waiter so far.
     pub(crate) fn wanted(&self) -> Epoch {
         // Acquire: partner is the Release in `poll`.
         Epoch::new(self.wanted.load(Ordering::Acquire))
@@ -186,18 +187,18 @@ impl Waiters {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        // Acquire: a thread that sees that the log has ended finds how (partner: `end`).
+        // Acquire: a thread that sees the flag also finds the log's end in `list` (partner: `end`).
         self.ended.load(Ordering::Acquire)
     }
 
-    /// How the log ended, if it has.
+    /// The log's end, if the log has ended.
     pub(crate) fn how_ended(&self) -> Option<LogEnd> {
         self.list.lock().end.clone()
     }
 
-    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`,
-    /// the waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be
-    /// woken.
+    /// The answer for `epoch`, if known: success for a durable epoch, or an error after an expiry or the log's end.
+    /// Otherwise `waker` is registered in `slot` and called once an answer exists. A waiter owns `slot`, and gives
+    /// `slot` back if dropped earlier. The second result is true if the caller should wake loggers.
     pub(crate) fn poll(
         &self,
         epoch: Epoch,
@@ -206,13 +207,13 @@ impl Waiters {
         now_nanos: u64,
     ) -> (Option<Result<(), DurabilityError>>, bool) {
         if self.durable() >= epoch {
-            // The announcement takes the slot away, or has.
+            // The announcement removes the slot, or has removed it.
             *slot = None;
             return (Some(Ok(())), false);
         }
         let mut waker = waker.clone();
         let mut list = self.list.lock();
-        // Again, under the lock: D moves under it only, so from here on the announcement finds the waker.
+        // Second check, under the lock: D moves only under the lock, so the announcement finds the waker from here on.
         if self.durable() >= epoch {
             *slot = None;
             return (Some(Ok(())), false);
@@ -226,7 +227,7 @@ impl Waiters {
                 *slot = None;
                 return (Some(Err(DurabilityError::NotDurableYet(std::sync::Arc::clone(&list.full)))), false);
             };
-            // The one of the last poll, which goes once the lock is given back.
+            // `waker` is now the waker of the last poll, dropped after the unlock.
             std::mem::swap(&mut waiter.waker, &mut waker);
             drop(list);
             return (None, false);
@@ -243,21 +244,21 @@ impl Waiters {
         (None, first || before < epoch.number())
     }
 
-    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next
-    /// sync releases together are about to come.
+    /// True if the only registered waiter waits alone, as the waiter before did. If several waiters wait, more of the
+    /// waiters that the next sync releases together are about to come.
     fn is_one_alone(&self) -> bool {
         let list = self.list.lock();
         list.woken_together <= 1 && list.waiting.len() == 1
     }
 
-    /// The waiter goes, with an answer or without.
+    /// Removes the waiter, answered or not.
     pub(crate) fn give_back(&self, epoch: Epoch, slot: u64) {
         let waiter = self.list.lock().waiting.remove(&(epoch, slot));
         drop(waiter);
     }
 
-    /// Expires waiters that have waited for space for too long, and returns their wakers. They find that their slot is
-    /// gone.
+    /// Expires waiters that have waited too long for space, and returns their wakers. An expired waiter finds its slot
+    /// removed.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
         let mut list = self.list.lock();
         let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
@@ -275,14 +276,14 @@ impl Waiters {
         overdue
     }
 
-    /// Expires all waiters, as what they wait for has failed, and returns their wakers.
+    /// Expires all waiters after a failure of their frontier, and returns their wakers.
     pub(crate) fn expire_all(&self, reason: &std::sync::Arc<str>) -> Vec<Waker> {
         let reason = std::sync::Arc::clone(reason);
         self.expire(&Fullness { now_nanos: 0, since_nanos: 0, wait_nanos: 0, reason })
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `begin` makes loggers step; its argument says whether the
-    /// caller waits alone; `now` reads the clock.
+    /// Blocks until `epoch` is durable, or until an error is known. `begin` makes loggers step; its argument is true if
+    /// the caller waits alone. `now` reads the clock.
     pub(crate) fn wait(
         &self,
         epoch: Epoch,
@@ -295,7 +296,8 @@ impl Waiters {
         with_thread_waker(|waker| {
             let mut slot = None;
             loop {
-                // Acquire: partner is the Release in `expire`. Before the poll: a later one ends the loop below.
+                // Acquire: partner is the Release in `expire`. The load precedes the poll, so a later expiry ends the
+                // loop below.
                 let expiries = self.expiries.load(Ordering::Acquire);
                 let (answer, new) = self.poll(epoch, &mut slot, waker, now());
                 if let Some(answer) = answer {
@@ -313,7 +315,7 @@ impl Waiters {
         })
     }
 
-    /// Announces the D that `compute` finds, unless the log has ended. Returns it if it is news.
+    /// Announces the D that `compute` returns, unless the log has ended. Returns D if D has grown.
     pub(crate) fn announce(&self, compute: impl FnOnce() -> Epoch) -> Option<Epoch> {
         let mut list = self.list.lock();
         if list.end.is_some() {
@@ -323,7 +325,7 @@ impl Waiters {
         if epoch <= self.durable() {
             return None;
         }
-        // Release: partner is the Acquire in `durable`. Under the lock, so D never goes back.
+        // Release: partner is the Acquire in `durable`. The store is under the lock, so D never goes back.
         self.durable.store(epoch.number(), Ordering::Release);
         debug_assert!(epoch < Epoch::MAX, "no epoch is behind the largest");
         let later = list.waiting.split_off(&(epoch.next(), 0));
@@ -337,8 +339,8 @@ impl Waiters {
         Some(epoch)
     }
 
-    /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
-    /// stays. Returns the wakers: the caller may hold a lock, and wakers run code of others.
+    /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end stays.
+    /// Returns the wakers, because the caller may hold a lock, and wakers run foreign code.
     pub(crate) fn end(&self, end: LogEnd) -> Vec<Waker> {
         let mut list = self.list.lock();
         if list.end.is_some() {
@@ -354,13 +356,13 @@ impl Waiters {
 }
 
 thread_local! {
-    /// This thread steps for log space: it wakes nobody now.
+    /// True while this thread steps for log space: the thread then wakes no waiter.
     static KEEPS_WAKERS: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Waiters {
-    /// Wakes each of them, also those behind one that panics, and those that steps for log space have kept. The panic
-    /// hook has reported the panic.
+    /// Wakes every waker of `wakers`, also after a panic of an earlier waker, and the wakers kept by steps for log
+    /// space. The panic hook has reported the panic.
     pub(crate) fn wake_all(&self, wakers: impl IntoIterator<Item = Waker>) {
         if KEEPS_WAKERS.with(Cell::get) {
             self.kept.lock().extend(wakers);
@@ -379,11 +381,12 @@ impl Waiters {
     fn wake_one(&self, waker: Waker) {
         let in_waker = CallBackScope::begin(CallBack::Waker, self.address());
         debug_assert!(self.is_waking() || !in_waker.is_kept(), "O8: a close in it sees that");
-        // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
+        // The log has nothing half changed across this call, and the waker's owner answers for the waker's state.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 
-    /// Takes a step for log space: `step` wakes nobody. Its caller may hold an object's lock, which a waker may want.
+    /// Runs `step` for log space: `step` wakes no waiter. The caller may hold an object's lock, for which a waker may
+    /// wait.
     pub(crate) fn keeping_wakers<R>(&self, step: impl FnOnce() -> R) -> R {
         let before = KEEPS_WAKERS.with(|keeps| keeps.replace(true));
         let outcome = step();
@@ -392,25 +395,25 @@ impl Waiters {
         outcome
     }
 
-    /// Wakes those that steps for log space have kept. For a thread that holds no lock.
+    /// Wakes the wakers that steps for log space have kept. The calling thread holds no lock.
     pub(crate) fn wake_kept(&self) {
         debug_assert!(!KEEPS_WAKERS.with(Cell::get), "within a step for log space nobody is woken (O9)");
         self.wake_all([]);
     }
 
-    /// Whether this thread is in a waker that this log calls.
+    /// True if this thread runs in a waker called by this log.
     pub(crate) fn is_waking(&self) -> bool {
         is_in(CallBack::Waker, self.address())
     }
 
-    /// The log's, of which there is one of these.
+    /// Address of this list as the log's address; a log has one list.
     #[inline]
     pub(crate) fn address(&self) -> LogAddress {
         LogAddress(std::ptr::from_ref(self).addr())
     }
 }
 
-/// Wakes a parked thread.
+/// Waker that unparks a thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -419,7 +422,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `f` with this thread's waker, which is made once.
+/// Runs `f` with this thread's waker. The thread makes its waker once.
 fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
     thread_local! {
         static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };

@@ -1,14 +1,14 @@
-//! An archive judged: which of its files are whole, and which epochs they give back (A2).
+//! Judgement of an archive: the whole files, and the epochs that the files can restore (A2).
 //!
-//! Files are read as any log's are: by their chains of blocks. What differs is that files may be missing, and that
-//! nothing but `ARCHIVE` says which generations there were.
+//! An archive's log files are read by their chains of blocks, like the files of a database. Two things differ: files
+//! may be missing, and only `ARCHIVE` lists the generations.
 //!
 //! Invariants:
-//! - A2: what counts for a range is a file that is whole to its last byte, of a generation that `ARCHIVE` lists, and
-//!   that follows the one before it by sequence and checksum.
-//! - L4: of a generation with a D entries up to that count; of one without, those up to the least last mark of its
-//!   logs.
-//! - Nothing is changed, and nothing is locked: a database may be adding files.
+//! - A2: a file counts for a range if the file is whole to its last byte, belongs to a generation in `ARCHIVE`, and
+//!   follows the previous file by sequence and checksum.
+//! - L4: in a generation with a D, entries up to D count. In a generation without a D, entries up to the smallest last
+//!   mark of the generation's logs count.
+//! - The judgement changes and locks nothing: a database may be adding files.
 //!
 //! Neighbours: `ranges` decides over epochs; `file` and `chain` read; a restore takes the pieces; the `ensile` command
 //! prints the facts.
@@ -42,48 +42,48 @@ use crate::store::manifest::Generation;
 use crate::store::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::{DurabilityError, Recoverable};
 
-/// What an archive has.
+/// Contents of an archive.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ArchiveFacts {
-    /// The identity of the database whose archive it is, 32 hex digits.
+    /// Identity of the archived database, 32 hex digits.
     pub database: String,
-    /// It begins behind this epoch.
+    /// Epoch after which the archive begins.
     pub from: Epoch,
-    /// Its generations, oldest first.
+    /// Generations of the archive, oldest first.
     pub generations: Vec<ArchivedGeneration>,
-    /// A picture at the end of an epoch of a range can be brought to each later epoch of the same range that was not
-    /// discarded.
+    /// Ranges of restorable epochs. A picture at the end of an epoch of a range can be brought to each later epoch of
+    /// that range, except discarded epochs.
     pub ranges: Vec<EpochSpan>,
-    /// Files that are being copied, or that a kill has left: they say nothing.
+    /// Names of unfinished copies, still running or left by a kill. Unfinished copies count for nothing.
     pub unfinished: Vec<String>,
-    /// What is not as it was written. Where that is a log file, the ranges are without it.
+    /// Damaged files. The ranges exclude a damaged log file.
     pub damage: Vec<Damage>,
 }
 
-/// What an archive has of a generation.
+/// Contents of an archive for one generation.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ArchivedGeneration {
-    /// Its number.
+    /// Number of the generation.
     pub number: u64,
-    /// No entry of it has a smaller epoch.
+    /// Smallest epoch that an entry of the generation may have.
     pub first: Epoch,
-    /// Its D, if it has ended.
+    /// D of the generation, if the generation has ended.
     pub durable: Option<Epoch>,
-    /// How many logs it has.
+    /// Number of logs.
     pub logs: u32,
-    /// Whole files here, their bytes and entries.
+    /// Number of whole files in the archive; `bytes` and `entries` are their contents.
     pub files: u64,
     /// See [`ArchivedGeneration::files`].
     pub bytes: u64,
     /// See [`ArchivedGeneration::files`].
     pub entries: u64,
-    /// What is missing, a sentence each.
+    /// Missing parts, one sentence each.
     pub lacks: Vec<String>,
 }
 
-/// An archive that was read.
+/// Archive that was read.
 #[derive(Debug)]
 pub(super) struct ReadArchive {
     pub(super) list: ArchiveList,
@@ -96,8 +96,8 @@ impl ReadArchive {
     /// Reads all headers of the archive in the disk's root.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if there is no archive; of its list [`DurabilityError::Damaged`] and
-    /// [`DurabilityError::Unknown`]; the disk's.
+    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] and
+    /// [`DurabilityError::Unknown`] for the archive's list; errors of the disk.
     pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
         let Some(list) = ArchiveList::read(disk, "")? else {
             let place = disk.folder_place("")?;
@@ -126,7 +126,7 @@ impl ReadArchive {
         Ok(())
     }
 
-    /// The files of logs, by generation and logger.
+    /// Files of logs, by generation and logger.
     fn find(&mut self, disk: &dyn Disk) -> Result<Files, DurabilityError> {
         let mut found = Files::new();
         for folder in disk.list_folders("")? {
@@ -177,7 +177,7 @@ impl ReadArchive {
         self.logs.get(&(generation, logger)).map_or(&[], Vec::as_slice)
     }
 
-    /// What each generation has and lacks, and the ranges.
+    /// Fills in the contents and the gaps of every generation, and the ranges.
     fn judge(&mut self) {
         let mut spans = Vec::new();
         for generation in &self.list.generations {
@@ -209,7 +209,7 @@ impl ReadArchive {
         self.facts.ranges = ranges::ranges(self.list.from, &spans);
     }
 
-    /// Judges again without these files, which have a block that cannot be read.
+    /// Judges again without these files, which have an unreadable block.
     fn leave_out(&mut self, damaged: &BTreeSet<SegmentName>) {
         for files in self.logs.values_mut() {
             files.retain(|file| !damaged.contains(&file.file.name));
@@ -218,19 +218,19 @@ impl ReadArchive {
         self.judge();
     }
 
-    /// Files of a log that follow each other, as chains.
+    /// Chains of consecutive files of a log.
     fn chains(&self, disk: &dyn Disk, generation: u64, logger: u32) -> Result<Vec<Chain>, DurabilityError> {
         assert!(self.list.lists(generation), "A3: nothing counts of others");
         let mut chains = Vec::new();
         for files in self.files_of(generation, logger).chunk_by(chain::is_next) {
-            // What comes before is a matter of the ranges.
+            // The ranges account for missing files before the chain.
             chains.push(Chain::stitch(disk, files.to_vec(), Epoch::MAX)?);
         }
         Ok(chains)
     }
 }
 
-/// A file of an archive, which must be whole to its last byte.
+/// Reads a file of an archive; the file must be whole to its last byte.
 fn read_file(
     disk: &dyn Disk,
     generation: &Generation,
@@ -246,20 +246,20 @@ fn read_file(
     Ok(chain)
 }
 
-/// The spans of a log whose first epoch is given.
+/// Spans of a log with this first epoch.
 fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
     assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
     let span = |files: &[FileChain]| {
         let (begin, end) = (files.first()?, files.last()?);
         let opening = begin.opening.as_ref()?;
-        // The first file of a log has nothing before it.
+        // The first file of a log follows no earlier file.
         let after = if opening.sequence == 0 { first.previous() } else { opening.before };
         (after <= end.mark).then_some(EpochSpan { after, to: end.mark })
     };
     files.chunk_by(chain::is_next).filter_map(span).collect()
 }
 
-/// What a log lacks, of an archive that begins behind `from`.
+/// Sentences on the missing parts of a log, in an archive that begins after `from`.
 fn lacking(
     (generation, logger): (&Generation, u32),
     files: &[FileChain],
@@ -270,7 +270,7 @@ fn lacking(
     let mut lacks = Vec::new();
     let number = generation.number;
     let Some(last) = files.last() else {
-        // One that is open may have closed no file yet.
+        // An open generation may not have closed a file yet.
         if generation.durable.is_some_and(|durable| durable > from) {
             lacks.push(format!("{} has no file of generation {number}", log_folder(logger)));
         }
@@ -295,22 +295,23 @@ fn lacking(
     lacks
 }
 
-/// Does the folder at this path say that it is an archive?
+/// True if the folder at this path has the list of an archive.
 #[must_use]
 pub fn is_archive(path: &Path) -> bool {
     RealDisk::existing(path).and_then(|disk| disk.exists(ARCHIVE)).unwrap_or(false)
 }
 
-/// Reads the headers of all files of an archive, in the disk's root, and says what can be had from it.
+/// Reads the headers of all files of an archive, in the disk's root, and reports the restorable epochs.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if there is none; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`] for its
-/// list; the disk's. A damaged log file is no error here: it is in [`ArchiveFacts::damage`].
+/// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] and [`DurabilityError::Unknown`]
+/// for the archive's list; errors of the disk. A damaged log file is not an error here, but listed in
+/// [`ArchiveFacts::damage`].
 pub fn inspect_archive(disk: &Arc<dyn Disk>) -> Result<ArchiveFacts, DurabilityError> {
     Ok(ReadArchive::read(&**disk)?.facts)
 }
 
-/// As [`inspect_archive`], and reads every byte: all entries go to `target`.
+/// As [`inspect_archive`], but reads every byte: all entries go to `target`.
 ///
 /// # Errors
 /// As for [`inspect_archive`].
@@ -321,7 +322,7 @@ pub fn verify_archive(
     let mut read = ReadArchive::read(&**disk)?;
     let (mut buffers, mut damaged) = (ReadBuffers::default(), BTreeSet::new());
     for generation in read.list.generations.clone() {
-        // Entries that do not count, too.
+        // The bounds include entries that do not count.
         let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable: Epoch::MAX };
         for logger in 0..generation.logs {
             for chain in read.chains(&**disk, generation.number, logger)? {

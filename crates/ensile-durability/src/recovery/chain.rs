@@ -1,16 +1,17 @@
-//! One log of one generation, put together from its files: how far it is whole, and what stands behind the gap (L5).
+//! One log of one generation, put together from its files: the end of the whole part, and the bytes behind the gap
+//! (L5).
 //!
 //! Invariants:
-//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the
+//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before. The
 //!   chain ends in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch
-//!   that an installed checkpoint covers. Files before that are discarded: a removal was under way.
-//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later
-//!   file shows that what is missing before its blocks was synced.
-//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without
-//!   one, emptied for example, has lost it.
+//! - A log begins with file 0, or with a later file whose opening block shows that an installed checkpoint covers the
+//!   epochs of all earlier entries. Files before that file are discarded: a removal was under way.
+//! - L5: a logger begins a file when everything before is synced, and writes the second block when the opening block is
+//!   synced. So a later file shows that the missing blocks before its own blocks were synced.
+//! - L5: a file gets the name of a closed file when the opening block of the next file is synced. So a next file
+//!   without an opening block, for example an emptied file, has lost that block.
 //!
-//! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and distinguishes torn from damaged;
+//! Neighbours: `file` reads the files; `verdict` takes the minimum over chains and distinguishes torn from damaged;
 //! `replay` reads the runs of blocks.
 
 use ensile_base::Epoch;
@@ -25,7 +26,7 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 
-/// Where the chain ends, and why.
+/// End of a chain, and the reason.
 #[derive(Clone, Debug)]
 pub(super) struct ChainEnd {
     pub(super) file: SegmentFile,
@@ -33,7 +34,7 @@ pub(super) struct ChainEnd {
     pub(super) detail: &'static str,
 }
 
-/// Something is missing that was synced, and why that is known.
+/// Loss of synced data, and the proof of the loss.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
     pub(super) end: ChainEnd,
@@ -44,11 +45,11 @@ pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written a
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 
-/// A file of the chain.
+/// File of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) file: SegmentFile,
-    /// Where the chain ends in it; everything before is shown to be synced up to `synced_to`.
+    /// Offset of the chain's end in the file. Blocks before `synced_to` are shown to be synced.
     pub(super) end: u64,
     pub(super) synced_to: u64,
     pub(super) largest: Epoch,
@@ -61,20 +62,20 @@ pub(super) struct Link {
 pub(super) struct Chain {
     pub(super) generation: u64,
     pub(super) logger: u32,
-    /// Its files, from the one in which it begins to the one in which it ends; none if the first cannot be read.
+    /// Files from the log's beginning to the chain's end; empty if the first file cannot be read.
     pub(super) links: Vec<Link>,
-    /// The d of its last mark.
+    /// Epoch d of the last mark.
     pub(super) mark: Epoch,
-    /// The largest D that any intact block carries.
+    /// Largest D in the intact blocks.
     pub(super) published: Epoch,
-    /// The largest epoch in any block.
+    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
-    /// How many blocks come before that, and the last one's checksum.
+    /// Number of blocks before the end, and the checksum of the last block.
     pub(super) blocks: u64,
     pub(super) crc: u32,
     pub(super) tail: Tail,
-    /// Where something is missing that a block of this log shows to be synced.
+    /// Place of missing data that a block of this log shows to be synced.
     pub(super) lost: Option<Lost>,
     /// Files behind the end.
     pub(super) beyond: Vec<SegmentFile>,
@@ -83,11 +84,11 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Puts the files of a log together, given in the order of their numbers; entries of epochs below `covered` are in
-    /// a checkpoint.
+    /// Puts the files of a log together. `files` are in the order of their numbers. A checkpoint holds the entries of
+    /// epochs below `covered`.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] when a file is missing.
+    /// [`DurabilityError::Damaged`] if a file is missing.
     pub(super) fn stitch(
         disk: &dyn Disk,
         mut files: Vec<FileChain>,
@@ -117,7 +118,7 @@ impl Chain {
         let mut last: Option<FileChain> = None;
         for (index, file) in files.into_iter().enumerate() {
             let follows = match &last {
-                // If the first cannot be read, no later one may stand in for it.
+                // If the first file cannot be read, no later file may replace the first file.
                 None => index == 0 && file.opening.is_some(),
                 Some(last) => chain.beyond.is_empty() && last.tail.bytes == 0 && is_next(last, &file),
             };
@@ -159,7 +160,7 @@ impl Chain {
         });
     }
 
-    /// A file behind the end of the chain: believed as far as it is this log's.
+    /// Adds a file behind the end of the chain. Only blocks of this log are believed.
     fn add_beyond(
         &mut self,
         disk: &dyn Disk,
@@ -175,7 +176,7 @@ impl Chain {
         match (&file.opening, salt) {
             (None, Some(salt)) => {
                 file.look_with(disk, salt)?;
-                // Its opening block was synced before anything was written behind it.
+                // The opening block was synced before any block was written behind it.
                 let has_more = file.identity.is_none() && file.tail.bytes > OPENING_BYTES as u64;
                 let why = if file.has_blocks() || has_more {
                     Some(BLOCK_SHOWS_IT)
@@ -185,12 +186,12 @@ impl Chain {
                 let end = ChainEnd { file: file.file, offset: 0, detail: file.detail };
                 lost = why.map(|why| Lost { end, why });
             }
-            // The first file: whatever stands behind it, it is the end.
+            // The chain ends in the first file, whatever stands behind.
             (None, None) => {}
             (Some(opening), salt) => {
                 file.tail.bytes += file.end;
                 if salt.is_some_and(|salt| salt != opening.origin.salt) {
-                    // Another log's, though it bears this one's name: nothing that it says is believed.
+                    // The file is of another log, in spite of the name: its contents are ignored.
                     self.tail.bytes += file.tail.bytes;
                     return Ok(());
                 }
@@ -211,37 +212,37 @@ impl Chain {
         Ok(())
     }
 
-    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first
+    /// True if the chain ends in the previous file and that file has a closed file's name. Then this file had its first
     /// block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
 
-    /// The name of the file in which the chain ends.
+    /// Name of the file in which the chain ends.
     pub(super) fn end_file(&self) -> String {
         self.end.file.to_string()
     }
 
-    /// Does it hold no entry, and did it lose none to a checkpoint?
+    /// True if the log holds no entry and lost no entry to a checkpoint.
     pub(super) fn is_empty(&self) -> bool {
         let is_first = self.links.first().is_none_or(|link| link.file.name.number == 0);
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// Is the last file's name that of a closed one? It got that name when the next one was there.
+    /// True if the log's last file has a closed file's name. The file got that name when the next file existed.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }
 
-    /// What stays of its files once the generation is closed.
+    /// Files that stay once the generation is closed.
     pub(super) fn closed_files(&self) -> impl Iterator<Item = ClosedFile> + '_ {
         self.links.iter().map(|link| ClosedFile { file: link.file, largest: link.largest, bytes: link.end })
     }
 }
 
-/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format
-/// (L7), salt and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands
-/// there under their names and says otherwise was put there.
+/// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
+/// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
+/// name with a different opening block was put there by someone else.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
@@ -264,7 +265,8 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     }
 }
 
-/// Where a log begins: at file 0, or behind the last gap, if what stood before is covered.
+/// Index of the file with which a log begins: file 0, or the file behind the last gap if the checkpoint covers the
+/// files before the gap.
 fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
     let numbers = || files.iter().map(|file| file.file.name.number);
     let gap =
@@ -283,7 +285,7 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
             misplaced(first, "the first file of the log stands in place of a later one")
         }
         Some(opening) if number == 0 || opening.before < covered => {
-            // What the checkpoint covers comes before, or this file, or that one, has another one's name.
+            // The covered files come before. A discarded file with a later sequence is misnamed, or this file is.
             let is_later = |file: &&FileChain| {
                 file.opening.as_ref().is_some_and(|other| other.sequence >= opening.sequence)
             };
@@ -291,18 +293,18 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
                 misplaced(file, "a later file of the log stands in place of an earlier one")
             })
         }
-        // It cannot be read: the verdict says why.
+        // The file cannot be read: the verdict gives the reason.
         None if number == 0 => Ok(begin),
         _ => Err(missing_file(SegmentName { number: number - 1, ..first.file.name })),
     }
 }
 
-/// Does the chain go on from the end of `last` with `file`?
+/// True if `file` continues the chain from the end of `last`.
 pub(super) fn is_next(last: &FileChain, file: &FileChain) -> bool {
     file.opening.as_ref().is_some_and(|opening| is_opened_next(last, opening))
 }
 
-/// Does the chain go on from the end of `last` with a file that this block opens?
+/// True if a file with this opening block continues the chain from the end of `last`.
 pub(super) fn is_opened_next(last: &FileChain, opening: &FileOpening) -> bool {
     let Some(before) = &last.opening else { return false };
     opening.sequence == last.next_sequence

@@ -1,15 +1,15 @@
-//! What a recovery removes and cuts: files behind the ends of logs, torn tails, generations that leave the list.
+//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list.
 //!
 //! Invariants:
-//! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
+//! - Files of a listed log are removed one by one. Each removal is durable before the next: a crash leaves no gap.
 //! - A crash in between leaves the remainder to the next recovery.
-//! - A1, A3: what is to be archived goes once it is, and its generation leaves the list once the archive says where it
-//!   ended. What cannot be archived stays, and the running database tries again. What is damaged stays, and is
-//!   reported.
-//! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
+//! - A1, A3: a file to be archived is removed after archiving, and its generation leaves the list once the archive
+//!   records the generation's end. A file that cannot be archived stays, and the running database tries again. A
+//!   damaged file stays, and is reported.
+//! - L4: a repair's files show the used epochs. The files stay until the manifest records these epochs.
 //!
-//! Neighbours: `finish` calls behind the manifest, and before it where a full disk needs the space; `unlisted` judges
-//! the files that no manifest lists.
+//! Neighbours: `finish` calls after the manifest, and before the manifest if a full disk needs the space; `unlisted`
+//! judges the files that no manifest lists.
 
 use std::collections::BTreeSet;
 
@@ -32,17 +32,17 @@ use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_
 use crate::store::whose::proves_ours;
 
 impl Recovery {
-    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
-    /// may need its name. Those in a folder that is not listed stay (I1).
+    /// Removes files of logs that no manifest lists. An unfinished merge may have left such a file, and another merge
+    /// may need the name. Files in an unlisted folder stay (I1).
     ///
-    /// A checkpoint may have taken them off the list and not have removed them yet: those that the archive lacks and
-    /// cannot take now are added to `waiting`; one that is damaged stays, and is reported (A1).
+    /// A checkpoint may have taken files off the list without removing the files yet. A file that the archive lacks and
+    /// cannot take now is added to `waiting`; a damaged file stays, and is reported (A1).
     pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
         if !self.judged.unlisted.is_empty() || !self.judged.left.is_empty() {
-            // The manifest that does not list them may be a rename that only the system's cache has.
+            // The manifest that does not list the files may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
-        // Before this life makes files, as some of them may have their names.
+        // The removal comes before this life makes files, because a new file may need such a name.
         remove_ours((&*self.disk, self.keeper.manifest()), &self.judged.left)?;
         let manifest = self.keeper.manifest();
         let is_listed = |file: &SegmentFile| {
@@ -59,7 +59,7 @@ impl Recovery {
                 UnlistedFile::Whole(closed) => match self.archived(&closed) {
                     Ok(()) => self.disk.remove(&file.to_string())?,
                     Err(why @ DurabilityError::Damaged { .. }) => staying.push(why),
-                    // It is tried again.
+                    // The running database tries again.
                     Err(_) => waiting.push(closed),
                 },
                 UnlistedFile::Stays(why) => staying.push(why),
@@ -78,10 +78,10 @@ impl Recovery {
         Ok(())
     }
 
-    /// What becomes of an unlisted file.
+    /// Judgement of an unlisted file.
     fn unlisted(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         let mut listed = self.keeper.manifest().generations.iter();
-        // No manifest has listed it: what it was made of is listed, and its name may be needed.
+        // No manifest has listed the file: its sources are listed, and its name may be needed.
         let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
         let Some(archive) = self.archive.as_ref().filter(|_| !is_unfinished) else {
             return Ok(UnlistedFile::Needless);
@@ -90,15 +90,15 @@ impl Recovery {
         UnlistedFiles { disk: &*self.disk, archive, files }.judge(file)
     }
 
-    /// Has the archive say where each generation ended, before one of them leaves the manifest's list (A3). If it
-    /// cannot, they all stay.
+    /// Records in the archive the end of every generation, before a generation leaves the manifest's list (A3). If the
+    /// archive cannot record the ends, all generations stay.
     pub(super) fn note_in_archive(&self, plan: &mut Plan) {
         let Some(archive) = &self.archive else { return };
         let chains = || self.judged.closed_chains.iter().chain(&self.judged.open_chains);
         let is_empty = |number| chains().filter(|chain| chain.generation == number).all(Chain::is_empty);
         let decided = plan.decided();
         assert!(plan.merging().is_empty() || decided.len() > 1, "there is something to merge");
-        // An archive is begun once the manifest lists its folder.
+        // An archive is begun once the manifest lists the archive's folder.
         let is_noted = self.is_archive_listed
             && archive.note_decided(self.keeper.manifest(), &decided, is_empty).is_ok();
         if !is_noted {
@@ -106,14 +106,14 @@ impl Recovery {
         }
     }
 
-    /// Archives a file, if there is an archive and it is not in it.
+    /// Archives a file, if an archive exists and lacks the file.
     fn archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
         self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(closed).map(drop))
     }
 
-    /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
-    /// their torn tails and unused space, the files of dropped generations. A crash here leaves it to the next
-    /// recovery. Returns what stays.
+    /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
+    /// and unused space, and the files of dropped generations. A crash here leaves the rest to the next recovery.
+    /// Returns the files that stay.
     pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
@@ -148,14 +148,14 @@ impl Recovery {
         Ok(kept)
     }
 
-    /// Removes the files of a closed generation's log that recovery does not read. One that is gone was removed before.
+    /// Removes the files of a closed generation's log that recovery does not read. A missing file was removed before.
     fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
         let remove = |file: &SegmentFile| unless_missing(self.disk.remove(&file.to_string())).map(drop);
         assert!(
             chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
             "in the order of their numbers"
         );
-        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+        // The last file goes first, durably before the next removal: a crash must not leave a gap in a listed log.
         for file in chain.beyond.iter().rev() {
             remove(file)?;
             self.disk.sync_folder(&log_folder(chain.logger))?;
@@ -163,9 +163,9 @@ impl Recovery {
         chain.discarded.iter().try_for_each(remove)
     }
 
-    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut
-    /// when the next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says
-    /// nothing.
+    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files. A logger cuts a file
+    /// when the logger begins the next file, and does not sync the cut. A disk without space for the cut keeps the
+    /// bytes, because the bytes mean nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
         for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
@@ -184,7 +184,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Removes the files of checkpoints that are not the installed one.
+    /// Removes the files of checkpoints other than the installed checkpoint.
     pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
         let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
         let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
@@ -193,8 +193,9 @@ impl Recovery {
         leftovers::remove(&*self.disk, self.keeper.manifest(), |_: PageFileName| true).map(drop)
     }
 
-    /// Cuts page files behind the last block of the installed picture: what an attempt has left there that did not end,
-    /// or a picture before. No reader holds a lease of that (I3). A disk that has no space even for that keeps it.
+    /// Cuts page files behind the last block of the installed picture. An unfinished attempt, or an earlier picture,
+    /// has left the bytes there. No reader holds a lease of the bytes (I3). A disk without space for the cut keeps the
+    /// bytes.
     pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
         let Some(reader) = self.load.picture() else { return Ok(()) };
         assert_eq!(self.load.unloaded(), 0, "N12: all that the picture reaches was read");
@@ -204,20 +205,23 @@ impl Recovery {
         ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
     }
 
-    /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
+    /// Frees the files that the manifest read at the start does not need, and the torn tails of the logs that the
+    /// manifest lists as open.
     ///
-    /// A torn tail may go: nothing in it was durable, and its bytes never come back. It stays where a file stands
-    /// behind it, as that file shows that it was closed (L4, L5). Page files are cut if no reader holds a lease (I3).
+    /// A torn tail may go: no entry in the tail was durable, and the bytes never come back. The tail stays if a file
+    /// follows, because that file shows that the torn file was closed (L4, L5). Page files are cut if no reader holds a
+    /// lease (I3).
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
+        // The same call after the new manifest reports files that cannot be removed, or that belong to another
+        // database.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;
         }
         if !self.judged.given_up.is_empty() || !self.judged.cuts.is_empty() {
-            // A repair's files show which epochs were used, until its manifest does (L4).
+            // A repair's files show the used epochs, until the repair's manifest does (L4).
             return Ok(());
         }
         for chain in &self.judged.closed_chains {
@@ -235,11 +239,11 @@ impl Recovery {
     }
 }
 
-/// Removes log files that no state needs and that prove to be this database's (I1), and makes that durable. One that is
-/// gone was removed before.
+/// Removes log files that no state needs and that prove to be this database's (I1), and makes the removal durable. A
+/// missing file was removed before.
 ///
 /// # Errors
-/// The disk's.
+/// Errors of the disk.
 pub(crate) fn remove_ours(
     (disk, manifest): (&dyn Disk, &Manifest),
     files: &[SegmentFile],
@@ -249,7 +253,7 @@ pub(crate) fn remove_ours(
         let name = file.to_string();
         let is_ours = match proves_ours(disk, manifest, &name) {
             Err(DurabilityError::Disk(error)) if error.is_not_found() => false,
-            // A copier wrote it for a state that never counted.
+            // A copier wrote the file for a state that never counted.
             Err(DurabilityError::NotOurs { .. } | DurabilityError::Unknown { .. }) => false,
             is_ours => is_ours?,
         };
@@ -261,8 +265,8 @@ pub(crate) fn remove_ours(
     Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
 }
 
-/// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
-/// it is installed (K1).
+/// Removes files at the beginning of a log whose entries the installed checkpoint holds, like a checkpoint after its
+/// installation (K1).
 pub(super) fn free_covered(
     (disk, archive): (&dyn Disk, Option<&Archive>),
     chain: &mut Chain,
@@ -271,11 +275,11 @@ pub(super) fn free_covered(
     while chain.links.len() > 1 && chain.links[0].largest < covered {
         let oldest = chain.closed_files().next().expect("it has links");
         if archive.is_some_and(|archive| archive.keep(&oldest).is_err()) {
-            // Its space is not to be had (A1).
+            // The file's space cannot be freed (A1).
             break;
         }
         disk.remove(&chain.links[0].file.to_string())?;
-        // Each for good before the next: a crash must not leave a gap.
+        // A removal is durable before the next removal: a crash must not leave a gap.
         disk.sync_folder(&log_folder(chain.logger))?;
         chain.links.remove(0);
     }

@@ -1,27 +1,27 @@
-//! Where the logs of a copy end that was made while loggers went on (N20).
+//! Ends of the logs in a copy that was made while the loggers ran (N20).
 //!
-//! A log file is read from its beginning to its end while blocks are added to it. So its copy has a gap where the
-//! reader was overtaken: zeros, and blocks behind them. And one log is read later than another, so its blocks may show
-//! a D that the marks of the other do not reach. A crash leaves neither, and a verdict calls both damage. So the copy
-//! gets the state of S, the largest D that what was read first shows. Every log had a synced mark of S when S was
-//! shown: one that is whole for less is read again from its end on, once. Then each is cut behind its first mark of S
-//! or more.
+//! A copier reads a log file from beginning to end while a logger adds blocks. If the logger overtakes the reader, the
+//! copy has a gap: zeros, with blocks behind them. The copier also reads one log later than another, so blocks of the
+//! later log may show a D above the marks of the earlier log. A crash leaves neither, and a verdict would report both
+//! as damage. So the copy gets the state of S, the largest D that the first look shows. When S was shown, every log had
+//! a synced mark of S. A log that is whole for less is read again, once, from its end. Then every log is cut behind its
+//! first mark of S or more.
 //!
-//! A copy may take longer than a lease is kept. Then files behind the last one that it has of a log were removed, and
-//! the log ends there. S is the smallest last mark of the logs that end so: at or above D as it was when the copy
-//! began, as the files that were opened then are read to their ends. The other logs are whole for more, or are read
-//! again.
+//! A copy may outlast its lease. Then the source removes files behind the last copied file of a log, and the copied log
+//! ends there. S is the smallest last mark of such logs. S is at or above the D of the copy's beginning, because the
+//! files opened then are read to their ends. The remaining logs are whole for more, or are read again.
 //!
 //! Invariants:
-//! - L5: what is left is what a crash at S leaves. No block before the cut shows a D above S: a block shows none above
-//!   the last mark of its own log, and those that were read first show S at most.
-//! - Nothing is cut while a log is whole for less than S, lacks something that a block of it shows to be synced, or has
-//!   a wrong payload before its cut. It is read again from there on; if it ends there again it is damaged, and the
-//!   verdict is to say so.
-//! - What the hint showed before anything was read is shown.
-//! - A log behind whose last file others were removed is whole to that file's end, where its logger closed it.
-//! - A5: what a restore takes back to an earlier epoch is cut in the same way, at that epoch.
-//! - N21: a file goes once no state of the backup needs it, which the manifest and the file behind it say.
+//! - L5: the cut copy equals the state after a crash at S. No block before the cut shows a D above S: a block shows no
+//!   D above the last mark of its own log, and the blocks of the first look show S at most.
+//! - No log is cut while a log is whole for less than S, lacks data that a block of the log shows to be synced, or has
+//!   a wrong payload before its cut. Such a log is read again from there on. If the log ends there again, the log is
+//!   damaged, and the verdict must report the damage.
+//! - S covers the D that the hint showed before the first look.
+//! - A log with removed files behind its last file is whole to that file's end, because the logger closed the file
+//!   there.
+//! - A5: a restore to an earlier epoch cuts logs in the same way, at that epoch.
+//! - N21: a file is removed once no state of the backup needs the file. The manifest and the next file show the need.
 //!
 //! Neighbours: a backup by files reads and cuts; `file` and `chain` read as for an open.
 
@@ -39,35 +39,36 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName};
 
-/// A place in a log file.
+/// File and offset of a place in a log.
 pub(crate) type LogPlace = (SegmentFile, u64);
 
-/// Logs that are to be read again.
+/// Logs to read again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ShortLogs {
-    /// S.
+    /// Epoch S.
     pub(crate) shown: Epoch,
-    /// From where on.
+    /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// By logger, the last file that can be had of a log, and how long it is in the source: those behind were removed.
+    /// By logger: the last available file of a log, and the file's length in the source. The source has removed the
+    /// files behind that file.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
-/// How far the copied logs of the open generation are whole.
+/// State of the copied logs of the open generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CopiedLogs {
-    /// Some are whole for less than S, or damaged.
+    /// At least one log is whole for less than S, or is damaged.
     Short(ShortLogs),
-    /// All are whole for S. They end there, by logger, and these files stand behind.
+    /// All logs are whole for S. `ends` are the cuts by logger; `beyond` are the files behind the cuts.
     Whole { shown: Epoch, ends: Vec<LogPlace>, beyond: Vec<SegmentFile> },
 }
 
-/// Reads the copied logs of the open generation, whose files are given by logger, in order, each as the source spells
-/// it; a copy has none of the ends that a closed file's name says. `hinted`: the D that the source's hint showed
-/// before. `before`: what the last look found; `None` for the first look.
+/// Reads the copied logs of the open generation. `files` lists the files by logger, in order, with the names of the
+/// source; the copy's own names lack the end that a closed file's name states. `hinted` is the D that the source's hint
+/// showed before. `before` is the result of the last look; `None` for the first look.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] where files do not go together; the disk's.
+/// [`DurabilityError::Damaged`] if files do not fit together; errors of the disk.
 pub(crate) fn look(
     disk: &dyn Disk,
     (manifest, hinted): (&Manifest, Epoch),
@@ -79,13 +80,13 @@ pub(crate) fn look(
     let chains = chains(disk, (manifest, generation), files)?;
     let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
     let shown_first = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
-    // Each ends where its last file does, behind which others were removed.
+    // Such a log ends at its last file, and the files behind were removed.
     let is_closed_early =
         |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&(chain.end.file, chain.end.offset));
     let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
     let shown = early.fold(shown_first, Epoch::min);
     assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");
-    // A gap that the copier has left is filled by the next look. Damage ends the log in the same place again.
+    // The next look fills a gap that the copier left. A damaged log ends in the same place again.
     let is_short = |chain: &&Chain| {
         if is_closed_early(chain) {
             return chain.mark < hinted;
@@ -118,7 +119,7 @@ pub(crate) fn look(
     }
 }
 
-/// The copied logs of a generation of this manifest.
+/// Chains of the copied logs of a generation in this manifest.
 fn chains(
     disk: &dyn Disk,
     (manifest, generation): (&Manifest, &Generation),
@@ -138,11 +139,11 @@ fn chains(
     Ok(chains)
 }
 
-/// Where the copied logs of a generation of this manifest end that is closed at its D, though they have more: behind
-/// their first marks of D or more (A5). And the files that stand behind.
+/// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
+/// behind its first mark of D or more (A5). The second result lists the files behind the ends.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] where a log is not whole up to there; the disk's.
+/// [`DurabilityError::Damaged`] if a log is not whole up to D; errors of the disk.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     (manifest, generation): (&Manifest, &Generation),
@@ -167,20 +168,21 @@ pub(crate) fn ends_at_durable(
     Ok((ends, beyond))
 }
 
-/// S, as the first look finds it.
+/// S of the first look.
 fn shown(chains: &[Chain], hinted: Epoch) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
     least_mark(chains).max(published.unwrap_or_default()).max(hinted)
 }
 
-/// The smallest last mark; 0 without logs.
+/// Smallest last mark; 0 without logs.
 fn least_mark(chains: &[Chain]) -> Epoch {
     chains.iter().map(|chain| chain.mark).min().unwrap_or_default()
 }
 
-/// Behind the first mark of `shown` or more in a file that was not closed when the copy began, or where a payload
-/// before it is wrong. A file that was closed had been written whole, and so had its successor's opening block, which
-/// repeats its last mark. A log without such a mark ends where its chain does.
+/// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has
+/// the place of a wrong payload before that mark. A file that was closed had been written as a whole. So had the
+/// opening block of its successor, which repeats the closed file's last mark. A log without such a mark ends at the end
+/// of its chain.
 fn cut_of(
     disk: &dyn Disk,
     chain: &Chain,
@@ -200,11 +202,11 @@ fn cut_of(
     Ok(Ok((chain.end.file, chain.end.offset)))
 }
 
-/// Of these log files those that the newest state of the manifest does not need: the first ones of a log, as the file
-/// behind each says that every entry before that is of an epoch that the checkpoint has.
+/// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
+/// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
 ///
 /// # Errors
-/// The disk's.
+/// Errors of the disk.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -220,7 +222,7 @@ pub(crate) fn covered_files(
     for files in by_log.values_mut() {
         files.sort_unstable_by_key(|file| file.name);
         for pair in files.windows(2) {
-            // One that was renamed since it was listed says nothing.
+            // A file renamed since the listing proves nothing.
             let opening = FileOpening::read_at(disk, &pair[1].to_string(), pair[1].name)?;
             if opening.is_none_or(|opening| opening.before >= low) {
                 break;
@@ -231,11 +233,11 @@ pub(crate) fn covered_files(
     Ok(covered)
 }
 
-/// Removes log files of a backup that none of its states needs: what a run left that had not ended, and what the
-/// checkpoints of all states that have a file cover.
+/// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
+/// covers in every state with these files.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] where the names contradict each other; the disk's.
+/// [`DurabilityError::Damaged`] if names contradict each other; errors of the disk.
 pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let FoundFiles { logs, older, left, .. } = listing::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();

@@ -1,4 +1,4 @@
-//! The ending of a recovery as decisions. Pure: what came of an action goes in, the next action comes out.
+//! Ending of a recovery as a pure state machine: the outcome of an action goes in, the next action comes out.
 //!
 //! ```text
 //! Leases -> Tail* -> Unlisted -> Merging -> Logs* -> Manifest* ----------------> Hint* -> Clearing -> Reserve -> Open
@@ -10,20 +10,20 @@
 //!
 //! * If it finds no space: Relief(FreeUnneeded), the same again, Relief(GiveUpReserve), the same again.
 //! ```
-//! What fails for good leads from any stage to `ReadOnly`, if the disk is full and there is an earlier life to read,
-//! and else to `Failed`. From `Logs` it leads there by `Undoing`; from `Manifest`, `Trimming` and `LastTry` too, unless
-//! the new manifest may stand.
+//! A final failure leads from any stage to `ReadOnly` if the disk is full and an earlier life can be read, and
+//! otherwise to `Failed`. From `Logs`, the path goes through `Undoing`. From `Manifest`, `Trimming` and `LastTry`, the
+//! path also goes through `Undoing`, unless the new manifest may stand.
 //!
 //! Invariants:
-//! - L3: the logs are made, each with its synced mark, before the manifest lists them. Where that manifest may stand
-//!   they stay, whatever a later attempt says.
-//! - L4: nothing that the older manifest lists goes before the next one is durable.
-//! - R1: the unproven tail is written again before anything counts as durable.
-//! - A disk that is not full is left as it is: relief comes only once a stage has found no space, each way once a
-//!   stage, and the one that costs nothing first.
+//! - L3: the logs are made, with their synced marks, before the manifest lists the logs. If that manifest may stand,
+//!   the logs stay, whatever a later attempt reports.
+//! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
+//! - R1: the unproven tail is written again before any result counts as durable.
+//! - A disk with space is left as is. Relief comes only after a stage has found no space. A stage tries each way of
+//!   relief once, the free way first.
 //!
-//! Neighbours: `finish` carries the actions out and reports what came of them; `docs/protocols/durability.md` ("A crash
-//! on a full disk") has the argument.
+//! Neighbours: `finish` carries the actions out and reports the outcomes; `docs/protocols/durability.md` ("A crash on a
+//! full disk") has the argument.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use ensile_disk::{DiskError, Operation};
 use super::unproven::AtOnce;
 use crate::DurabilityError;
 
-/// What is written again once there may be space for it.
+/// Write that is repeated once space may be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Tail,
@@ -41,17 +41,17 @@ enum Written {
     Hint,
 }
 
-/// A way to find space.
+/// Way to find space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relief {
-    /// Free what the manifest that was read does not need.
+    /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
     /// Give up the reserve.
     GiveUpReserve,
 }
 
 impl Relief {
-    /// What is tried after this.
+    /// Way to try after `tried`.
     fn after(tried: Option<Self>) -> Option<Self> {
         match tried {
             None => Some(Self::FreeUnneeded),
@@ -61,41 +61,41 @@ impl Relief {
     }
 }
 
-/// Where the ending of a recovery is.
+/// Stage of a recovery's ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndingStage {
-    /// No lease may begin while files go.
+    /// The leases are locked, so that no lease begins while files are removed.
     Leases,
-    /// This is written.
+    /// This write is under way.
     Writing(Written),
-    /// Space is looked for, for this.
+    /// Space is searched for this write.
     Relief(Relief, Written),
-    /// Files of no listed log go.
+    /// Files of unlisted logs are removed.
     Unlisted,
     /// Closed generations are merged.
     Merging,
-    /// The new logs give back what they set aside.
+    /// The new logs give back their reserved space.
     Trimming,
-    /// The manifest once more, and then not again.
+    /// The manifest is replaced a last time.
     LastTry,
-    /// The new logs go, as no manifest lists them.
+    /// The new logs are removed, because no manifest lists the logs.
     Undoing,
-    /// What the new manifest does not need goes.
+    /// Files that the new manifest does not need are removed.
     Clearing,
     /// The reserve is made.
     Reserve,
     /// The next generation has begun.
     Open,
-    /// The disk is too full for that.
+    /// The disk is too full for the next generation.
     ReadOnly,
-    /// There is an error.
+    /// The recovery has failed.
     Failed,
 }
 
 use EndingStage::{Clearing, LastTry, Leases, Merging, ReadOnly, Trimming, Undoing, Unlisted, Writing};
 
 impl EndingStage {
-    /// Is this an arrow of the picture?
+    /// True if the picture above has this arrow.
     fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Writing(written), Self::Relief(_, of)) | (Self::Relief(_, written), Writing(of)) => {
@@ -121,23 +121,23 @@ impl EndingStage {
     }
 }
 
-/// What the hand does next.
+/// Next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndingAction {
-    /// Hold the lock of the leases, if it is free.
+    /// Hold the lock of the leases, if the lock is free.
     HoldLeases,
     /// Write the unproven tail again.
     RewriteTail(AtOnce),
     RemoveUnlisted,
     /// Merge closed generations, if there are many.
     Merge,
-    /// Make the logs of the next generation; where space is short, without what they would set aside.
+    /// Make the logs of the next generation; if space is short, without reserved space.
     MakeLogs {
         is_tight: bool,
     },
     ReplaceManifest,
     TrimLogs,
-    /// Remove the logs that were made. What cannot be removed is left to the next open.
+    /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
     MakeHint,
     Clear,
@@ -146,41 +146,41 @@ pub(super) enum EndingAction {
     GiveUpReserve,
 }
 
-/// What came of an action.
+/// Outcome of an action.
 #[derive(Clone, Debug)]
 pub(super) enum EndingOutcome {
     Done,
-    /// There was no reserve to give up.
+    /// No reserve existed to give up.
     NothingKept,
     Failed(DurabilityError),
-    /// The manifest: one of the two stands, and it is unknown which.
+    /// The outcome of replacing the manifest is unknown: either the old or the new manifest stands.
     Unknown(DurabilityError),
 }
 
-/// What comes next.
+/// Next step.
 #[derive(Clone, Debug)]
 pub(super) enum EndingStep {
     Do(EndingAction),
     /// The next generation has begun.
     Open,
-    /// What was recovered can be read: why nothing else.
+    /// The recovered state can be read, but not changed. The text is the reason.
     Read(Arc<str>),
     Fail(DurabilityError),
 }
 
-/// The ending of a recovery.
+/// State of a recovery's ending.
 #[derive(Debug)]
 pub(super) struct Ending {
     stage: EndingStage,
-    /// There was a life before, so there is something to read.
+    /// True if an earlier life exists, so that a state can be read.
     has_earlier: bool,
-    /// What the last attempt at this stage has lacked space for, and what was done about it.
+    /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// The new manifest may stand although an attempt to put it there failed: what a later one says does not take that
-    /// back.
+    /// True if the new manifest may stand although an attempt to replace the manifest failed. A later attempt's error
+    /// does not change that fact.
     may_stand: bool,
-    /// Why there is no next generation.
+    /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
 }
 
@@ -189,7 +189,7 @@ impl Ending {
         Self { stage: Leases, has_earlier, shortage: None, tried: None, may_stand: false, failure: None }
     }
 
-    /// What comes next.
+    /// Next step.
     pub(super) fn next(&self) -> EndingStep {
         let is_tight = self.shortage.is_some();
         let failure = || self.failure.clone().expect("what fails has a reason");
@@ -215,7 +215,7 @@ impl Ending {
         })
     }
 
-    /// What came of the action that was next.
+    /// Records the outcome of the last action.
     pub(super) fn came(&mut self, outcome: EndingOutcome) {
         match outcome {
             EndingOutcome::Done => self.done(),
@@ -224,7 +224,7 @@ impl Ending {
                     matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)),
                     "the reserve only"
                 );
-                // Another attempt would find what the last one found.
+                // Without a reserve, another attempt would fail like the last attempt.
                 let shortage = self.shortage.take().expect("space was looked for as there was none");
                 self.give_up(shortage);
             }
@@ -249,7 +249,7 @@ impl Ending {
             Writing(Written::Hint) => Clearing,
             Clearing => EndingStage::Reserve,
             EndingStage::Reserve => EndingStage::Open,
-            // It is known that space was short.
+            // The shortage stays recorded: `shortage` and `tried` are kept.
             EndingStage::Relief(_, written) => return self.enter(Writing(written)),
             Undoing => self.without_next(),
             ended @ (EndingStage::Open | ReadOnly | EndingStage::Failed) => ended,
@@ -260,8 +260,8 @@ impl Ending {
 
     fn failed(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // What a failed sync should have written may be read as it was before. It cannot be written again then, for
-            // want of space.
+            // After a failed sync, a read may return the old contents. For want of space the tail then cannot be
+            // written again.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
@@ -275,11 +275,11 @@ impl Ending {
         self.give_up(error);
     }
 
-    /// No attempt at this stage is left.
+    /// Ends this stage, because no attempt is left.
     fn give_up(&mut self, error: DurabilityError) {
         use EndingStage::Relief;
         let next = match self.stage {
-            // What the logs set aside may be all that there was.
+            // The logs' reserved space may have taken the last space.
             Writing(Written::Manifest) | Relief(_, Written::Manifest) if lacks_space(&error) => {
                 return self.enter(Trimming);
             }
@@ -293,8 +293,8 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// The end without a next generation. There is something to read, whichever of the two manifests stands, and
-    /// whatever of the unneeded files is there.
+    /// End without a next generation. The state can be read with either manifest in place, and with any subset of the
+    /// unneeded files.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
@@ -307,9 +307,9 @@ impl Ending {
     }
 }
 
-/// Does the disk lack space for what was to be made, so that a second attempt may find some? Not after a folder's sync:
-/// nothing is known of its names then, and making them once more changes none of them. Files are made anew before they
-/// are synced again.
+/// True if the disk lacks space for a new file or block, so that a second attempt may succeed. False after a failed
+/// sync of a folder: the state of the folder's names is then unknown, and making the same names again changes none of
+/// them. Files are made anew before a second sync.
 fn lacks_space(error: &DurabilityError) -> bool {
     let DurabilityError::Disk(error) = error else { return false };
     error.is_full() && !matches!(**error, DiskError::Io { operation: Operation::SyncFolder, .. })

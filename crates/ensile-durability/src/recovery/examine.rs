@@ -1,21 +1,20 @@
-//! A folder examined without opening the database: every byte read and judged as an open would, and nothing changed.
+//! Examination of a folder without opening the database: reads and judges every byte like an open, and changes nothing.
 //!
-//! The judgement is recovery's own (`recovery::judgement`); what differs is that it goes on behind
-//! the first finding, looks at blocks that recovery has no use for, and says what each file is.
+//! Recovery and examination share one judgement (`recovery::judgement`). Unlike recovery, an examination continues
+//! after the first finding, checks blocks that recovery ignores, and reports the role of every file.
 //!
 //! Invariants:
-//! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
-//!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied
-//!   ([`Examination::refused`]).
-//! - Of a backup the older pictures are read too. An open of it would drop them; damage in them is damage all the same,
-//!   as a restore could need them.
-//! - A repair says that it has repaired once it has examined what it left.
-//! - L5: a torn tail is none. Damage in blocks that recovery does not read (of discarded epochs, or covered by the
-//!   checkpoint) is listed apart, in [`Examination::unneeded`].
+//! - [`Examination::damage`] has the damage that an open would report, with the same file and offset.
+//!   [`Examination::unread`] has the unreadable files. If both are empty, an open succeeds, unless the folder was
+//!   copied ([`Examination::refused`]).
+//! - The examination of a backup reads the older pictures too. An open would drop these pictures, but damage in them
+//!   still counts, because a restore could need them.
+//! - A repair reports success only after an examination of the repaired folder.
+//! - L5: a torn tail is no damage. [`Examination::unneeded`] lists damage in blocks that recovery does not read (of
+//!   discarded epochs, or covered by the checkpoint).
 //!
-//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what
-//! was found; `adopting` asks what it gives up; the engine gives the state that takes the entries, the `ensile` command
-//! prints.
+//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads again, by TIDs; `repair` cuts by the
+//! findings; `adopting` reports the loss; the engine provides the state for the entries, the `ensile` command prints.
 
 mod adopting;
 mod cut;
@@ -50,15 +49,15 @@ use cut::NoRepair;
 pub(crate) use judge::Judge;
 pub(crate) use left::left_behind;
 
-/// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
-/// to `target` as in a recovery, whether or not something else is damaged.
+/// Reads a whole database folder. The folder may be read-only and may have other readers. Entries that count go to
+/// `target` as in a recovery, even if other data is damaged.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
-/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::OtherEntries`] if its entries are not of the
-/// kind that `target` takes; [`DurabilityError::NotMounted`] or
-/// [`DurabilityError::FolderMissing`] if the device of a folder is not there. Damage is no error here, nor is a file
-/// that cannot be read: it is in [`Examination::unread`]. A copy can be examined.
+/// [`DurabilityError::InUse`] if a process has the database open; errors of the disk; [`DurabilityError::NoDatabase`]
+/// or [`DurabilityError::NotADatabase`] if the folder has no database; [`DurabilityError::OtherEntries`] if the entries
+/// are not of the kind that `target` takes; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if
+/// the device of a folder is missing. Damage is not an error here. An unreadable file is listed in
+/// [`Examination::unread`]. A copy can be examined.
 pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {
@@ -94,7 +93,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     Ok(found)
 }
 
-/// What can be done about what was found. A mark that a repair writes anew is no obstacle to a cut.
+/// Remedy for the findings. A mark that a repair writes anew is no obstacle to a cut.
 fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, DurabilityError> {
     assert!(!found.is_whole(), "what is whole is left alone");
     let mut marks = Vec::new();
@@ -115,15 +114,15 @@ fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, D
     })
 }
 
-/// As [`examine`], and then, if nothing is damaged, shows the entries that count, of all logs, in the order of their
-/// TIDs, until `visit` breaks. They are read a second time for it; held in memory are only those of neighbouring
-/// epochs. Entries that the checkpoint covers are not shown: from its first epoch on nothing is missing.
+/// Like [`examine`], but then, if nothing is damaged, shows the entries that count, of all logs, in TID order, until
+/// `visit` breaks. The function reads the entries a second time. Memory holds only entries of neighbouring epochs.
+/// Entries that the checkpoint covers are not shown; from the checkpoint's first epoch on, the entries are complete.
 ///
-/// Where a process ended without a close, what it wrote last may be in the system's cache only. A caller may act on an
-/// entry that it is shown, so that is written and synced first, as an open does before it serves anything.
+/// If a process ended without a close, its last writes may be only in the system's cache. A caller may act on a shown
+/// entry, so these writes are written again and synced first, as an open does before service.
 ///
 /// # Errors
-/// As for [`examine`]; those of a file that reads differently the second time, or that cannot be written.
+/// As for [`examine`]; errors of a file that reads differently the second time, or that cannot be written.
 pub fn visit_log(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
@@ -142,8 +141,7 @@ pub fn visit_log(
     Ok(judge.found)
 }
 
-/// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything
-/// shows.
+/// As [`examine`], for a caller that holds the lock, without a remedy. Also returns the largest epoch in the folder.
 fn examine_locked(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
@@ -153,7 +151,7 @@ fn examine_locked(
     Ok((judge.found, judge.seen))
 }
 
-/// Takes entries of this kind and keeps nothing.
+/// State that takes entries of this kind and keeps nothing.
 pub(super) struct Nowhere(pub(super) EntryKind);
 
 impl Recoverable for Nowhere {
@@ -170,7 +168,7 @@ impl Recoverable for Nowhere {
     }
 }
 
-/// Knows what this state knows of entries, and gives it none.
+/// State that has the knowledge of `self.0` about entries, and hands `self.0` no entry.
 struct Elsewhere<'s>(&'s dyn Recoverable);
 
 impl Recoverable for Elsewhere<'_> {

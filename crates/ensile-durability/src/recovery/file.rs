@@ -1,16 +1,16 @@
-//! One file of one log, read by itself: how far its blocks follow each other, and what stands behind (L5).
+//! One log file, read alone: the end of its chain of blocks, and the bytes behind that end (L5).
 //!
-//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header
-//! of the log shows that it was synced; the others are checked when they are replayed.
+//! Headers are chained, so a walk over the headers finds the end. The walk checks a payload only if no later header of
+//! the log shows that the payload was synced. Replay checks the remaining payloads.
 //!
 //! Invariants:
-//! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening block of its file.
-//! - L5: behind the gap remainders of entries may stand; only what the log's salt proves to be a block of this log is
-//!   believed.
-//! - L5: a data block repeats its log's last synced mark, so a chain that ends below it is damaged and not torn.
-//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an
-//!   error.
-//! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
+//! - L5: a block belongs to the chain if the block follows by sequence and checksum from the opening block of the file.
+//! - L5: remainders of entries may stand behind the gap. Recovery believes only blocks with the log's salt.
+//! - L5: a data block repeats the log's last synced mark, so a chain that ends below that mark is damaged and not torn.
+//! - L7: if the log's salt proves a block to be this log's, and the block's kind is unknown, the block is a newer
+//!   version's: an error.
+//! - L4: `seen` is the largest epoch in the log's blocks in this file, including blocks behind the gap and blocks with
+//!   torn payloads.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
 
@@ -27,7 +27,7 @@ use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
-/// Neighbouring blocks are put together up to this size.
+/// Largest size of a run into which neighbouring blocks are joined.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Neighbouring blocks of one file, marks included, that are replayed at once.
@@ -36,17 +36,17 @@ pub(super) struct BlockRun {
     pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) entries: u64,
-    /// Of its entries.
+    /// Smallest epoch of the run's entries.
     pub(super) epoch_min: Epoch,
     pub(super) epoch_max: Epoch,
 }
 
-/// What stands behind the end: nothing, or remainders of writes that were not synced, or of damage.
+/// Bytes behind the end of a chain: none, remainders of writes that were not synced, or damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// Up to the last byte that is not zero, over all files behind the end.
+    /// Bytes up to the last byte that is not zero, summed over the files behind the end.
     pub(super) bytes: u64,
-    /// Epochs in data blocks there, torn ones included.
+    /// Range of epochs in data blocks behind the end, torn blocks included.
     pub(super) epochs: Option<(Epoch, Epoch)>,
 }
 
@@ -63,20 +63,20 @@ impl Tail {
     }
 }
 
-/// The range that holds these epochs too.
+/// Smallest range that holds both `range` and the epochs from `low` to `high`.
 fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> (Epoch, Epoch) {
     assert!(low <= high, "{low} to {high}");
     let (before_low, before_high) = range.unwrap_or((low, high));
     (low.min(before_low), high.max(before_high))
 }
 
-/// What the block that opens a file says.
+/// Contents of the block that opens a file.
 #[derive(Clone, Debug)]
 pub(super) struct FileOpening {
     pub(super) origin: Origin,
     pub(super) sequence: u64,
     pub(super) previous_crc: u32,
-    /// The largest epoch of entries in the files before.
+    /// Largest epoch of entries in earlier files of the log.
     pub(super) before: Epoch,
 }
 
@@ -86,7 +86,8 @@ impl FileOpening {
         Self { origin, sequence, previous_crc, before }
     }
 
-    /// Of the file of this name at this path; `None` if there is none, or nothing shows that it is of this log.
+    /// Reads the opening of the file of this name at this path; `None` if the file is missing, or if no opening block
+    /// shows that the file belongs to this log.
     pub(super) fn read_at(disk: &dyn Disk, path: &str, name: SegmentName) -> Result<Option<Self>, DiskError> {
         let opened = unless_missing(Scanner::opening_of(disk, path))?.and_then(Result::ok);
         let opened = opened.filter(|opened| opens(opened, name));
@@ -94,37 +95,38 @@ impl FileOpening {
     }
 }
 
-/// What a file holds.
+/// Contents of a log file.
 #[derive(Clone, Debug)]
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
-    /// `None`: nothing here shows that it belongs to the log.
+    /// Opening block; `None` if no block shows that the file belongs to the log.
     pub(super) opening: Option<FileOpening>,
-    /// Why it has no opening block; `None` if it has one, perhaps of another log.
+    /// Reason for the missing opening block; `None` if the file has an opening block, perhaps of another log.
     pub(super) not_opened: Option<NotABlock>,
-    /// Of which database its opening block says it is, whichever log it names.
+    /// Database that the opening block names, even if the block names another log.
     pub(super) identity: Option<Identity>,
-    /// The sequence that would follow, and the checksum it would carry.
+    /// Sequence of the next block, and the checksum of the previous block that the next block would carry.
     pub(super) next_sequence: u64,
     pub(super) crc: u32,
-    /// The d of its last mark.
+    /// Epoch d of the last mark.
     pub(super) mark: Epoch,
-    /// The largest epoch of entries in it and in the files before.
+    /// Largest epoch of entries in this file and in earlier files.
     pub(super) largest: Epoch,
-    /// The largest D that any intact block carries.
+    /// Largest D in the intact blocks.
     pub(super) published: Epoch,
-    /// The largest epoch in any block.
+    /// Largest epoch in the file's blocks.
     pub(super) seen: Epoch,
-    /// The largest synced d of this log that a block behind the end shows.
+    /// Largest synced d of this log that a block behind the end shows.
     pub(super) shown: Epoch,
     pub(super) runs: Vec<BlockRun>,
-    /// Where its chain ends, and why.
+    /// Offset of the chain's end; `detail` is the reason.
     pub(super) end: u64,
     pub(super) detail: &'static str,
     pub(super) tail: Tail,
-    /// Blocks of this log stand there, torn ones among them.
+    /// True if blocks of this log, torn or intact, stand behind the end.
     has_blocks_behind: bool,
-    /// Up to where later blocks show that a sync had returned; what comes behind may be in the system's cache only.
+    /// Offset up to which later blocks show that a sync had returned. Bytes behind this offset may be only in the
+    /// system's cache.
     pub(super) synced_to: u64,
 }
 
@@ -151,18 +153,18 @@ impl FileChain {
         }
     }
 
-    /// Epochs of the entries in its chain.
+    /// Range of epochs of the chain's entries.
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         self.runs.iter().fold(None, |range, run| Some(widened(range, run.epoch_min, run.epoch_max)))
     }
 
-    /// Does it hold a block of its log besides the opening one?
+    /// True if the file holds a block of its log besides the opening block.
     pub(super) fn has_blocks(&self) -> bool {
         let in_chain = self.opening.as_ref().is_some_and(|opening| self.next_sequence > opening.sequence + 1);
         in_chain || self.has_blocks_behind
     }
 
-    /// Reads a file; `next` is the one behind it, if there is one.
+    /// Reads a file; `next` is the following file, if present.
     pub(super) fn read(
         disk: &dyn Disk,
         file: SegmentFile,
@@ -171,7 +173,7 @@ impl FileChain {
         Self::read_until(disk, file, next, u64::MAX)
     }
 
-    /// The same of a file that ends at `until`, if it is not shorter.
+    /// As [`Self::read`], for a file that ends at `until` or earlier.
     pub(super) fn read_until(
         disk: &dyn Disk,
         file: SegmentFile,
@@ -179,16 +181,16 @@ impl FileChain {
         until: u64,
     ) -> Result<Self, DurabilityError> {
         let scanner = Scanner::until(disk.open_to_read(&file.to_string())?, until)?;
-        // What the next file's first block shows: all before it was synced.
+        // The opening block of the next file shows that all earlier blocks were synced.
         Self::scanned(scanner, file, |salt| next.map_or(Ok(0), |next| sequence_behind(disk, next, salt)))
     }
 
-    /// Reads the file that stands at this path, which says that it is `file`.
+    /// Reads the file at this path, and expects `file` in the opening block.
     pub(super) fn read_at(disk: &dyn Disk, path: &str, file: SegmentFile) -> Result<Self, DurabilityError> {
         Self::scanned(Scanner::new(disk.open_to_read(path)?)?, file, |_| Ok(0))
     }
 
-    /// Blocks of smaller sequences than `proven` says, of a log with this salt, were synced.
+    /// Reads through `scanner`. In a log with the given salt, blocks with sequences below `proven` were synced.
     fn scanned(
         mut scanner: Scanner,
         file: SegmentFile,
@@ -232,7 +234,8 @@ impl FileChain {
         Ok(chain)
     }
 
-    /// A file whose first block is not there: only its length in bytes counts, until its salt is known.
+    /// Opens a chain for a file without its first block. Until the salt is known, only the file's length in bytes
+    /// counts.
     fn unopened(
         mut scanner: Scanner,
         file: SegmentFile,
@@ -243,7 +246,7 @@ impl FileChain {
         Ok(chain)
     }
 
-    /// Looks again at a file whose first block is not there, in a log with this salt.
+    /// Looks again at a file without its first block, in a log with this salt.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
         assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
@@ -251,7 +254,7 @@ impl FileChain {
         self.look_behind(&mut scanner, 0, salt)
     }
 
-    /// Looks for anything of this log from `from` to the end of the file.
+    /// Looks for blocks of this log from `from` to the end of the file.
     fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DurabilityError> {
         let (mut offset, mut used_to) = (from, from);
         loop {
@@ -270,7 +273,7 @@ impl FileChain {
             }
             check_kind(&header, self.file, at)?;
             if header.kind == BlockKind::Data && header.epoch_min > header.epoch_max {
-                // No logger wrote it, whatever its checksum says.
+                // No logger wrote such a block, even if the checksum is right.
                 continue;
             }
             if intact {
@@ -281,7 +284,7 @@ impl FileChain {
             self.seen = self.seen.max(header.epoch_seen());
             self.has_blocks_behind = true;
             if header.kind == BlockKind::Data {
-                // It repeats the last mark that was synced before it was written.
+                // A data block repeats the last mark that was synced before the block was written.
                 self.shown = self.shown.max(header.mark);
                 self.tail.add_epochs(header.epoch_min, header.epoch_max);
             }
@@ -291,7 +294,7 @@ impl FileChain {
         Ok(())
     }
 
-    /// A block is known to belong to the chain.
+    /// Adds a block that is known to belong to the chain.
     fn take(&mut self, block: Block) {
         let Block { offset, header, crc } = block;
         assert_eq!(offset, self.end, "L5: a block begins where the one before ends");
@@ -307,7 +310,7 @@ impl FileChain {
         }
         let entries = u64::from(header.entries);
         match self.runs.last_mut() {
-            // What stands between is marks.
+            // Only marks stand between the run and this block.
             Some(run) if self.end - run.offset <= PIECE_BYTES => {
                 run.bytes = self.end - run.offset;
                 run.entries += entries;
@@ -325,18 +328,18 @@ impl FileChain {
     }
 }
 
-/// What a search for a mark finds.
+/// Result of a search for a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkSearch {
-    /// No such mark.
+    /// The file has no such mark.
     None,
-    /// Before one, a block whose payload is not what its header promises.
+    /// Offset of a block before the mark, with a payload that does not match its header.
     WrongPayload(u64),
-    /// The mark's block ends here.
+    /// Offset at which the mark's block ends.
     EndsAt(u64),
 }
 
-/// Where the block ends that has the first mark of `least` or more, in a file whose chain ends at `end`.
+/// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
     (file, end): (SegmentFile, u64),
@@ -369,7 +372,7 @@ fn opens(opened: &Opened, name: SegmentName) -> bool {
     opened.header.kind == BlockKind::LogOpening && is_of(&opened.header, name)
 }
 
-/// A block of this log behind its opening one is data or a mark (L7).
+/// Behind its opening block, a log has only data and mark blocks (L7).
 fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), DurabilityError> {
     if matches!(header.kind, BlockKind::Data | BlockKind::Mark) {
         return Ok(());
@@ -377,36 +380,37 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
-/// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
+/// Sequence of the next file's opening block; 0 if that block is unreadable or of another log. Blocks of smaller
+/// sequences are synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
     let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
     Ok(ours.map_or(0, |opened| opened.header.sequence))
 }
 
-/// A block whose header follows.
+/// Block whose header follows in the chain.
 struct Block {
     offset: u64,
     header: Header,
     crc: u32,
 }
 
-/// A walk over the headers of a file.
+/// Walk over the headers of a file.
 struct HeaderWalk {
-    /// Blocks that are known to be whole, or are for replay to check.
+    /// Chain of the blocks that are known to be whole, or whose payloads replay checks.
     chain: FileChain,
     salt: Salt,
-    /// Blocks that no later one has shown to be synced, so far.
+    /// Blocks not yet shown by a later block to be synced.
     open: VecDeque<Block>,
-    /// Behind the last block.
+    /// Place in the chain behind the last block.
     place: ChainPlace,
     mark: Epoch,
-    /// Where a block follows by its header and says what no logger would write.
+    /// Offset of a block that follows by its header but contradicts the rules of a logger.
     contradiction: Option<u64>,
 }
 
 impl HeaderWalk {
-    /// From the opening block to where no block follows.
+    /// Walks from the opening block to the first place where no block follows.
     fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
         let mut offset = opening.0.block_bytes() as u64;
         self.push(Block { offset: 0, header: opening.0, crc: opening.1 });
@@ -435,11 +439,11 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// Adds a block that follows, and takes those that it shows to be synced.
+    /// Adds a block that follows, and takes the blocks now shown to be synced.
     fn push(&mut self, block: Block) {
         let Block { offset, ref header, crc } = block;
         assert!(self.contradiction.is_none(), "nothing follows a contradiction");
-        // A writer's own rules, checked again when read: a chain that breaks them was not written by a logger.
+        // Reading repeats the writer's own checks: a chain that breaks these rules was not written by a logger.
         let sane = match header.kind {
             BlockKind::Data => {
                 header.entries > 0 && header.epoch_min <= header.epoch_max && header.mark <= self.mark
@@ -465,7 +469,8 @@ impl HeaderWalk {
         self.open.push_back(block);
     }
 
-    /// Looks at the payloads of blocks that nothing shows to be synced; those of smaller sequences than `proven` are.
+    /// Checks the payloads of blocks not shown to be synced by a later block. Blocks with sequences below `proven` are
+    /// synced.
     fn end(mut self, scanner: &mut Scanner, proven: u64) -> Result<FileChain, DurabilityError> {
         while let Some(block) = self.open.pop_front() {
             let is_proven = block.header.sequence < proven;

@@ -1,13 +1,14 @@
-//! The last part of a recovery: the decision is made durable and the next generation begins (L4).
+//! Last part of a recovery: makes the decision durable and begins the next generation (L4).
 //!
-//! The machine of `ending` says in which order, and what follows an action that found no space. Here each action is
-//! carried out.
+//! The state machine of `ending` gives the order of actions, and the step after an action without space. `finish`
+//! carries the actions out.
 //!
 //! Invariants:
-//! - L4: before anything is served, the manifest says what counts in each generation and where the next begins.
-//! - I3: no lease begins while files go.
-//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up
-//!   to which epoch it is proven.
+//! - L4: before the database serves requests, the manifest records the part of each generation that counts, and the
+//!   beginning of the next generation.
+//! - I3: no lease begins while files are removed.
+//! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
+//!   open reports the epoch up to which the results are proven.
 //!
 //! Neighbours: `ending` and `plan` decide, `unproven` and `merge` write, `clearing` removes; then the log starts.
 
@@ -44,59 +45,60 @@ use crate::store::reserve::Reserve;
 use crate::store::{Locks, NameGiven, Naming, RememberedStore, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
-/// What a recovery came to.
+/// Result of a recovery.
 #[derive(Debug)]
 pub enum Finished {
     /// The next generation has begun.
     Open(Box<Recovered>),
-    /// The disk is too full for that.
+    /// The disk is too full for the next generation.
     ReadOnly(Box<ReadOnly>),
 }
 
-/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was not needed.
+/// Recovery whose state can only be read. The folder is unchanged, except that unneeded files may be gone.
 #[derive(Debug)]
 pub struct ReadOnly {
-    /// What was found. `EpochConfig::first` is its `first_epoch`.
+    /// Findings of the recovery. `EpochConfig::first` is the report's `first_epoch`.
     pub report: RecoveryReport,
-    /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write
-    /// again what no block proves.
+    /// Last epoch of the shown state that is proven to be on the medium. Smaller than the report's D if the disk had no
+    /// space to write the unproven tail again.
     pub durable: Epoch,
-    /// What the disk said.
+    /// Error of the full disk.
     pub reason: Arc<str>,
-    /// Keeps others out until it is dropped.
+    /// Locks that keep other processes out until dropped.
     pub locks: Locks,
 }
 
-/// A finished recovery: what the next life goes on from.
+/// Finished recovery, from which the next life starts.
 #[derive(Debug)]
 pub struct Recovered {
-    /// What was found and done. `EpochConfig::first` is its `first_epoch`.
+    /// Findings and actions of the recovery. `EpochConfig::first` is the report's `first_epoch`.
     pub report: RecoveryReport,
-    /// What [`crate::OpenStore::start`] goes on from. It keeps others out until it is dropped.
+    /// Input of [`crate::OpenStore::start`]. `store` keeps other processes out until dropped.
     pub store: StoreStart,
-    /// What [`crate::Log::start`] goes on from, behind the store.
+    /// Input of [`crate::Log::start`], after the start of the store.
     pub log: LogStart,
-    /// What [`crate::Checkpoints::start`] goes on from, behind both.
+    /// Input of [`crate::Checkpoints::start`], after the start of store and log.
     pub checkpoints: CheckpointStart,
 }
 
-/// The next life, as far as it is made.
+/// Parts of the next life made so far.
 struct NextLife {
     plan: Plan,
-    /// Of its generation.
+    /// Salt of the next generation.
     salt: Salt,
     entries: EntryKind,
-    /// Whose folder it is from then on (I5).
+    /// Name of the application that owns the folder from now on (I5).
     naming: Naming,
     reserve: Reserve,
-    /// Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
+    /// Lock held to the end, so that no lease begins while files are removed. An open does not wait for leases that are
+    /// held (I3).
     clearance: Option<Box<dyn DiskLock>>,
-    /// The file into which closed generations were merged.
+    /// File into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
     /// Run of a process-safe life.
     boot: Option<BootId>,
-    /// Of a process-safe life.
+    /// Mapped buffers of a process-safe life.
     mapped: Vec<MappedStart>,
     hint: Option<HintWriter>,
     /// Files that closed generations keep.
@@ -104,7 +106,7 @@ struct NextLife {
 }
 
 impl NextLife {
-    /// The manifest that lists its generation, and remembers this of the archive (A2).
+    /// Manifest that lists the next generation and remembers this seal of the archive (A2).
     fn manifest(&self, before: &Manifest, logs: usize, archived: Option<ArchiveSeal>) -> Manifest {
         let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
         let application = self.naming.name(before.application.as_ref());
@@ -117,17 +119,17 @@ impl NextLife {
         manifest
     }
 
-    /// The first file of one of its logs.
+    /// Name of the first file of a log of the next generation.
     fn log(&self, logger: u32) -> SegmentName {
         SegmentName { generation: self.plan.number, logger, number: 0 }
     }
 }
 
 impl Recovery {
-    /// Makes the decision durable and begins the next generation (L4), of entries of the target's kind.
+    /// Makes the decision durable and begins the next generation (L4), with entries of the target's kind.
     ///
     /// # Errors
-    /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
+    /// If a piece is not replayed, or if the disk refuses. Nothing was promised yet, and another open starts over.
     pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered, DurabilityError> {
         match self.finish_or_read(target)? {
             Finished::Open(recovered) => Ok(*recovered),
@@ -135,7 +137,7 @@ impl Recovery {
         }
     }
 
-    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be
+    /// As [`Recovery::finish`]. If the disk is too full to begin the next generation, the recovered state can still be
     /// read.
     ///
     /// # Errors
@@ -174,7 +176,7 @@ impl Recovery {
         }
     }
 
-    /// What the next life begins with.
+    /// Plan of the next life.
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = plan::Decided {
             generations: std::mem::take(&mut self.judged.generations),
@@ -189,7 +191,7 @@ impl Recovery {
         })
     }
 
-    /// Does what the machine says.
+    /// Carries out an action of the state machine.
     fn carry_out(&mut self, action: EndingAction, next: &mut NextLife) -> EndingOutcome {
         let carried_out = match action {
             EndingAction::HoldLeases => {
@@ -225,8 +227,8 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space
-    /// for that.
+    /// Writes again, in place, the blocks that may be only in the system's cache. A copy-on-write file system needs
+    /// space for the write.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| unproven::rewrite(&*self.disk, chain, at_once))?;
@@ -235,7 +237,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Merges closed generations if there are many, into a file that the next manifest lists in their place.
+    /// Merges closed generations, if there are many, into a file that the next manifest lists in their place.
     fn merge_generations(&mut self, plan: &mut Plan) -> Result<Option<ClosedFile>, DurabilityError> {
         let merging = plan.merging();
         if merging.is_empty() {
@@ -263,7 +265,7 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// The files with their synced marks; `is_tight` leaves what they would set aside to what comes next.
+    /// Makes the log files with their synced marks. `is_tight` leaves the reserved space to the next steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };
@@ -274,7 +276,7 @@ impl Recovery {
             if is_tight {
                 segments.trim()?;
             }
-            // Its first buffer's file shows from the beginning what kind of life it is. It needs no sync (B4).
+            // The file of the first buffer shows the kind of life from the beginning. The file needs no sync (B4).
             if self.config.process_safe {
                 let boot = next.boot.expect("it was asked before the scan");
                 let (generation, salt) = (next.plan.number, next.salt);
@@ -288,7 +290,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Run in which a process-safe life begins (B4); `None` of another life.
+    /// Run in which a process-safe life begins (B4); `None` for a life of another kind.
     fn life_run(&mut self) -> Result<Option<BootId>, DurabilityError> {
         if self.config.boot(&*self.disk)?.is_none() {
             return Ok(None);
@@ -298,7 +300,7 @@ impl Recovery {
         Ok(run_of(&*self.disk, logs)?)
     }
 
-    /// Puts the manifest that lists the next generation in its place.
+    /// Installs the manifest that lists the next generation.
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
         let archived = self.archive.as_ref().and_then(Archive::seal);
@@ -320,19 +322,19 @@ impl Recovery {
         }
     }
 
-    /// Takes files away that no manifest lists.
+    /// Removes log files that no manifest lists.
     fn remove_logs(&self, next: &NextLife) {
         let is_listed = self.keeper.manifest().lists(next.plan.number);
         assert!(!is_listed, "L3: files that a manifest lists stay");
         for logger in 0..self.config.loggers as u32 {
-            // The next open removes what stays.
+            // The next open removes the remaining files.
             let _ = self.disk.remove(&next.log(logger).to_string());
             let is_next = |generation| generation == next.plan.number;
             let _ = mapped::remove(&*self.disk, logger, self.keeper.manifest(), is_next);
         }
     }
 
-    /// Removes what the manifest that now stands does not need.
+    /// Removes files that the installed manifest does not need.
     fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
@@ -346,7 +348,7 @@ impl Recovery {
         Ok(self.disk.sync_folder("")?)
     }
 
-    /// Removes mapped buffers of other lives than the one that begins: what counted of them is in the logs (B5).
+    /// Removes mapped buffers of lives before the life that begins: the entries that count are in the logs (B5).
     fn remove_buffers(&self, own: u64) -> Result<(), DurabilityError> {
         for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
             mapped::remove(&*self.disk, logger, self.keeper.manifest(), |generation| generation != own)?;
@@ -354,7 +356,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// What the next life goes on from.
+    /// Input of the next life.
     fn into_recovered(mut self, next: NextLife) -> Recovered {
         let NextLife { plan: Plan { first, .. }, reserve, segments, mapped, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
@@ -372,7 +374,7 @@ impl Recovery {
         Recovered { report, store, log, checkpoints }
     }
 
-    /// What can be read of a recovery that could not begin the next generation.
+    /// Readable result of a recovery that could not begin the next generation.
     fn into_read_only(mut self, first: Epoch, reason: Arc<str>) -> ReadOnly {
         let mut report = self.final_report(first);
         report.shared_store = self.keeper.manifest().ships_to.map(RememberedStore::from);

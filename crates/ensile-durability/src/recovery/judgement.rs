@@ -1,14 +1,14 @@
-//! The judgement over a folder, one for all that ask: an open, an examination and a repair differ in where findings go.
+//! Judgement of a folder, shared by open, examination and repair. The three differ in the treatment of findings.
 //!
-//! In this order: whose the hint is ([`hint`]); the folders, the names and the checkpoint's files
-//! ([`Inventory::take`]); each log file by itself (`FileChain::read`, on any thread); each log, put together from its
-//! files ([`log`]); each generation ([`generation`]); the epochs that are reserved ([`reserved`]); the payloads
-//! (`load`, `replay`).
+//! The order is: the hint's owner ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]);
+//! each log file alone (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each
+//! generation ([`generation`]); the reserved epochs ([`reserved`]); the payloads (`load`, `replay`).
 //!
 //! Invariants:
-//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open
-//!   ends, an examination has the same finding, and where an examination has none, an open finds none.
-//! - A repair judges what it is about to leave with the same verdict, and what it has left with an examination.
+//! - An open ends with the first finding. An examination notes the finding and continues, in the same order. So if an
+//!   open ends with a finding, an examination has the same finding; if an examination has no finding, an open has no
+//!   finding.
+//! - A repair judges the planned folder with the same verdict, and the repaired folder with an examination.
 //!
 //! Neighbours: `recovery` and `examine` call; `listing`, `chain`, `verdict`, `load` judge the parts.
 
@@ -27,7 +27,7 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
-/// Where findings go.
+/// Receiver of findings.
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
     fn found(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
@@ -41,7 +41,7 @@ pub(super) trait Findings {
     }
 }
 
-/// An open's: the first finding ends it.
+/// Findings of an open: the first finding ends the judgement.
 #[derive(Debug)]
 pub(super) struct FirstEnds;
 
@@ -51,27 +51,27 @@ impl Findings for FirstEnds {
     }
 }
 
-/// What is there, by names.
+/// Files of a folder, by names.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Files of listed logs.
     pub(super) listed: Files,
-    /// Files of other logs: they hold nothing that counts.
+    /// Files of unlisted logs, without an entry that counts.
     pub(super) unlisted: Files,
-    /// What a merge left that had not ended.
+    /// Files of an unfinished merge.
     pub(super) unfinished: Vec<SegmentFile>,
-    /// Those of both that prove to be this database's.
+    /// Files of `unlisted` and `unfinished` that prove to be this database's, or that end before a whole opening block.
     pub(super) removable: Vec<SegmentFile>,
-    /// Of a backup: what only older states have, and what a run left that had not ended.
+    /// Files of a backup: files needed by older states only, and files of an unfinished run.
     pub(super) older: Vec<SegmentFile>,
     pub(super) left: Vec<SegmentFile>,
-    /// `None` if a file of the checkpoint cannot be read.
+    /// Load of the checkpoint; `None` if a file of the checkpoint cannot be read.
     pub(super) load: Option<Load>,
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if
-    /// nothing can be said by names.
+    /// Lists the files of the logs, in this database's folders, and the files of the checkpoint. `None` if the names
+    /// give no answer.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -101,8 +101,8 @@ impl Inventory {
     }
 }
 
-/// The hint, if it says anything. One of another database is a finding, and says nothing (I1): an open would write over
-/// it.
+/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would overwrite
+/// that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -114,8 +114,8 @@ pub(super) fn hint(
     Ok(findings.note(ours)?.map(|()| hint))
 }
 
-/// No epoch that anything shows is one that was never reserved (L6): such a manifest is an older one, put back. `seen`:
-/// the largest epoch in any block.
+/// Checks that every shown epoch was reserved (L6). A manifest below a shown epoch is an older manifest, put back.
+/// `seen` is the largest epoch in the blocks.
 pub(super) fn reserved(
     manifest: &Manifest,
     hint: Option<&Hint>,
@@ -136,8 +136,8 @@ pub(super) fn reserved(
     findings.found(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go
-/// together.
+/// Puts a log together from its files. A checkpoint holds the entries of epochs below `covered`. `None` if the files do
+/// not fit together.
 pub(super) fn log(
     disk: &dyn Disk,
     generation: &Generation,
@@ -154,7 +154,7 @@ pub(super) fn log(
     findings.note(Chain::stitch(disk, files, covered))
 }
 
-/// Decides over a generation, whose logs all have a chain here. `None` if it is damaged.
+/// Decides over a generation; `chains` has a chain for every log. `None` if the generation is damaged.
 pub(super) fn generation(
     generation: &Generation,
     chains: &[Chain],

@@ -1,9 +1,9 @@
-//! Which log files are on disk, and whose they are.
+//! Log files on disk, by owner.
 //!
-//! Invariant: N21: in a backup a file that no state of it names is of a run that did not end, and says nothing; nor
-//! does one outside what was copied of a log, in a backup or in what was one.
+//! Invariant N21: in a backup, a file that no state names belongs to an unfinished run and counts for nothing. A file
+//! outside the copied span of a log counts for nothing either, in a backup or in a database that was a backup.
 //!
-//! Neighbours: recovery reads the listed ones and removes the others; names are parsed in `names`.
+//! Neighbours: recovery reads the listed files and removes the rest; `names` parses file names.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 /// All log files of a folder.
 #[derive(Debug, Default)]
 pub(super) struct FoundFiles {
-    /// Of logs that the manifest lists, and of others; the former without what stands outside what was copied of them.
+    /// Files of listed and unlisted logs. Of a listed log, only the files inside the copied span.
     pub(super) logs: Files,
-    /// What a merge left that had not ended: its sources are listed still, and hold all of it.
+    /// Files of an unfinished merge. The merge's sources are still listed and hold every entry.
     pub(super) unfinished: Vec<SegmentFile>,
-    /// Of a backup: files of older states only.
+    /// Files that only older states of a backup need.
     pub(super) older: Vec<SegmentFile>,
-    /// Files that a backup has left there that had not ended.
+    /// Files left by an unfinished backup.
     pub(super) left: Vec<SegmentFile>,
 }
 
-/// Finds all log files in the folders that are this database's (I1), also in those that the manifest does not list:
-/// what is found does not depend on how many folders an open claims.
+/// Finds the log files in this database's folders (I1), including folders outside the manifest's list: the result does
+/// not depend on the number of folders claimed by an open.
 pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, DurabilityError> {
     let FoundFiles { logs: mut found, mut unfinished, mut older, mut left } = FoundFiles::default();
     let is_of_older = |name: SegmentName| {
@@ -42,7 +42,7 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, D
     };
     let searched = searched(disk, manifest)?;
     for (folder, logger) in searched.iter().filter_map(|name| Some((name, logger_of(name)?))) {
-        // One that is missing shows by its files, which are missing too.
+        // A missing folder shows by its missing files.
         if !is_folder(disk, folder)? {
             continue;
         }
@@ -70,7 +70,10 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, D
     Ok(FoundFiles { logs: found, unfinished, older, left })
 }
 
-/// Takes the files of a listed log out of `found`: it has one at least.
+/// Removes the files of a listed log from `found`. A listed log has at least one file.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if the log has no file.
 pub(super) fn take_listed(
     found: &mut Files,
     (generation, logger): (u64, u32),
@@ -79,18 +82,17 @@ pub(super) fn take_listed(
     files.ok_or_else(|| missing_file(SegmentName { generation, logger, number: 0 }))
 }
 
-/// A file that must be there is not.
+/// Error for a missing file of a listed log.
 pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. Returns the
-/// files that may be removed: those that prove to be this database's (I1), and those that ended before their opening
-/// block was whole.
+/// Checks that unlisted logs hold no entry that counts. Only a manifest of another moment leaves entries there. Returns
+/// the removable files: files proven to be this database's (I1), and files that end before a whole opening block.
 ///
 /// # Errors
-/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer
-/// version, [`DurabilityError::Damaged`] if one holds entries that are not listed.
+/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a newer
+/// version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -104,8 +106,8 @@ pub(super) fn check_unlisted(
             if is_ours {
                 ours.push(*file);
             }
-            // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold
-            // none. A listed one has no logs but those that the manifest counts.
+            // Older generations were dropped because no entry of theirs counts. Newer generations were never listed, so
+            // they hold no entry. A listed generation has no logs beyond the manifest's count.
             if generation >= open || manifest.lists(generation) {
                 check_empty(disk, *file, is_ours)?;
             }
@@ -114,11 +116,11 @@ pub(super) fn check_unlisted(
     Ok(ours)
 }
 
-/// Behind a gap too: what is removed here cannot be asked again. Without its first block a file does not say what else
-/// it holds.
+/// Checks that a file is empty, behind a gap too, because a removed file cannot be checked again. A file without a
+/// first block gives no proof of the remaining contents.
 fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
     let chain = FileChain::read(disk, file, None)?;
-    // One of another log or generation, under a name that is not its own, holds what it held there.
+    // A file of another log or generation, under a wrong name, still holds its old contents.
     let is_misnamed = chain.opening.is_none() && chain.tail.bytes > OPENING_BYTES as u64;
     if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours && !is_misnamed {
         return Ok(());
@@ -127,12 +129,12 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Files of merges that did not end are removed, and made again under the same name: each must prove to be this
-/// database's (I1).
+/// Checks that the files of unfinished merges prove to be this database's (I1). Such files are removed, and made again
+/// under the same name.
 ///
 /// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for one that does not say
-/// whose it is.
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for a file that does not
+/// name its owner.
 pub(super) fn check_unfinished(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -1,15 +1,16 @@
-//! Loading the installed checkpoint, file by file (SiloR §5.1), or a picture, a part of its directory at a time (SIREN
-//! §3.4).
+//! Load of the installed checkpoint: file by file (SiloR §5.1), or a picture, by parts of its directory (SIREN §3.4).
 //!
 //! Invariants:
-//! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
-//! - K4: of a checkpoint by ranges, each key from the files of its range.
-//! - N11: of a picture that is only verified, and not put together, keys beside pages are compared with these.
-//! - N10: of a picture, all that its root reaches, and nothing else. The state hears where pages begin before it hears
-//!   of a row, and which rows pages lack.
+//! - K1: the loaded state is the installed state. Every file is present and whole, and the files match the manifest's
+//!   seal.
+//! - K4: in a checkpoint by ranges, a key comes from the files of its range.
+//! - N11: if a picture is only verified, without a state that keeps rows, `load` compares keys beside pages with the
+//!   pages' keys.
+//! - N10: of a picture, `load` loads exactly the blocks that the root reaches. Before the first row, the state learns
+//!   the beginnings of the pages, and the rows that pages lack.
 //!
-//! Neighbours: `turns` says which thread loads which item; an examination and a repair load all of them;
-//! `checkpoint::files::read` reads files, `checkpoint::picture::read` pictures.
+//! Neighbours: `turns` assigns items to threads; an examination and a repair load all items; `checkpoint::files::read`
+//! reads files, `checkpoint::picture::read` pictures.
 
 use std::ops::Range;
 
@@ -37,7 +38,7 @@ struct Loaded {
     ends: Vec<u32>,
 }
 
-/// What there is to load. An item is a file, or a part of a picture's directory with its pages, or a block of what
+/// Source of a load. An item is a file, a part of a picture's directory with its pages, or a block of entries that
 /// commits have left beside pages, in a tail or elsewhere.
 #[derive(Debug)]
 enum LoadSource {
@@ -51,36 +52,36 @@ impl LoadSource {
         match self {
             Self::Nothing => 0,
             Self::Files(files) => files.count(),
-            // One for a picture of nothing, too: what it says of itself is compared behind the last.
+            // An empty picture has one item too: the check of the root's counts follows the last item.
             Self::Picture(reader) => (reader.root().parts.len() + reader.root().beside()).max(1),
         }
     }
 }
 
-/// The load of one checkpoint, or of none.
+/// Load of one checkpoint, or of no checkpoint.
 #[derive(Debug)]
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// For a state that keeps no rows: compares them instead. Then what stands beside the pages comes first, and all
-    /// items come in order.
+    /// Comparison for a state that keeps no rows. The blocks beside the pages then come first, and the items come in
+    /// order.
     beside: Option<Mutex<BesideKeys>>,
-    /// How many checkpointers the database is going to have; pages in other folders are to be moved.
+    /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
-    /// Whether the state marks which pages change, once it was told where they begin.
+    /// True if the state marks changed pages; `None` until the state has learned the beginnings of the pages.
     is_marked: Mutex<Option<bool>>,
-    /// Counts, raised one after the other.
+    /// Counts of the loaded items, raised one after the other.
     loaded: Mutex<Loaded>,
 }
 
 impl Load {
-    /// Checks that every file of the checkpoint is there, and reads a picture's root.
+    /// Checks that every file of the checkpoint is present, and reads a picture's root.
     pub(super) fn new(
         disk: &dyn Disk,
         checkpoint: Option<InstalledCheckpoint>,
     ) -> Result<Self, DurabilityError> {
         if let Some(of) = &checkpoint {
-            // A link to a device that is not mounted says so, before its files are missed.
+            // An unmounted device is reported before its files are reported missing.
             of.folders().iter().try_for_each(|folder| folders::check(disk, folder).map(drop))?;
         }
         let (mut ends, mut bytes) = (Vec::new(), 0);
@@ -102,41 +103,41 @@ impl Load {
         Ok(Self { checkpoint, source, beside, checkpointers, is_marked, loaded: Mutex::new(loaded) })
     }
 
-    /// The same load, for a database that will have this number of checkpointers; 0 if that is not known yet.
+    /// This load, for a database with the given number of checkpointers; 0 if the number is unknown.
     pub(super) fn of_database_with(self, checkpointers: usize) -> Self {
         Self { checkpointers: if checkpointers == 0 { usize::MAX } else { checkpointers }, ..self }
     }
 
-    /// The same load, for a state that may keep nothing: TIDs are compared all the same (N11). Its items are loaded one
-    /// behind the other, in order.
+    /// This load, for a state that may keep no rows: the load compares TIDs in the state's place (N11). The items are
+    /// loaded one after the other, in order.
     pub(super) fn comparing(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
         let is_picture = self.picture().is_some_and(|reader| reader.root().beside() > 0);
         Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
-    /// The checkpoint.
+    /// Checkpoint of this load.
     pub(super) fn checkpoint(&self) -> Option<&InstalledCheckpoint> {
         self.checkpoint.as_ref()
     }
 
-    /// Entries of smaller epochs are in the checkpoint, or discarded by it (K1).
+    /// Epoch below which every entry is in the checkpoint, or discarded by the checkpoint (K1).
     pub(super) fn low(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
-    /// Bytes to load.
+    /// Total bytes to load.
     pub(super) fn bytes_total(&self) -> u64 {
         self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
 
-    /// Bytes and entries loaded.
+    /// Bytes and entries loaded so far.
     pub(super) fn done(&self) -> (u64, u64) {
         let loaded = self.loaded.lock();
         (loaded.bytes, loaded.entries)
     }
 
-    /// The picture that is loaded, if it is one.
+    /// Reader of the picture; `None` if the checkpoint is no picture.
     pub(super) fn picture(&self) -> Option<&PictureReader> {
         match &self.source {
             LoadSource::Picture(reader) => Some(reader),
@@ -144,7 +145,7 @@ impl Load {
         }
     }
 
-    /// What the next picture goes on from, once all is loaded; `None` if what was loaded is none.
+    /// Basis of the next picture, once all items are loaded; `None` if the checkpoint is no picture.
     pub(super) fn into_loaded_picture(self) -> Option<LoadedPicture> {
         let is_marked = self.is_marked.into_inner().unwrap_or_default();
         match self.source {
@@ -153,17 +154,17 @@ impl Load {
         }
     }
 
-    /// Its items.
+    /// Indexes of the items.
     pub(super) fn items(&self) -> Range<usize> {
         0..self.source.items()
     }
 
-    /// How many of them are not loaded.
+    /// Number of items not yet loaded.
     pub(super) fn unloaded(&self) -> usize {
         self.source.items() - self.loaded.lock().items
     }
 
-    /// Loads an item; with the last one, compares all of them with what the manifest says.
+    /// Loads an item. After the last item, compares the whole load with the manifest.
     pub(super) fn load(
         &self,
         item: usize,
@@ -175,8 +176,8 @@ impl Load {
         Ok(())
     }
 
-    /// Loads a file of the checkpoint on from where `part` is, and about this many bytes of it; another item as a
-    /// whole. True if that ends the item.
+    /// Loads about `bytes` more bytes of a checkpoint's file, from the position of `part`; an item of a picture is
+    /// loaded as a whole. True if the item ends.
     pub(super) fn load_more(
         &self,
         item: usize,
@@ -206,7 +207,7 @@ impl Load {
         Ok(true)
     }
 
-    /// All is loaded: compares it with what the manifest says.
+    /// Compares the complete load with the manifest.
     fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = match &self.source {
@@ -218,7 +219,8 @@ impl Load {
         if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
     }
 
-    /// Loads a part of a picture's directory with its pages, or a block of what commits have left beside them.
+    /// Loads a part of a picture's directory with its pages, or a block of entries that commits have left beside the
+    /// pages.
     fn load_item(
         &self,
         reader: &PictureReader,
@@ -226,10 +228,10 @@ impl Load {
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
         reader.check_kind(target.entries())?;
-        // Once, before the first of them: other threads wait.
+        // The state learns the beginnings once, before the first item: other threads wait for the lock.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
         let (parts, removes) = (&reader.root().parts, reader.root().beside());
-        // A part, or a block behind all parts.
+        // The item is a part, or a block; blocks follow the parts.
         let item = match &self.beside {
             Some(_) => (item + parts.len()) % (parts.len() + removes),
             None => item,
@@ -251,7 +253,7 @@ impl Load {
         Ok(())
     }
 
-    /// Hands the entries of a page or a block over.
+    /// Hands the entries of a page or a block to the state.
     fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let sections = read.by_section(target);
         let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
@@ -273,7 +275,7 @@ impl Load {
         Ok(())
     }
 
-    /// Loads about this many bytes of a file. The header checksum of its end block if it ends there.
+    /// Loads about `bytes` bytes of a file. Returns the header checksum of the end block if the file ends there.
     fn load_rows(
         &self,
         (files, item): (&WalkedFiles, usize),
@@ -301,7 +303,7 @@ impl Load {
                 return Ok(None);
             }
         }
-        // What is not of blocks is the end block.
+        // Every other byte is in the end block.
         let (totals, end) = reader.end().expect("behind its last block a file has ended");
         assert!(totals.blocks > 0 || totals.entries == 0, "entries stand in blocks");
         let mut loaded = self.loaded.lock();
@@ -310,7 +312,7 @@ impl Load {
     }
 }
 
-/// What the state says of entries that stand at this place.
+/// Adds the place of the entries to a refusal of the state.
 fn told_where(
     outcome: Result<(), Refused>,
     entries: &[Entry<'_>],

@@ -1,7 +1,7 @@
-//! What the phases of a recovery took, measured by the caller that drives its steps, and what the next life learns of
-//! that.
+//! Times of a recovery's phases, measured by the caller that runs the steps, and the measurements for the next
+//! forecast.
 //!
-//! Neighbours: `report` has the figures; `control::recovery_time` predicts by them; engine and objects measure.
+//! Neighbours: `report` has the figures; `control::recovery_time` predicts by the figures; engine and objects measure.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::progress::{Phase, PhaseReport};
 use super::report::RecoveryReport;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery};
 
-/// Measures the phases of a recovery, one after the other.
+/// Stopwatch for the phases of a recovery, one after the other.
 #[derive(Debug)]
 pub struct RecoveryWatch<'c> {
     clock: &'c Clock,
@@ -21,13 +21,13 @@ pub struct RecoveryWatch<'c> {
 }
 
 impl<'c> RecoveryWatch<'c> {
-    /// The first phase begins.
+    /// Begins the first phase.
     #[must_use]
     pub fn new(clock: &'c Clock) -> Self {
         Self { clock, begun: now(clock), ended: Vec::new() }
     }
 
-    /// A phase has ended, and the next one begins.
+    /// Ends a phase, and begins the next phase.
     pub fn end(&mut self, phase: Phase, threads: usize) {
         assert!(threads > 0, "somebody did it");
         assert!(self.ended.iter().all(|(ended, ..)| *ended != phase), "a phase ends once");
@@ -37,13 +37,13 @@ impl<'c> RecoveryWatch<'c> {
         self.begun = now;
     }
 
-    /// When the phase that runs now began, by the clock.
+    /// Clock time at which the current phase began.
     #[must_use]
     pub fn begun(&self) -> Duration {
         self.begun
     }
 
-    /// The phases with what the recovery says of its work.
+    /// Reports of the phases, with the amounts of work in the recovery's report.
     #[must_use]
     pub fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
         let with_work = |(phase, elapsed, threads)| {
@@ -63,8 +63,8 @@ fn now(clock: &Clock) -> Duration {
 }
 
 impl Recovered {
-    /// The report has what was measured: the next recovery is predicted by that. `applied_nanos` is about how long
-    /// applying operations took in this one, in a state that measures that
+    /// Records the measured times of the report, for the forecast of the next recovery. `applied_nanos` is the
+    /// approximate time of applying operations in this recovery, for a state that measures the time
     /// ([`Walk::applied_nanos`](crate::Walk::applied_nanos)).
     pub fn learn(&mut self, applied_nanos: u64) {
         self.checkpoints.measured = measured(&self.report, applied_nanos);
@@ -82,7 +82,7 @@ fn measured(report: &RecoveryReport, applied_nanos: u64) -> MeasuredRecovery {
                 measured.load_nanos = nanos;
                 (measured.load_bytes, measured.load_entries) = (phase.bytes, phase.entries);
             }
-            // The log is read twice: to judge it, and to replay it.
+            // Recovery reads the log twice: for the judgement, and for the replay.
             Phase::Scan | Phase::Replay => measured.replay_nanos += nanos,
             Phase::Finish => measured.rest_nanos += nanos,
         }

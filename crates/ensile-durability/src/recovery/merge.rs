@@ -1,4 +1,4 @@
-//! Closed generations merged into one at an open, so that many short lives leave few files
+//! Merge of closed generations into one generation at an open, so that many short lives leave few files
 //! (`docs/protocols/durability.md`).
 //!
 //! ```text
@@ -7,15 +7,15 @@
 //!                          one file, number N: entries that count, in the order of their TIDs
 //! ```
 //! Invariants:
-//! - L4: only entries of epochs up to their own generation's D are taken, so what is discarded stays discarded. The
-//!   merged generation begins where the oldest one began and ends at the newest one's D.
-//! - K1: the generation in which the installed checkpoint was written is never merged, nor one before it.
-//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A
-//!   crash in between leaves a merged file that is not listed: the next open removes it.
-//! - A byte is written again only into a file that is larger by a third at least, or while the file is small.
+//! - L4: the merge takes only entries of epochs up to their own generation's D, so discarded entries stay discarded.
+//!   The merged generation begins where the oldest generation began and ends at the newest generation's D.
+//! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
+//! - The merged file is synced before the manifest lists the file. The replaced files are removed after that. A crash
+//!   in between leaves an unlisted merged file: the next open removes that file.
+//! - A byte is rewritten only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments`
-//! writes; called by recovery's finish.
+//! Neighbours: `replay` reads the entries and leaves out entries that do not count, `ordered` sorts, `log::segments`
+//! writes; recovery's `finish` calls.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -40,20 +40,20 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
-/// A generation joins the younger ones if it has at most this many times their bytes. What is written again then stands
-/// in a file that is larger by a third at least.
+/// Largest ratio of a generation's bytes to the bytes of the younger generations at which the generation joins the
+/// merge. The rewritten bytes then stand in a file that is larger by a third at least.
 const GROWTH: u64 = 3;
-/// Sizes below this count as this: beside them the syncs of an open take most of the time.
+/// Smallest size in bytes that `GROWTH` is applied to: for smaller sizes, the syncs of an open take most of the time.
 const SMALL_BYTES: u64 = 16 << 10;
-/// Free space that is left to the log, beside the merged file's own.
+/// Bytes of free space left to the log, beside the merged file.
 const FREE_BYTES_MIN: u64 = 4 << 20;
 
-// With generations that each have more than `GROWTH` times the bytes of all younger ones, the limit is not reached.
+// If every generation has more than `GROWTH` times the bytes of all younger generations, the limit is not reached.
 const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
 
-/// From where on generations are merged, whose bytes are given oldest first; `None` if there are few enough.
+/// Index of the first generation to merge, from sizes in bytes, oldest first; `None` if the generations are few enough.
 fn choose(bytes: &[u64]) -> Option<usize> {
-    // Only the youngest ones, as many as may stand in one file.
+    // Only the youngest generations are candidates, as many as fit into one file.
     let (mut start, mut total) = (bytes.len(), 0);
     while start > 0 && total + bytes[start - 1] <= MERGED_LOG_BYTES_MAX {
         start -= 1;
@@ -75,7 +75,7 @@ fn choose(bytes: &[u64]) -> Option<usize> {
     from
 }
 
-/// Which of these generations are merged; the checkpoint was written in the one of the number given.
+/// Range of the generations to merge. `checkpoint` is the number of the generation in which the checkpoint was written.
 pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
     let kind = generations.last()?.generation.entries;
     let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {
@@ -87,9 +87,8 @@ pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>
     Some(generations.len() - bytes.len() + choose(&bytes)?..generations.len())
 }
 
-/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and
-/// syncs it. `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to
-/// sync.
+/// Writes the entries of `sources` that count into one file of a new generation with this number, and syncs the file.
+/// `None` if the disk lacks space for the file: the folder then stays as is. The caller syncs the file's name.
 pub(super) fn write(
     disk: &Arc<dyn Disk>,
     config: &LogConfig,
@@ -120,9 +119,9 @@ pub(super) fn write(
     }
 }
 
-/// Writes the entries of these logs, which are on the disk `from`, into this file of a generation, and syncs it. Its
-/// name is the caller's to sync. `spend` is told how many bytes were written, a piece at a time. It may wait. What
-/// it fails with ends the work.
+/// Writes the entries of these logs, on the disk `from`, into this file of a generation, and syncs the file. The caller
+/// syncs the file's name. After each piece, `spend` receives the number of written bytes and may wait. An error of
+/// `spend` ends the work.
 pub(super) fn write_file(
     (from, disk): (&dyn Disk, &Arc<dyn Disk>),
     config: &LogConfig,
@@ -139,21 +138,21 @@ pub(super) fn write_file(
     rewriter.end(file)
 }
 
-/// Entries on their way into the merged file.
+/// Writer of entries into the merged file.
 struct Rewriter<'g> {
     segments: Segments,
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DurabilityError>,
-    /// Of the last entry.
+    /// TID of the last entry.
     last: Tid,
-    /// Is told what was written.
+    /// Receiver of the number of written bytes.
     spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 }
 
 impl Rewriter<'_> {
     fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
-        // What the manifest discards must not get into a generation that ends above it (L4).
+        // An entry that the manifest discards must not enter a generation that ends above the entry's epoch (L4).
         assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");
         debug_assert!(tid >= self.last, "in the order of their TIDs");
         self.last = tid;
@@ -170,7 +169,7 @@ impl Rewriter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Writes what the buffer holds; an empty one of the usual size takes its place.
+    /// Writes the buffer's entries, and puts an empty buffer of the usual size in place.
     fn write_buffer(&mut self) -> Result<(), DurabilityError> {
         let full = std::mem::replace(&mut self.buffer, Buffer::usual());
         if !full.is_empty() {
@@ -221,7 +220,7 @@ mod tests {
         let mut random = ensile_base::random::Random::seeded(12);
         let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
         for _ in 0..20_000 {
-            // Of some hundred bytes mostly, and up to half a megabyte.
+            // Most lives have some hundred bytes, and a life has up to half a megabyte.
             let life = 100 + ((random.next_u64() % (1 << 19)) >> (random.next_u64() % 19));
             written += life;
             bytes.push(life);

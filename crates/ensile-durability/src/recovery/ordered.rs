@@ -1,13 +1,12 @@
-//! The entries of several logs in the order of their TIDs, in the memory of a few epochs.
+//! Entries of several logs in the order of their TIDs, in the memory of a few epochs.
 //!
-//! A log is nearly in that order: each worker's entries are, and workers' buffers follow each other within an epoch or
-//! two (E2, L1). The headers say how nearly: the smallest epoch of each piece is known, and so that of the remainder of
-//! each log. What has a smaller epoch than the remainders of all logs is complete, and only the others are held. The
-//! log whose remainder begins with the smallest epoch is read next, so no more is held than the order of the files
-//! makes necessary.
+//! A log is nearly in TID order: the entries of one worker are, and the buffers of workers follow each other within an
+//! epoch or two (E2, L1). The headers give the smallest epoch of a piece, and so the smallest epoch of the log's
+//! remainder. Entries below the remainders of all logs are complete; only the rest is held. The log whose remainder
+//! begins with the smallest epoch is read next, so memory holds no more than the order of the files requires.
 //!
-//! Neighbours: `examine` found the folder whole and kept the pieces, or a recovery did and `merge` writes the entries
-//! again; `replay` reads and parses each.
+//! Neighbours: `examine` or a recovery found the folder whole and kept the pieces; `merge` rewrites the entries of a
+//! recovery; `replay` reads and parses the pieces.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -20,7 +19,7 @@ use super::reading::ReadBuffers;
 use super::replay::{self, LogPiece};
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
-/// What is left of a log: its pieces, the next one last, each with the smallest epoch from it on.
+/// Remaining pieces of a log, the next piece last. The epoch beside a piece is the smallest epoch from that piece on.
 struct LogRemainder(Vec<(Epoch, LogPiece)>);
 
 impl LogRemainder {
@@ -33,16 +32,17 @@ impl LogRemainder {
         Self(pieces.into_iter().rev().map(with_least).collect())
     }
 
-    /// No entry of it has a smaller epoch. Nothing is left: above every entry's.
+    /// Lower bound of the epochs of the remaining entries; `Epoch::MAX` if no piece is left.
     fn least(&self) -> Epoch {
         self.0.last().map_or(Epoch::MAX, |(least, _)| *least)
     }
 }
 
-/// Bodies by TID. Transactions that have nothing to do with each other may share one: then in the order of reading.
+/// Bodies by TID and reading order. Transactions without a common record may share a TID; their bodies come in the
+/// order of reading.
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
-/// Entries that were read and not shown.
+/// Entries read but not yet shown.
 struct HeldEntries {
     kind: EntryKind,
     bodies: Mutex<Bodies>,
@@ -54,7 +54,7 @@ impl Recoverable for HeldEntries {
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        // Whole entries go in.
+        // Only whole entries are added under this lock.
         let mut held = self.bodies.lock();
         for Entry { tid, body } in entries {
             let same = held.range((*tid, 0)..=(*tid, u64::MAX)).next_back();
@@ -87,7 +87,7 @@ impl HeldEntries {
     }
 }
 
-/// Shows the entries of these logs, which are all of one kind, until `visit` breaks.
+/// Shows the entries of these logs, all of one kind, until `visit` breaks.
 pub(super) fn visit(
     disk: &dyn Disk,
     logs: Vec<Vec<LogPiece>>,
@@ -109,7 +109,7 @@ pub(super) fn visit(
             return Ok(());
         }
     }
-    // `Epoch::MAX` is nobody's, so nothing is left.
+    // No entry has the epoch `Epoch::MAX`, so nothing is left.
     assert!(held.bodies.get_mut().is_empty(), "every entry was shown");
     Ok(())
 }

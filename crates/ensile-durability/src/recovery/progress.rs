@@ -1,25 +1,25 @@
-//! How far a recovery is, and what its parts took, for people.
+//! Progress of a recovery and time of its phases, for display.
 //!
-//! Neighbours: `recovery` knows the bytes; the caller that drives its steps has the clock.
+//! Neighbours: `recovery` counts the bytes; the caller that runs the steps has the clock.
 
 use std::time::Duration;
 
-/// A part of a recovery. One begins when the one before it has ended.
+/// Phase of a recovery. A phase begins when the previous phase has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Manifest and logs are read: what is durable?
+    /// Reads the manifest and the logs, and finds the durable epoch.
     Scan,
-    /// The installed checkpoint is loaded.
+    /// Loads the installed checkpoint.
     Load,
-    /// The log is replayed.
+    /// Replays the log.
     Replay,
-    /// The decision is made durable, and the next generation begun.
+    /// Makes the decision durable, and begins the next generation.
     Finish,
 }
 
 impl Phase {
-    /// A word for it.
+    /// Name of the phase.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,28 +31,28 @@ impl Phase {
     }
 }
 
-/// How far a phase is.
+/// Progress of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The phase that runs.
+    /// Phase under way.
     pub phase: Phase,
-    /// Bytes of files that it is through with.
+    /// Bytes of files processed so far.
     pub bytes_done: u64,
-    /// Bytes of files that it reads.
+    /// Bytes of files in the phase.
     pub bytes_total: u64,
-    /// How long it has run.
+    /// Time since the beginning of the phase.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// Its rate so far.
+    /// Rate so far, in bytes per second; 0 before any time has passed.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();
         if seconds > 0.0 { self.bytes_done as f64 / seconds } else { 0.0 }
     }
 
-    /// How long it goes on at this rate; `None` while there is no rate.
+    /// Time left at this rate; `None` while the rate is 0.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         let rate = self.bytes_per_second();
@@ -61,23 +61,23 @@ impl Progress {
     }
 }
 
-/// What a phase of a recovery did.
+/// Work of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseReport {
-    /// The phase.
+    /// Phase of the report.
     pub phase: Phase,
-    /// How long it took.
+    /// Time of the phase.
     pub elapsed: Duration,
-    /// Threads that it had.
+    /// Number of threads.
     pub threads: usize,
-    /// Bytes of files whose entries it applied.
+    /// Bytes of files whose entries the phase applied.
     pub bytes: u64,
-    /// Entries that it applied.
+    /// Number of applied entries.
     pub entries: u64,
 }
 
 impl PhaseReport {
-    /// Megabytes (10^6 bytes) of files that each of its threads got through in a second.
+    /// Rate of one thread, in megabytes (10^6 bytes) of files per second.
     #[must_use]
     pub fn megabytes_per_second_and_thread(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64() * self.threads as f64;

@@ -1,30 +1,30 @@
-//! Reading while others are replayed: the next pieces are on their way, and buffers are used again.
+//! Reads for replay: the next pieces are prefetched while earlier pieces are replayed, and buffers are reused.
 //!
-//! Memory: a piece for each thread, and [`AHEAD`] pieces in the system's cache, which it may take back.
+//! Memory: one piece per thread, and [`AHEAD`] pieces in the system's cache, which the system may reclaim.
 //!
-//! Neighbours: `replaying` lends the buffers to each step; `replay` reads into them.
+//! Neighbours: `replaying` lends the buffers to a step; `replay` reads into the buffers.
 
 use ensile_base::Tid;
 use ensile_disk::Disk;
 
 use crate::{DurabilityError, Entry};
 
-/// Pieces that are asked for before their turn.
+/// Number of pieces prefetched before their turn.
 pub(super) const AHEAD: usize = 8;
 
-/// One thread's buffers.
+/// Buffers of one thread.
 #[derive(Debug, Default)]
 pub(super) struct ReadBuffers {
     bytes: Vec<u8>,
-    /// Empty, for its memory.
+    /// Empty vector, kept for its memory.
     entries: Vec<Entry<'static>>,
 }
 
 impl ReadBuffers {
-    /// Reads a part of a file; with it, an empty vector for its entries.
+    /// Reads a part of a file. Also returns an empty vector for the part's entries.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] if the file ends before.
+    /// [`DurabilityError::Damaged`] if the file ends too early.
     pub(super) fn read(
         &mut self,
         disk: &dyn Disk,
@@ -32,7 +32,7 @@ impl ReadBuffers {
         offset: u64,
         bytes: u64,
     ) -> Result<(&[u8], Vec<Entry<'_>>), DurabilityError> {
-        // What is there already is overwritten, so it is not made zero.
+        // The read overwrites old bytes, so the buffer is not zeroed.
         let bytes = bytes as usize;
         if self.bytes.len() < bytes {
             self.bytes.resize(bytes, 0);
@@ -46,14 +46,14 @@ impl ReadBuffers {
         Ok((piece, std::mem::take(&mut self.entries)))
     }
 
-    /// Takes a vector of entries back.
+    /// Takes an empty vector of entries back.
     pub(super) fn keep(&mut self, entries: Vec<Entry<'static>>) {
         assert!(entries.is_empty(), "it is kept for its memory");
         self.entries = entries;
     }
 }
 
-/// An empty vector of entries that borrow from somewhere else, in the same memory.
+/// Empty vector of entries with another lifetime, in the same memory.
 pub(super) fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
     entries.clear();
     entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()

@@ -1,12 +1,14 @@
-//! Replay: pieces of the log that any number of threads take, parse and hand to the recoverable state (SiloR §5.2).
+//! Replay: any number of threads take pieces of the log, parse the pieces, and hand the entries to the recoverable
+//! state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the others are counted.
-//! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
-//! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
+//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - K1: entries that the checkpoint covers are not replayed. Of a key's put and delete, one may be removed and the
+//!   other still present.
+//! - L5: replay checks the payload of every block that counts, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the
-//! buffers; the engine's threads call in.
+//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has the order of pieces; `reading` has
+//! the buffers; the engine's threads call `replay`.
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -22,14 +24,14 @@ use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
-/// The epochs of a generation, and which of them are replayed.
+/// Epochs of a generation, with the limits of replay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// No entry has a smaller one.
+    /// Smallest epoch that an entry may have.
     pub(super) first: Epoch,
-    /// Entries of smaller ones are in a checkpoint.
+    /// Epoch below which a checkpoint holds the entries.
     pub(super) covered: Epoch,
-    /// Entries of larger ones are discarded.
+    /// Epoch above which entries are discarded.
     pub(super) durable: Epoch,
 }
 
@@ -39,16 +41,16 @@ pub(super) struct LogPiece {
     pub(super) file: SegmentFile,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The smallest epoch of its entries that are replayed, or one below it.
+    /// Lower bound of the epochs of the replayed entries.
     pub(super) oldest: Epoch,
-    /// The largest one.
+    /// Largest epoch of the entries.
     pub(super) newest: Epoch,
     pub(super) kind: EntryKind,
     salt: Salt,
     bounds: Bounds,
 }
 
-/// What a piece held.
+/// Counts of a piece's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) blocks: u64,
@@ -58,7 +60,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Those of another piece too.
+    /// Adds the counts of another piece.
     pub(super) fn add(&mut self, Self { blocks, entries, ignored, covered }: Self) {
         self.blocks += blocks;
         self.entries += entries;
@@ -67,7 +69,7 @@ impl Counts {
     }
 }
 
-/// Cuts a chain into pieces; what holds no entry that counts is left out, and its entries are counted in the report.
+/// Cuts a chain into pieces. A run without an entry that counts is left out, and its entries are counted in the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();
     for link in &chain.links {
@@ -83,7 +85,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                     file,
                     offset,
                     bytes,
-                    // Smaller ones are not handed over.
+                    // Entries of smaller epochs are not handed over.
                     oldest: epoch_min.max(bounds.covered),
                     newest: epoch_max,
                     salt,
@@ -96,9 +98,9 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
     pieces
 }
 
-/// Asks for a piece before its turn.
+/// Prefetches a piece before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
-    // An announcement: the read itself finds what is wrong with the file.
+    // Errors are ignored here: the later read reports them.
     if let Ok(file) = disk.open_to_read(&piece.file.to_string()) {
         file.will_need(piece.offset, piece.bytes);
     }
@@ -155,7 +157,10 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with those of a block that count, and counts those that do not; or says what is wrong with the block.
+/// Fills `batch` with the block's entries that count, and counts the rest.
+///
+/// # Errors
+/// The block's fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

@@ -1,11 +1,13 @@
-//! A recovery under way: what was read and decided, and the replay, which any number of threads share.
+//! Recovery under way: the facts read and decided, and the replay, shared by any number of threads.
 //!
 //! Invariants:
-//! - L4: `seen` is the largest epoch in any block, ignored and torn ones included: the next generation begins above it.
-//! - K1, L8: a file is loaded, a piece replayed, and an epoch called passed, as the machine of `turns` says.
+//! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
+//!   `seen`.
+//! - K1, L8: the state machine of `turns` decides the order of loading a file, replaying a piece, and reporting an
+//!   epoch as passed.
 //!
-//! Neighbours: `scan` fills it, a repair too; `turns` decides what a thread does, `load` and `replay` do it; `finish`
-//! makes the decision durable.
+//! Neighbours: `scan` or a repair fills the recovery; `turns` decides a thread's next step, `load` and `replay` carry
+//! the step out; `finish` makes the decision durable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,34 +34,34 @@ use crate::store::names::SegmentFile;
 use crate::store::whose::check_entries;
 use crate::{DurabilityError, Recoverable};
 
-/// What was read and decided over, by an open or by a repair.
+/// Facts that an open or a repair has read and decided.
 #[derive(Debug, Default)]
 pub(super) struct Judged {
-    /// As read; empty for a new database.
+    /// Generations as read; empty for a new database.
     pub(super) generations: Vec<DecidedGeneration>,
-    /// Chains of closed generations, and of the open one.
+    /// Chains of closed generations, and of the open generation.
     pub(super) closed_chains: Vec<Chain>,
     pub(super) open_chains: Vec<Chain>,
-    /// Files of no listed generation, removed first.
+    /// Files of unlisted generations, removed first.
     pub(super) unlisted: Vec<SegmentFile>,
-    /// Those of them that do not prove to be this database's: they stay (I1).
+    /// Unlisted files that do not prove to be this database's: the files stay (I1).
     pub(super) not_removable: Vec<SegmentFile>,
-    /// Of a backup: what only older states have, removed once the manifest has none, and what a run left that had not
-    /// ended, removed first (N21).
+    /// Files of a backup. `older` is needed by older states only, and removed once the manifest has no older states.
+    /// `left` is the remainder of an unfinished run, and removed first (N21).
     pub(super) older: Vec<SegmentFile>,
     pub(super) left: Vec<SegmentFile>,
-    /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are discarded.
-    /// Until then they show which epochs were used (L4).
+    /// Files that a repair gives up, removed once the manifest no longer lists the files, or lists the files as
+    /// discarded. Until then the files show the used epochs (L4).
     pub(super) given_up: Vec<SegmentFile>,
-    /// Where a repair cuts files that stay, once the manifest is durable.
+    /// Offsets at which a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
-    /// The largest epoch in any block.
+    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
-    /// The last E of the life before, if it was closed cleanly.
+    /// Last E of the previous life, if that life was closed cleanly.
     pub(super) ended: Option<Epoch>,
 }
 
-/// A recovery under way.
+/// Recovery under way.
 #[derive(Debug)]
 pub struct Recovery {
     pub(super) disk: Arc<dyn Disk>,
@@ -67,35 +69,36 @@ pub struct Recovery {
     pub(super) config: LogConfig,
     pub(super) locks: Locks,
     pub(super) judged: Judged,
-    /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
+    /// Epoch up to which recovered results are proven to be on the medium. Rises to D when the unproven tail is written
+    /// again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
-    /// Where files are archived before they are removed; none in a repair, which ends it.
+    /// Archive that receives files before their removal. A repair has no archive: a repair ends the archive.
     pub(super) archive: Option<Archive>,
-    /// The manifest that was read lists its folder.
+    /// True if the manifest that was read lists the archive's folder.
     pub(super) is_archive_listed: bool,
-    /// Of all logs and generations.
+    /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
-    /// Another thread's turn has ended, or failed.
+    /// Signals that another thread's turn has ended or failed.
     turn_ended: Condvar,
-    /// Those that no thread has.
+    /// Buffers that no thread is using.
     buffers: Mutex<Vec<ReadBuffers>>,
     pub(super) report: RecoveryReport,
 }
 
-/// What the threads of a replay share.
+/// State that the threads of a replay share.
 #[derive(Debug)]
 struct SharedReplay {
     turns: Turns,
-    /// Of pieces that are replayed, and what they held.
+    /// Bytes of replayed pieces, and counts of their contents.
     bytes: u64,
     counts: Counts,
 }
 
 impl Recovery {
-    /// Of a checkpoint, and of no piece of a log yet.
+    /// Recovery of a checkpoint, without log pieces yet.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         keeper: ManifestKeeper,
@@ -127,7 +130,7 @@ impl Recovery {
         }
     }
 
-    /// Takes the verdict over a generation, oldest first.
+    /// Adds a generation with its verdict. The caller adds the oldest generation first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
         assert!(
@@ -173,10 +176,10 @@ impl Recovery {
         turns.limit_waiting(self.config.replay_waiting_bytes_max);
     }
 
-    /// The next turn, once `take` gives one for what the state keeps.
+    /// Next turn. Waits until `take` gives a turn for the amount that the state keeps.
     fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
         loop {
-            // Asked before the lock is taken: the state has locks of its own.
+            // The state has its own locks, so the question comes before the lock.
             let waiting = target.waiting();
             let mut shared = self.shared.lock();
             match take(&mut shared.turns, waiting) {
@@ -186,12 +189,13 @@ impl Recovery {
         }
     }
 
-    /// Whose folder it is, the manifest says, also where no entry does.
+    /// Checks the manifest's kind of entries, even without an entry in the folder.
     pub(super) fn check_entries(&self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
+    /// Loads one file of the checkpoint that no thread has taken. `false` once all files are loaded, or if a load has
+    /// failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
@@ -203,13 +207,13 @@ impl Recovery {
         }
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log that nobody has
-    /// taken: the newest, or the oldest where much [waits](Recoverable::waiting) for older ones. When none is left,
-    /// waits for those that other threads are at; `false` then.
+    /// Loads one file of the checkpoint. Once the checkpoint is loaded, replays one piece of the log that no thread has
+    /// taken: the newest piece, or the oldest piece if much data [waits](Recoverable::waiting) for older pieces. If no
+    /// piece is left, waits for the pieces of other threads, and then returns `false`.
     ///
     /// # Errors
-    /// [`DurabilityError::OtherEntries`]; as `target` says; or damage that was not there a moment ago. The recovery
-    /// cannot be finished then.
+    /// [`DurabilityError::OtherEntries`]; errors of `target`; or damage that arose after the scan. The recovery then
+    /// cannot be finished.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         self.check_entries(target)?;
         match self.take_turn(target, Turns::take) {
@@ -219,7 +223,7 @@ impl Recovery {
                 self.replay_piece(&self.pieces[piece], target)
             }
             Turn::Ended => {
-                // Each thread says so: what the state has left to do is work for all of them.
+                // Each thread reports the end: the state divides its remaining work among the threads.
                 target.passed(Epoch::MAX);
                 Ok(false)
             }
@@ -250,12 +254,12 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Is every file loaded and every piece replayed?
+    /// True if every file is loaded and every piece replayed.
     pub(super) fn is_replayed(&self) -> bool {
         self.shared.lock().turns.has_ended()
     }
 
-    /// How far it is. The caller says how long this phase has run.
+    /// Progress of the current phase. `elapsed` is the caller's time since the beginning of that phase.
     #[must_use]
     pub fn progress(&self, elapsed: Duration) -> Progress {
         let (phase, bytes_done, bytes_total) = if self.load.unloaded() == 0 {
@@ -266,7 +270,7 @@ impl Recovery {
         Progress { phase, bytes_done, bytes_total, elapsed }
     }
 
-    /// What it came to; the next life begins at `first`.
+    /// Final report; the next life begins at `first`.
     pub(super) fn final_report(&mut self, first: Epoch) -> RecoveryReport {
         assert!(first > self.report.durable_epoch, "L4: epochs never come twice");
         let mut report = std::mem::take(&mut self.report);
@@ -282,14 +286,14 @@ impl Recovery {
     }
 }
 
-/// A thread at its turn. However it leaves, the threads that wait for it are woken.
+/// Turn of a thread. The drop wakes the waiting threads on every path.
 struct TurnUnderWay<'r> {
     recovery: &'r Recovery,
     is_done: bool,
 }
 
 impl TurnUnderWay<'_> {
-    /// The turn was carried out.
+    /// Ends a turn that was carried out.
     fn end<T>(mut self, change: impl FnOnce(&mut SharedReplay) -> T) -> T {
         self.is_done = true;
         change(&mut self.recovery.shared.lock())

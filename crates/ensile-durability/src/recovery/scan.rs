@@ -1,11 +1,11 @@
-//! The first part of a recovery: the manifest and the blocks of the logs are read, and D is decided.
+//! First part of a recovery: reads the manifest and the blocks of the logs, and decides D.
 //!
 //! Invariants:
 //! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
-//! - B4, B5: what a process-safe life of this boot left behind D is made durable first.
+//! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
-//! Neighbours: the store opens the folders, `file` reads each file on any thread, `judgement` judges; then `Recovery`
+//! Neighbours: the store opens the folders, `file` reads files on any thread, `judgement` judges; then `Recovery`
 //! replays.
 
 use std::sync::Arc;
@@ -33,10 +33,10 @@ use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_fo
 use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
 
-/// Why a judgement that ends with its first finding gives a value when it ends without.
+/// Reason that a judgement of an open returns a value if the judgement ends without an error.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
 
-/// Makes the archive's folder this database's, if the settings ask for one.
+/// Claims the archive's folder for this database, if the settings ask for an archive.
 fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Locks, DurabilityError> {
     if let Archiving::To(folder) = &config.archiving {
         archive::check_new(&**keeper.disk(), keeper.manifest(), folder)?;
@@ -51,7 +51,7 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
     Ok(Locks::none())
 }
 
-/// The reading of the logs, file by file: the first part of a recovery.
+/// Reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct LogScan {
     disk: Arc<dyn Disk>,
@@ -66,13 +66,13 @@ pub struct LogScan {
     not_removable: Vec<SegmentFile>,
     older: Vec<SegmentFile>,
     left: Vec<SegmentFile>,
-    /// Every listed file and the one behind it in its log.
+    /// Listed files, each with the next file of its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
     archive: Option<Archive>,
-    /// The manifest that was read lists the archive's folder.
+    /// True if the manifest that was read lists the archive's folder.
     is_archive_listed: bool,
     taken: AtomicUsize,
-    /// In the order of `files`.
+    /// Chains in the order of `files`.
     read: Mutex<Vec<Option<FileChain>>>,
 }
 
@@ -80,11 +80,11 @@ impl LogScan {
     /// Opens the store, makes the logs' folders and finds the files.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
-    /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
-    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
-    /// [`DurabilityError::OtherApplication`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and
-    /// [`DurabilityError::NotADatabase`] before anything is changed.
+    /// [`DurabilityError::Damaged`] with file and offset if durable data is missing; [`DurabilityError::InUse`] if
+    /// another process has the database open; [`DurabilityError::Config`] and [`DurabilityError::FolderMissing`] for
+    /// unusable log folders; [`DurabilityError::Copied`], [`DurabilityError::OtherApplication`],
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
+    /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         config.boot(&*disk)?;
@@ -136,12 +136,12 @@ impl LogScan {
         })
     }
 
-    /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    /// Reads one file that no thread has taken. `false` if no file is left, even while other threads still read files.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`], or the disk's. The scan cannot be finished then.
+    /// [`DurabilityError::Damaged`], or errors of the disk. The scan then cannot be finished.
     pub fn step(&self) -> Result<bool, DurabilityError> {
-        // Relaxed: hands out numbers; what a number stands for was there before any thread was started.
+        // Relaxed: hands out numbers; the files behind the numbers were there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
         let until = self.keeper.manifest().log_bytes(file.name).unwrap_or(0);
@@ -180,11 +180,11 @@ impl LogScan {
             let (chains, verdict) = recovery.judge_and_take(&generation, logs, hint.as_ref())?;
             let checkpoint = recovery.load.checkpoint();
             if generation.durable.is_none() {
-                // The verdict has found all blocks that the hint counts: nothing was written after it.
+                // The verdict has found all blocks that the hint counts: nothing was written after the hint.
                 let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
                 recovery.judged.ended = own.and_then(|hint| hint.ended);
                 let shown = verdict::shown(&generation, &chains, own).max(generation.first.previous());
-                // A picture is on the medium before the manifest names it (N12).
+                // A picture is on the medium before the manifest names the picture (N12).
                 let picture =
                     checkpoint.filter(|_| generation.logs == 0).map(InstalledCheckpoint::durable_min);
                 recovery.proven = shown.max(picture.unwrap_or_default());
@@ -199,8 +199,9 @@ impl LogScan {
 }
 
 impl Recovery {
-    /// Judges a generation by the files of its logs. Where a process-safe life of this boot left it, what that life's
-    /// process had given to the system is taken first, and the logs are judged as they are then (B4, B5).
+    /// Judges a generation by the files of its logs. If a process-safe life of this boot left the generation, recovery
+    /// first takes the entries that the life's process had given to the system, and then judges the logs again (B4,
+    /// B5).
     fn judge_and_take(
         &mut self,
         generation: &Generation,

@@ -1,4 +1,4 @@
-//! What a thread of a replay does next, as decisions. Pure: what a turn came to goes in, the next turn comes out.
+//! Turns of a replay's threads as a pure state machine: the outcome of a turn goes in, the next turn comes out.
 //!
 //! ```text
 //! files of the checkpoint     Untaken -> under way -> loaded             the log's pieces only once all files are loaded
@@ -6,21 +6,21 @@
 //!                             -> once the state keeps   <- as long as it keeps little for entries
 //!                                much for older ones       that may yet come: older versions are skipped
 //! ```
-//! A thread that finds nothing to take waits for what others are at. A turn that fails, or whose thread panics, fails
-//! the whole: who waits for it goes.
+//! A thread without a piece to take waits for the turns of other threads. If a turn fails, or its thread panics, the
+//! whole replay fails: waiting threads return.
 //!
-//! The *watermark* is the epoch below which every entry of the log is replayed: the least `oldest` of the pieces that
-//! are not replayed yet, both those that no thread has taken and those that a thread replays.
+//! The *watermark* is the epoch below which every entry of the log is replayed. The watermark equals the smallest
+//! `oldest` of the pieces not yet replayed, both untaken pieces and pieces under way.
 //!
 //! Invariants:
 //! - K1: every file of the checkpoint is loaded before a piece of the log is taken.
 //! - L8: a state hears that an epoch has passed only once every entry below that epoch is replayed, in every log.
-//! - L8: the newest piece is taken only while what the state keeps for older entries is below
-//!   [`REPLAY_WAITING_BYTES_MAX`], and never of operations, each of which waits for all before it.
+//! - L8: the newest piece is taken only while the state keeps less than [`REPLAY_WAITING_BYTES_MAX`] for older entries.
+//!   For operations the newest piece is never taken first, because an operation waits for all earlier operations.
 //! - A file or piece is taken once.
 //!
-//! Neighbours: `replaying` has the lock, and carries each turn out by `load` and `replay`; the state says what it
-//! keeps.
+//! Neighbours: `replaying` has the lock, and carries a turn out by `load` and `replay`; the state reports the bytes
+//! that it keeps.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,14 +32,14 @@ use super::reading::AHEAD;
 use super::replay::LogPiece;
 use crate::EntryKind;
 
-/// What a thread does next.
+/// Next step of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Load this file of the checkpoint: [`Turns::loaded`].
     Load(usize),
-    /// Replay this piece: [`Turns::replayed`]. Those that are to be asked for now, the next one first.
+    /// Replay this piece: [`Turns::replayed`]. `ahead` lists the pieces to prefetch now, the next piece first.
     Replay { piece: usize, ahead: Vec<usize> },
-    /// Wait for what others are at.
+    /// Wait for the turns of other threads.
     Wait,
     /// Nothing is left.
     Ended,
@@ -47,27 +47,27 @@ pub(super) enum Turn {
     Failed,
 }
 
-/// Files of the checkpoint, and pieces of the log in the order of their epochs: who takes which.
+/// Assignment of the checkpoint's files, and of the log's pieces in the order of their epochs, to threads.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Files that no thread has taken, and how many are not loaded.
+    /// Files that no thread has taken, and number of files not yet loaded.
     files: Range<usize>,
     unloaded: usize,
     /// Pieces that no thread has taken.
     untaken: Range<usize>,
-    /// Pieces that were not asked for ahead of their turn, from either end.
+    /// Pieces that were not prefetched, from either end.
     unasked: Range<usize>,
-    /// How many pieces that are not replayed begin with each epoch.
+    /// Number of unreplayed pieces by first epoch.
     unreplayed: BTreeMap<Epoch, usize>,
-    /// The last watermark that a thread heard of.
+    /// Last watermark that a thread heard of.
     passed: Epoch,
-    /// The newest piece is taken while the state keeps fewer bytes.
+    /// Bytes below which the newest piece is taken.
     waiting_bytes_max: u64,
     has_failed: bool,
 }
 
 impl Turns {
-    /// Of this many files, and no pieces yet.
+    /// Turns of this many files, without pieces yet.
     pub(super) fn of_files(files: usize) -> Self {
         Self {
             files: 0..files,
@@ -81,7 +81,7 @@ impl Turns {
         }
     }
 
-    /// Gives the pieces of all logs and generations their turns, before any thread takes one.
+    /// Gives the pieces of all logs and generations their turns, before a thread takes a piece.
     pub(super) fn order(&mut self, pieces: &mut [LogPiece]) {
         pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
         let in_any_order = pieces.iter().all(|piece| piece.kind == EntryKind::Values);
@@ -100,7 +100,7 @@ impl Turns {
         self.unasked = self.untaken.clone();
     }
 
-    /// As if the state might keep this much of values: nothing is oldest first, and anything SiloR's order.
+    /// Sets the limit of waiting bytes for values: 0 replays oldest first, and `u64::MAX` replays in SiloR's order.
     #[cfg(feature = "experiments")]
     pub(super) fn limit_waiting(&mut self, bytes_max: u64) {
         if self.waiting_bytes_max > 0 {
@@ -108,24 +108,24 @@ impl Turns {
         }
     }
 
-    /// Is every file loaded?
+    /// True if every file is loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.unloaded == 0
     }
 
-    /// Is every piece replayed, and every file loaded?
+    /// True if every piece is replayed and every file loaded.
     pub(super) fn has_ended(&self) -> bool {
         self.is_loaded() && self.unreplayed.is_empty()
     }
 
-    /// The next turn while the checkpoint is loaded; no piece is taken.
+    /// Next turn while the checkpoint is loaded; no piece is taken.
     pub(super) fn take_file(&mut self) -> Turn {
         let file = self.files.next();
         assert!(file.is_none() || !self.is_loaded(), "a file is loaded once");
         file.map_or_else(|| self.idle(self.is_loaded()), Turn::Load)
     }
 
-    /// The next turn of a thread whose state keeps `waiting` bytes for older entries.
+    /// Next turn of a thread whose state keeps `waiting` bytes for older entries.
     pub(super) fn take(&mut self, waiting: u64) -> Turn {
         if !self.is_loaded() {
             return self.take_file();
@@ -134,7 +134,7 @@ impl Turns {
         piece.unwrap_or_else(|| self.idle(self.unreplayed.is_empty()))
     }
 
-    /// Nothing is left to take.
+    /// Turn of a thread when no file or piece is left to take.
     fn idle(&self, has_ended: bool) -> Turn {
         assert!(self.files.is_empty(), "a file is there to take");
         match (self.has_failed, has_ended) {
@@ -168,13 +168,13 @@ impl Turns {
         Some(Turn::Replay { piece, ahead: ahead.rev().collect() })
     }
 
-    /// A file that was taken is loaded.
+    /// Records that a taken file is loaded.
     pub(super) fn loaded(&mut self) {
         assert!(self.unloaded > self.files.len(), "a file that no thread has taken is not loaded");
         self.unloaded -= 1;
     }
 
-    /// All entries of a piece that was taken and begins with this epoch are replayed. The new watermark.
+    /// Records that all entries of a taken piece with this first epoch are replayed. Returns the new watermark.
     pub(super) fn replayed(&mut self, oldest: Epoch) -> Epoch {
         assert!(self.is_loaded(), "K1: the checkpoint is loaded before the log is replayed");
         let pieces = self.unreplayed.get_mut(&oldest).expect("the piece was added, and is not replayed");
@@ -188,7 +188,7 @@ impl Turns {
         now
     }
 
-    /// A turn could not be carried out.
+    /// Records that a turn could not be carried out.
     pub(super) fn failed(&mut self) {
         self.has_failed = true;
     }

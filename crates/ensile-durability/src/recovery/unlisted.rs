@@ -1,25 +1,25 @@
-//! A log file that no manifest lists, where there is an archive: is it whole, needless, or damaged (A1)?
+//! Judgement of a log file that no manifest lists, in a database with an archive: whole, needless, or damaged (A1).
 //!
-//! A checkpoint or a merge has taken its generation off the list while the archive could not be written, and the
-//! process has ended. Then nothing but the file, its neighbours and `ARCHIVE` says what it held. Its chain of blocks
-//! may end early: with a crash's torn tail, or by damage.
+//! A checkpoint or a merge took the file's generation off the list while the archive could not be written, and the
+//! process ended. Then only the file, its neighbours and `ARCHIVE` show the file's contents. The chain of blocks may
+//! end early: with a crash's torn tail, or by damage.
 //!
-//! | found | then |
+//! | found | judgement |
 //! |---|---|
-//! | `ARCHIVE` does not list its generation | needless: it holds nothing that the archive lacks |
-//! | the opening block of the next file of its log, here or archived, follows by sequence and checksum | whole |
-//! | no next file can be read, and its last mark is at or above the D that `ARCHIVE` notes | whole: what stands behind that mark is void (L1, L4) |
-//! | no next file can be read, and its last mark is at or above the epoch in its name, `-to-<epoch>` | whole: no entry of it has a larger one, and no entry up to the mark stands behind it (L1) |
-//! | its own opening block cannot be read, and a file before it has such a mark | needless: it is behind the end |
-//! | none of that, and its copy in the archive is whole by the same rules | needless |
-//! | none of that | damaged: it stays, and is reported |
+//! | `ARCHIVE` does not list the generation | needless: the file holds no entry that the archive lacks |
+//! | the opening block of the log's next file, here or archived, follows by sequence and checksum | whole |
+//! | no next file is readable, and the last mark is at or above the D in `ARCHIVE` | whole: bytes behind that mark are void (L1, L4) |
+//! | no next file is readable, and the last mark is at or above the epoch in the name, `-to-<epoch>` | whole: no entry of the file has a larger epoch, and no entry up to the mark stands behind the mark (L1) |
+//! | the file's opening block is unreadable, and an earlier file has such a mark | needless: the file is behind the end |
+//! | otherwise, and the archive's copy is whole by the same rules | needless |
+//! | otherwise | damaged: the file stays, and is reported |
 //!
 //! Invariants:
-//! - A1: a file is archived, or goes, only where something else than itself proves that its chain ends where it ended
-//!   when it was written, or that nothing behind that counts.
-//! - What cannot be read in the archive fails no open: the file stays.
+//! - A1: a file is archived, or removed, only with proof from outside the file. The proof shows that the chain ends
+//!   where the chain ended when written, or that no entry behind the end counts.
+//! - An unreadable archive fails no open: the file stays.
 //!
-//! Neighbours: `clearing` asks, and archives; `file` and `chain` read; the archive's list has each D (A3).
+//! Neighbours: `clearing` asks, and archives; `file` and `chain` read; the archive's list has every D (A3).
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -35,47 +35,47 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 
-/// What a caller of a damaged file does.
+/// Remedy for a damaged file, in the error text.
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";
 
-/// What becomes of it.
+/// Judgement of an unlisted file.
 #[derive(Debug)]
 pub(super) enum UnlistedFile {
-    /// Nothing that counts is lost with it.
+    /// The removal of the file loses no entry that counts.
     Needless,
-    /// It is whole up to its chain's end, which is to be archived.
+    /// The file is whole up to its chain's end, and is to be archived.
     Whole(ClosedFile),
-    /// It stays: why.
+    /// The file stays. The error is the reason.
     Stays(DurabilityError),
 }
 
-/// Why nothing can be said.
+/// Reason for the lack of a judgement.
 enum Unreadable {
     Here(DurabilityError),
     InArchive(DurabilityError),
 }
 
-/// Whether the archive lacks it is not known now.
+/// Judgement that the file stays, because the archive's contents cannot be known now.
 fn waits(file: SegmentFile, why: &DurabilityError) -> UnlistedFile {
     UnlistedFile::Stays(DurabilityError::config(format!(
         "{file} stays, as it is unknown whether it is in the archive ({why}): open again once the archive can be read"
     )))
 }
 
-/// The files that no manifest lists, beside an archive.
+/// Files that no manifest lists, in a database with an archive.
 pub(super) struct UnlistedFiles<'r> {
     pub(super) disk: &'r dyn Disk,
     pub(super) archive: &'r Archive,
-    /// All of them, those too that may not be removed.
+    /// All unlisted files, including files that may not be removed.
     pub(super) files: Vec<SegmentFile>,
 }
 
 impl UnlistedFiles<'_> {
-    /// Judges one of them.
+    /// Judges one of these files.
     ///
     /// # Errors
-    /// The disk's, of the database's own folders.
+    /// Errors of the disk in the database's own folders.
     pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         assert!(self.files.contains(&file), "its neighbours are among them");
         let generation = match self.archive.listed(file.name.generation) {
@@ -98,7 +98,8 @@ impl UnlistedFiles<'_> {
             Ok(chain) => match self.doubt(generation, &chain, file.to)? {
                 None if chain.opening.is_none() => return Ok(UnlistedFile::Needless),
                 None => {
-                    // Payloads too: while it waits for an archive that is full, others wait behind it.
+                    // The payloads are checked too: while the file waits for a full archive, later files wait behind
+                    // this file.
                     let whole = self.whole_to(file)?;
                     if whole >= chain.end {
                         let (largest, bytes) = (chain.largest, chain.end);
@@ -126,8 +127,8 @@ impl UnlistedFiles<'_> {
         opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)
     }
 
-    /// Why something that counts may have stood behind the end of this chain; `None` if nothing has. `to`: the largest
-    /// epoch of its entries, by the name that the file got when it was closed.
+    /// Reason to suspect that entries that count stood behind the end of this chain; `None` without suspicion. `to` is
+    /// the largest epoch of the file's entries, from the name of the closed file.
     fn doubt(
         &self,
         generation: &Generation,
@@ -137,7 +138,7 @@ impl UnlistedFiles<'_> {
         let SegmentName { number, .. } = chain.file.name;
         assert!(chain.opening.is_some() || chain.end == 0, "without its first block a file has no chain");
         let Some(durable) = generation.durable else {
-            // It has left the manifest's list, so it had ended.
+            // The generation has left the manifest's list, so the generation had ended.
             return Ok(Some(format!("ARCHIVE does not say where generation {} ended", generation.number)));
         };
         if chain.opening.is_none() {
@@ -159,7 +160,7 @@ impl UnlistedFiles<'_> {
         }))
     }
 
-    /// The opening block of the file of this name, here or in the archive, if one can be read.
+    /// Opening block of the file of this name, here or in the archive, if readable.
     fn opening(&self, name: SegmentName) -> Result<Option<FileOpening>, Unreadable> {
         assert!(name.number > 0, "it comes behind another one");
         for file in self.files.iter().filter(|file| file.name == name) {
@@ -172,7 +173,7 @@ impl UnlistedFiles<'_> {
         FileOpening::read_at(self.disk, &copy, name).map_err(|error| Unreadable::InArchive(error.into()))
     }
 
-    /// Does all that counts of its log stand in files before this one, here or in the archive?
+    /// True if every entry of the log that counts stands in files before this file, here or in the archive.
     fn ends_before(
         &self,
         generation: &Generation,
@@ -185,7 +186,7 @@ impl UnlistedFiles<'_> {
         };
         let reaches = |chain: Result<FileChain, DurabilityError>| match chain {
             Ok(chain) => Ok(check_origin(generation, &chain).is_ok() && chain.mark >= durable),
-            // One that is gone is archived.
+            // A missing file is archived.
             Err(DurabilityError::Disk(error)) if !error.is_not_found() => Err(DurabilityError::Disk(error)),
             Err(_) => Ok(false),
         };
@@ -207,7 +208,7 @@ impl UnlistedFiles<'_> {
         Ok(false)
     }
 
-    /// Is there a copy in the archive that is whole by the same rules, to its last byte?
+    /// True if the archive has a copy that is whole by the same rules, to its last byte.
     fn has_whole_copy(&self, generation: &Generation, file: SegmentFile) -> Result<bool, Unreadable> {
         let copy = file.archived();
         assert_eq!(copy.name, file.name, "it has its number in the archive too");

@@ -1,13 +1,13 @@
-//! Writing again what was decided to be durable and may be in the system's cache only.
+//! Second write of the bytes that recovery decided to be durable, but that may be only in the system's cache.
 //!
-//! After a failed sync, or when only the process died, bytes can be readable and not on the medium. A result is served
-//! from them after recovery, so they must be there after the next power loss too.
+//! After a failed sync, or after the death of the process alone, bytes can be readable without being on the medium.
+//! Recovery serves results from these bytes, so the bytes must survive the next power loss too.
 //!
 //! Invariants:
-//! - Nothing is written back that is not, right then, a whole block of the log.
-//! - What failed can be done once more: everything is written again before it is synced again.
+//! - Only bytes that are, at that moment, a whole block of the log are written back.
+//! - A failed attempt can be repeated: every byte is written again before the next sync.
 //!
-//! Neighbours: called by recovery's finish; `chain` knows up to where later blocks show a sync.
+//! Neighbours: recovery's `finish` calls; `chain` knows the offset up to which later blocks show a sync.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
@@ -15,21 +15,22 @@ use super::chain::Chain;
 use crate::DurabilityError;
 use crate::block::scan::Scanner;
 
-/// Blocks are written together up to about this size.
+/// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
-/// On a full disk that copies on write this much space does: a sync frees what was overwritten.
+/// Bytes written at once on a full copy-on-write disk. The disk has room for this many: a sync frees the overwritten
+/// bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
-/// How much is written before a sync.
+/// Amount written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
-    /// All of a file.
+    /// The whole file.
     File,
-    /// As little as possible: space is short.
+    /// As little as possible, because space is short.
     Little,
 }
 
-/// Writes again, and syncs, what no later block of the chain shows to be on stable storage.
+/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage.
 pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();

@@ -1,18 +1,19 @@
-//! The verdict over one generation: its D, what was torn, or that it is damaged (L5). Pure: chains in, decision out.
+//! Verdict over one generation: its D and torn tails, or its damage (L5). The verdict is pure: chains in, decision out.
 //!
 //! | generation | a log is missing or empty | its chain ends below a D that was shown | bytes behind the chain's end |
 //! |---|---|---|---|
 //! | closed (D in the manifest) | damaged | damaged | discarded since its recovery: ignored |
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
-//! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
-//! block of any of its logs, behind a gap too, or the hint's. After a clean close the hint also counts each log's
-//! blocks: a chain with fewer is damaged. A published D was worked out from synced marks of all logs, so a crash cannot
-//! leave a log that is whole for less: something else took bytes away. So too where a later block of a log shows that
-//! what is missing from its chain was synced. A listed log has at least its first mark.
+//! The shown D of a closed generation is the manifest's D. The shown D of the open generation is the largest published
+//! D in the intact blocks of its logs, behind a gap too, or the hint's D. After a clean close the hint also counts the
+//! blocks of each log: a chain with fewer blocks is damaged. A published D comes from synced marks of all logs, so a
+//! crash cannot leave a log that is whole for less: another cause removed bytes. The same holds if a later block of a
+//! log shows that the blocks missing from its chain were synced. A listed log has at least its first mark.
 //!
-//! A generation without a log has no chains: its D is e_c of the picture that was installed in it (N18), or what was
-//! durable before it. The hint shows D there too. One above the installed picture's is of a later manifest.
+//! A generation without a log has no chains. Its D is e_c of the picture that was installed in the generation (N18), or
+//! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
+//! picture, the hint belongs to a later manifest.
 //!
 //! Neighbours: `chain` reads, `recovery` acts.
 
@@ -26,20 +27,20 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::Generation;
 use crate::store::names::MANIFEST;
 
-/// What recovery does with a generation.
+/// Decision of recovery on a generation.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Entries of epochs up to this count.
+    /// Last epoch whose entries count.
     pub(super) durable: Epoch,
     pub(super) torn: Vec<TornTail>,
-    /// Epochs above D that the marks of some logs cover, and not those of all.
+    /// Epochs above D that the marks of some logs cover, but not the marks of all logs.
     pub(super) unfinished: Option<(Epoch, Epoch)>,
 }
 
-/// Decides over a generation, whose logs all have a chain here.
+/// Decides over a generation. `chains` has a chain for every log.
 ///
 /// # Errors
-/// What is damaged, one finding for each log at most; there is one at least.
+/// Damage, with at most one finding a log and at least one finding in total.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],
@@ -47,7 +48,8 @@ pub(super) fn decide(
 ) -> Result<Verdict, Vec<DurabilityError>> {
     assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
     assert!(!chains.is_empty(), "without a log a picture decides");
-    // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
+    // The first mark was synced before the manifest listed the log (L3): a crash cannot leave a listed log without a
+    // mark.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
         chain.links.is_empty().then(|| DurabilityError::damaged(&chain.end_file(), 0, detail))
@@ -63,7 +65,7 @@ pub(super) fn decide(
         );
         (chain.mark < shown).then(|| DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail))
     };
-    // An earlier recovery has decided over a closed one, and what stands behind its D is discarded.
+    // An earlier recovery has decided over a closed generation, and bytes behind its D are discarded.
     let is_open = generation.durable.is_none();
     let lost = |chain: &Chain| {
         let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
@@ -92,20 +94,20 @@ pub(super) fn decide(
             epochs: chain.tail.epochs,
             detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
         });
-    // Every generation begins with everything below its first epoch durable, entries or not.
+    // At the beginning of a generation, every epoch below its first epoch is durable, with or without entries.
     let durable =
         by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
     assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
-    // Where blocks are gone between which nothing shows it, the other logs' marks do.
+    // If a log lost blocks without a trace of its own, the marks of the other logs show the loss.
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
     let unfinished = (longest > durable).then(|| (durable.next(), longest));
     Ok(Verdict { durable, torn: torn.collect(), unfinished })
 }
 
-/// Decides over a generation without a log, in which this picture was installed, if any was.
+/// Decides over a generation without a log. `picture` is the picture installed in the generation, if any.
 ///
 /// # Errors
-/// The manifest is an older one than the hint.
+/// [`DurabilityError::Damaged`] if the manifest is older than the hint.
 pub(super) fn decide_without_log(
     generation: &Generation,
     picture: Option<&InstalledCheckpoint>,
@@ -124,15 +126,16 @@ pub(super) fn decide_without_log(
     Ok(Verdict { durable, torn: Vec::new(), unfinished: None })
 }
 
-/// The largest D that is shown to have been durable; of a closed generation its own.
+/// Largest D that is shown to have been durable; for a closed generation, its own D.
 pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hint>) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
     let hinted = hint.map(|hint| hint.durable);
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
-/// A checkpoint was installed once every log had a synced mark of the least D beside it (K1): a log that is whole for
-/// less lost some. `number`, `least`: the checkpoint's, or of ranges of the last turn while this generation was open.
+/// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
+/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `number` and
+/// `least` are the checkpoint's, or belong to the ranges of the last turn while this generation was open.
 pub(super) fn check_high(
     (number, least): (u64, Epoch),
     durable: Epoch,
@@ -149,7 +152,7 @@ pub(super) fn check_high(
     Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }
 
-/// An error if something was found.
+/// Error with all findings, if there are findings.
 fn all_or(found: impl Iterator<Item = DurabilityError>) -> Result<(), Vec<DurabilityError>> {
     let found: Vec<_> = found.collect();
     if found.is_empty() { Ok(()) } else { Err(found) }

@@ -1,8 +1,8 @@
-//! The files of an installed checkpoint that were written whole: of one walk, or of one for each range.
+//! Files of an installed checkpoint, written by walks: by a single walk, or by a walk per range.
 //!
 //! Invariants:
-//! - K1: every file is there, whole, and those of a walk are together under its seal.
-//! - K4: the files of a range have keys of that range only. So no key comes from two of them.
+//! - K1: every file is present and whole, and the files of a walk match the walk's seal.
+//! - K4: the files of a range have only keys of that range. So no key comes from two ranges.
 //!
 //! Neighbours: `load` hands entries over; `checkpoint::files::read` reads files.
 
@@ -15,23 +15,23 @@ use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint};
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry, Recoverable};
 
-/// A walk, and the keys that its files may have if those are not all.
+/// Walk, with the range of keys in its files; `None` for every key.
 #[derive(Debug)]
 struct Walked {
     walked: FuzzyCheckpoint,
     keys: Option<KeyRange>,
 }
 
-/// Files to load, each of one of the walks.
+/// Files to load, from a single walk or from several walks.
 #[derive(Debug)]
 pub(super) struct WalkedFiles {
     walks: Vec<Walked>,
-    /// The place of its walk, and its name: by walk, in the order that the seals are over.
+    /// Index of the file's walk, and name of the file: by walk, in the order of the seals.
     parts: Vec<(usize, PartName)>,
 }
 
 impl WalkedFiles {
-    /// Checks that every file is there.
+    /// Opens every file once, as a check that no file is missing.
     pub(super) fn open(disk: &dyn Disk, installed: &InstalledCheckpoint) -> Result<Self, DurabilityError> {
         let walks = installed.walked().into_iter();
         let walks: Vec<_> = walks.map(|(walked, keys)| Walked { walked: walked.clone(), keys }).collect();
@@ -48,27 +48,27 @@ impl WalkedFiles {
         Ok(files)
     }
 
-    /// How many there are.
+    /// Number of files.
     pub(super) fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// The name of one.
+    /// Name of a file.
     pub(super) fn name(&self, item: usize) -> String {
         self.parts[item].1.to_string()
     }
 
-    /// Opens one.
+    /// Opens a file.
     pub(super) fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader, DurabilityError> {
         let (walk, part) = self.parts[item];
         assert_eq!(part.checkpoint, self.walks[walk].walked.files.number, "a file is of its walk");
         PartReader::open(disk, part, &self.walks[walk].walked)
     }
 
-    /// May these entries of a section be in this file (K4)?
+    /// Checks that a file may hold these entries of a section (K4).
     ///
     /// # Errors
-    /// Why not.
+    /// The reason against the entries.
     pub(super) fn check_keys(
         &self,
         item: usize,
@@ -85,7 +85,7 @@ impl WalkedFiles {
         if entries.iter().any(is_outside) { Err("an entry's key is not in its range") } else { Ok(()) }
     }
 
-    /// Do the header checksums of all end blocks, in the order of the files, agree with the seals?
+    /// True if the header checksums of all end blocks, in the order of the files, match the seals.
     pub(super) fn are_sealed(&self, ends: &[u32]) -> bool {
         assert_eq!(ends.len(), self.count(), "each file has its end");
         let of = |walk: usize| {

@@ -1,10 +1,11 @@
-//! The chain of numbered manifests in a shared store: the newest one, and the next one, which one machine installs.
+//! The chain of numbered manifests in a shared store: the newest manifest, and the next manifest, installed by one
+//! machine.
 //!
 //! Invariants:
-//! - H2: a manifest counts if it was created where there was none, and a listing that began behind that shows no larger
-//!   number. Older ones are removed, so a caller that was away for long may find its number free again: then a larger
-//!   one is there.
-//! - An answer that was lost is no question: the same text is offered again, and what stands there is compared with it.
+//! - H2: a manifest counts if its number was free at the creation, and a listing that began afterwards shows no larger
+//!   number. Older manifests are removed, so a caller that was away for long may find its number free again: a larger
+//!   number exists then.
+//! - After a lost answer the caller offers the same text again, and compares the stored text with its own.
 //!
 //! Neighbours: the shipper and a take-over install; `store::shared_manifest` has the text.
 
@@ -14,29 +15,30 @@ use crate::store::shared_manifest::{
     MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedManifest, UnusableShared, manifest_name, manifest_number,
 };
 
-/// Times that the newest manifest is looked for, as older ones are removed while the next ones are installed.
+/// Number of attempts to read the newest manifest, because older manifests are removed while the next manifests are
+/// installed.
 const LOOKS_MAX: u32 = 100;
 
-/// What came of installing a manifest.
+/// Result of installing a manifest.
 #[derive(Debug)]
 pub(crate) enum Installed {
-    /// It is the newest one.
+    /// The caller's manifest is the newest.
     Ours,
-    /// Another one is.
+    /// Another manifest is the newest.
     Lost(Box<SharedManifest>),
 }
 
-/// The store's own error, as it is told.
+/// Error of the store, as reported to callers.
 pub(crate) fn unusable(store: &dyn SharedStore, error: impl ToString) -> DurabilityError {
     DurabilityError::SharedStore { place: store.place().into(), detail: error.to_string().into() }
 }
 
-/// An object that is not what a manifest says.
+/// Error for an object that differs from its manifest.
 pub(crate) fn damaged(store: &dyn SharedStore, object: &str, why: &str) -> DurabilityError {
     DurabilityError::SharedDamaged { place: store.place().into(), object: object.into(), detail: why.into() }
 }
 
-/// A listing that does not show what was created before it began: larger numbers may be missing too.
+/// Error for a listing that omits an object created before the listing began: larger numbers may be missing too.
 pub(crate) fn unlisted(store: &dyn SharedStore, number: u64) -> DurabilityError {
     let detail = format!(
         "its listing does not show manifest {number}, which is there: listings come from a cache. Mount a network file \
@@ -45,20 +47,20 @@ pub(crate) fn unlisted(store: &dyn SharedStore, number: u64) -> DurabilityError 
     unusable(store, detail)
 }
 
-/// The numbers of the manifests that are there.
+/// Numbers of the existing manifests.
 pub(crate) fn numbers(store: &dyn SharedStore) -> Result<Vec<u64>, DurabilityError> {
     let listed = store.list(MANIFESTS).map_err(|error| unusable(store, error))?;
     Ok(listed.iter().filter_map(|object| manifest_number(&object.name)).collect())
 }
 
-/// The newest manifest; `None` if there is none.
+/// The newest manifest; `None` without any manifest.
 ///
 /// # Errors
 /// [`DurabilityError::SharedStore`], [`DurabilityError::SharedDamaged`], [`DurabilityError::Unknown`].
 pub(crate) fn newest(store: &dyn SharedStore) -> Result<Option<SharedManifest>, DurabilityError> {
     for _ in 0..LOOKS_MAX {
         let Some(number) = numbers(store)?.into_iter().max() else { return Ok(None) };
-        // One that is gone was an older one by then.
+        // A manifest that is gone was no longer the newest.
         if let Some(manifest) = read(store, number)? {
             return Ok(Some(manifest));
         }
@@ -66,7 +68,7 @@ pub(crate) fn newest(store: &dyn SharedStore) -> Result<Option<SharedManifest>, 
     Err(unusable(store, "its manifests are removed faster than they can be read"))
 }
 
-/// The manifest of this number; `None` if there is none.
+/// The manifest of this number; `None` if missing.
 fn read(store: &dyn SharedStore, number: u64) -> Result<Option<SharedManifest>, DurabilityError> {
     let name = manifest_name(number);
     let Some(bytes) = read_whole(store, &name)? else { return Ok(None) };
@@ -98,10 +100,10 @@ fn read_whole(store: &dyn SharedStore, name: &str) -> Result<Option<Vec<u8>>, Du
     }
 }
 
-/// Installs this manifest. It may be called again with the same one if it failed.
+/// Installs this manifest. After a failure the same manifest may be installed again.
 ///
 /// # Errors
-/// As for [`newest`], and for a listing that does not show it; then it is not known whether the manifest counts.
+/// As for [`newest`], and for a listing that omits the manifest; the manifest may then count or not.
 pub(crate) fn install(
     store: &dyn SharedStore,
     manifest: &SharedManifest,
@@ -112,7 +114,7 @@ pub(crate) fn install(
     let created = store.create(&name, text.as_bytes()).map_err(|error| unusable(store, error))?;
     let is_there = match created {
         Creation::Created => true,
-        // Perhaps by an attempt whose answer was lost.
+        // The name may come from an attempt whose answer was lost.
         Creation::Taken => read_whole(store, &name)?.is_some_and(|found| found == text.as_bytes()),
     };
     let newest = newest(store)?;

@@ -1,15 +1,15 @@
-//! A shared store in a folder that several machines see.
+//! A shared store in a folder on several machines.
 //!
-//! An object is written beside its name, as `..new`, synced, and renamed. What is created conditionally gets its name
-//! as a second one (a hard link), which fails if the name is taken: the one operation that file systems, NFS among
-//! them, do for one caller only, and that shows the object as a whole.
+//! An object is written beside its name, as `..new`, synced, and renamed. A conditional creation adds the name as a
+//! hard link; the link fails if the name is taken. File systems, including NFS, do the link for a single caller only,
+//! and show the object as a whole.
 //!
 //! Invariants:
-//! - H2: of all callers one creates a name.
-//! - H1: an object that is listed was synced before it got its name, and its name before its upload ended.
-//! - Names that are being written are nobody else's: a random number is part of them.
+//! - H2: only a single caller of several creates a name.
+//! - H1: a listed object was synced before the object got its name, and the name before the upload ended.
+//! - A random number is part of an unfinished file's name, so every writer has a name of its own.
 //!
-//! Neighbours: any [`Disk`], so a simulated one too; [`super::shared`] says what is promised.
+//! Neighbours: a [`Disk`], real or simulated; [`super::shared`] states the promises.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, Share
 use crate::DurabilityError;
 use crate::error::unless_missing;
 
-/// The end of the name of a file that is being written.
+/// Suffix of an unfinished file's name.
 const UNFINISHED: &str = ".new";
 
-/// A folder that several machines see. Its file system must know hard links.
+/// A folder on several machines. The folder's file system must support hard links.
 #[derive(Clone, Debug)]
 pub struct SharedFolder {
     disk: Arc<dyn Disk>,
@@ -37,10 +37,10 @@ impl From<DiskError> for SharedStoreError {
 }
 
 impl SharedFolder {
-    /// The folder at this path, which must be there: an empty one that nobody has mounted is not made.
+    /// The existing folder at `path`. A missing folder is not made, because its device may not be mounted.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if there is no folder; the disk's.
+    /// [`DurabilityError::Config`] if the folder is missing; the disk's.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
         match RealDisk::existing(path) {
             Ok(disk) => Ok(Self::on(Arc::new(disk))),
@@ -68,7 +68,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// The files below a folder, unfinished ones among them.
+    /// The files below a folder, including unfinished files.
     fn below(&self, folder: &str) -> Result<Vec<String>, DiskError> {
         let mut found = Vec::new();
         match self.walk(folder, &mut found) {
@@ -79,8 +79,8 @@ impl SharedFolder {
         Ok(found)
     }
 
-    /// Makes the folders of this name, and makes them survive a power failure. They may have been made by a process
-    /// that ended before it could.
+    /// Makes the folders of a name, and makes the folders survive a power failure. An earlier process may have made the
+    /// folders and ended before the sync.
     fn make_folders(&self, name: &str) -> Result<(), DiskError> {
         let Some((folder, _)) = name.rsplit_once('/') else { return Ok(()) };
         self.disk.create_folder(folder)?;
@@ -98,13 +98,13 @@ impl SharedFolder {
     }
 }
 
-/// The folders that a folder is in, the root first.
+/// The folders that contain a folder, the root first.
 fn above(folder: &str) -> impl Iterator<Item = &str> {
     let above = folder.match_indices('/').map(|(end, _)| &folder[..end]);
     std::iter::once("").chain(above)
 }
 
-/// The folder that a name is in.
+/// The folder that contains a name.
 fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -119,7 +119,7 @@ impl SharedStore for SharedFolder {
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
         let mut objects = Vec::new();
         for name in self.below(folder)?.into_iter().filter(|name| !name.ends_with(UNFINISHED)) {
-            // One that is removed meanwhile is not there.
+            // A file removed meanwhile is omitted.
             if let Some(file) = unless_missing(self.disk.open_to_read(&name))? {
                 objects.push(SharedObject { bytes: file.len()?, name });
             }
@@ -150,7 +150,7 @@ impl SharedStore for SharedFolder {
             .write_at(bytes, 0)
             .and_then(|()| file.sync_all())
             .and_then(|()| self.disk.add_name(&beside, name));
-        // Its other name says nothing.
+        // The other name has no further use.
         let _ = self.disk.remove(&beside);
         match named {
             Ok(()) => {
@@ -158,7 +158,7 @@ impl SharedStore for SharedFolder {
                 Ok(Creation::Created)
             }
             Err(error) if error.is_already_exists() => {
-                // The process that made it may have ended before this sync.
+                // The maker of the name may have ended before its sync.
                 self.disk.sync_folder(folder_of(name))?;
                 Ok(Creation::Taken)
             }
@@ -186,7 +186,7 @@ impl SharedStore for SharedFolder {
     }
 }
 
-/// A file that is being written beside its name.
+/// A file on its way, written beside its name.
 #[derive(Debug)]
 struct FolderUpload {
     disk: Arc<dyn Disk>,
@@ -215,7 +215,7 @@ impl SharedUpload for FolderUpload {
 impl Drop for FolderUpload {
     fn drop(&mut self) {
         if !self.is_over {
-            // What stays is removed by a shipper, later.
+            // A later shipper removes the remains.
             let _ = self.disk.remove(&self.beside);
         }
     }

@@ -1,16 +1,16 @@
-//! A shared store in an object store: that of Amazon, Google or Azure, or any other that the crate `object_store`
-//! reaches.
+//! A shared store in an object store of Amazon, Google or Azure, or in any other store of the crate `object_store`.
 //!
-//! Its calls are futures. They are driven on the thread that calls, by a runtime that has no thread of its own: the
-//! shipper's, or that of a take-over.
+//! Calls of the crate are futures. The calling thread (the shipper's or a take-over's) drives the futures, by a runtime
+//! without threads.
 //!
 //! Invariants:
-//! - A thread that drives an asynchronous runtime cannot wait: a call there is an error, and what is dropped there
-//!   waits for nothing.
-//! - H2: a manifest is created by a conditional put (`PutMode::Create`); a store that has none is an error.
-//! - H1: an object is put as a whole: at once, or in parts that are completed at the end.
+//! - A thread that drives an asynchronous runtime cannot wait: a call on such a thread is an error, and a drop waits
+//!   for nothing.
+//! - H2: a manifest is created by a conditional put (`PutMode::Create`); a store without conditional puts gives an
+//!   error.
+//! - H1: an object is put as a whole: at once, or in parts with a completion at the end.
 //!
-//! Neighbours: [`super::shared`] says what is promised; behind the feature `object-store`.
+//! Neighbours: [`super::shared`] states the promises; the feature `object-store` enables the module.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 use crate::DurabilityError;
 
-/// Bytes of a part of a large object, but for its last: stores ask for 5 MiB at the least.
+/// Bytes of a part of a large object, except the last part: stores ask for at least 5 MiB.
 const PART_BYTES: usize = 8 << 20;
 
 impl From<Error> for SharedStoreError {
@@ -35,26 +35,26 @@ impl From<Error> for SharedStoreError {
     }
 }
 
-/// What is said of a call on a thread that cannot wait.
+/// Error text for a call on a thread that cannot wait.
 const ON_AN_ASYNCHRONOUS_THREAD: &str = "its calls wait, and this thread drives an asynchronous runtime: call it from a \
                                          thread of its own, or from tokio's `spawn_blocking`";
 
-/// Objects below a prefix of an object store. Calls wait: on a thread that drives an asynchronous runtime they are an
-/// error. It may be made and dropped there.
+/// Objects below a prefix of an object store. Calls wait, and are an error on a thread that drives an asynchronous
+/// runtime. The store itself may be made and dropped on such a thread.
 #[derive(Clone, Debug)]
 pub struct SharedObjects {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// Drives one call at a time.
+    /// Runtime for the calls, one call at a time.
     runtime: Arc<Mutex<CallRuntime>>,
 }
 
-/// Drives calls. Its drop waits for nothing: tokio's own would panic on a thread that drives a runtime.
+/// Runtime for the calls. The drop waits for nothing: tokio's own drop would panic on a thread that drives a runtime.
 #[derive(Debug)]
 struct CallRuntime(Option<Runtime>);
 
 impl CallRuntime {
-    /// Drives this call to its end.
+    /// Drives a call to its end.
     fn drive<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let runtime = self.0.as_ref().expect("it is there until the drop");
         if Handle::try_current().is_ok() && !may_wait(runtime) {
@@ -72,14 +72,15 @@ impl Drop for CallRuntime {
     }
 }
 
-/// May this thread, which belongs to a runtime, wait? Tokio says so by a panic alone: those of `spawn_blocking` may.
+/// True if this thread of another runtime may wait. Tokio answers only by a panic: threads of `spawn_blocking` may
+/// wait.
 fn may_wait(runtime: &Runtime) -> bool {
-    // Without unwinding it would end the process.
+    // Without unwinding the panic would end the process.
     cfg!(panic = "unwind") && catch_unwind(AssertUnwindSafe(|| runtime.block_on(async {}))).is_ok()
 }
 
 impl SharedObjects {
-    /// The objects of this store whose names begin with `prefix` and `/`; all of them if it is empty.
+    /// The objects of this store whose names begin with `prefix` and `/`; all objects if `prefix` is empty.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] if the system refuses a runtime.
@@ -101,7 +102,7 @@ impl SharedObjects {
     }
 }
 
-/// The outcome, or `None` if there is no such object.
+/// The outcome, or `None` if the object does not exist.
 fn unless_missing<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
     match outcome {
         Err(Error::NotFound { .. }) => Ok(None),
@@ -163,23 +164,23 @@ impl SharedStore for SharedObjects {
     }
 
     fn unfinished(&self, _folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        // Parts that were never completed are the store's to remove: its rules for the bucket say after how long.
+        // The store removes incomplete parts by the rules of the bucket.
         Ok(Vec::new())
     }
 
     fn settle(&self, _folder: &str) -> Result<(), SharedStoreError> {
-        // What such a store lists is durable.
+        // A listed object is durable in such a store.
         Ok(())
     }
 }
 
-/// An object that is being put.
+/// An upload of an object.
 #[derive(Debug)]
 struct ObjectUpload {
     store: SharedObjects,
     path: Path,
     waiting: Vec<u8>,
-    /// Once it has more than one part.
+    /// Upload in parts, once the object has more than one part.
     parts: Option<Box<dyn MultipartUpload>>,
 }
 
@@ -223,7 +224,7 @@ impl SharedUpload for ObjectUpload {
 
 impl Drop for ObjectUpload {
     fn drop(&mut self) {
-        // What stays is the store's to remove: all of it, where this thread cannot wait.
+        // The store removes the remains: all parts, if this thread cannot wait.
         if let Some(mut parts) = self.parts.take().filter(|_| Handle::try_current().is_err()) {
             let _ = self.store.drive(parts.abort());
         }

@@ -1,117 +1,117 @@
-//! The shared store, as far as shipping and taking over need one: objects by name, that are put whole, and one
-//! operation that decides between two machines.
+//! The shared store, as needed by shipping and take-overs. Objects have names and are put as a whole. One operation
+//! decides between two machines.
 //!
-//! What an implementation promises:
-//! - An object is seen by nobody before all of it is there, and as a whole from then on. It survives a power failure
-//!   once its upload has ended, or [`SharedStore::settle`] has.
-//! - [`SharedStore::create`] makes an object where there is none, in one step: of any number of callers, on any number
-//!   of machines, one gets [`Creation::Created`].
-//! - A listing shows every object whose upload or creation had ended before it began.
+//! Promises of an implementation:
+//! - An object becomes visible as a whole. An object survives a power failure once its upload or
+//!   [`SharedStore::settle`] has ended.
+//! - [`SharedStore::create`] makes an object with a free name, in one step. Among any number of callers on any number
+//!   of machines, one caller gets [`Creation::Created`].
+//! - A listing shows every object whose upload or creation ended before the listing began.
 //!
-//! Neighbours: `folder` is one in a folder that several machines see, `object_store` one in an object store; the
-//! shipper and a take-over use them.
+//! Neighbours: `folder` is a store in a folder that several machines see, `object_store` a store in an object store;
+//! the shipper and a take-over use them.
 
 use std::fmt::Debug;
 
-/// The store cannot be used now: what it said. What was asked for may have been done.
+/// The store cannot be used now, with the store's reason. The request may have succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct SharedStoreError {
-    /// What the store said.
+    /// Reason from the store.
     pub detail: String,
 }
 
 impl SharedStoreError {
-    /// An error of which this is said.
+    /// Error with this reason.
     #[must_use]
     pub fn new(detail: impl ToString) -> Self {
         Self { detail: detail.to_string() }
     }
 }
 
-/// An object that is there.
+/// An object in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedObject {
-    /// Its name, parts separated by `/`.
+    /// Name of the object, parts separated by `/`.
     pub name: String,
-    /// Its length.
+    /// Length of the object in bytes.
     pub bytes: u64,
 }
 
-/// What came of a conditional create.
+/// Result of a conditional creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Creation {
-    /// The object is this caller's.
+    /// The caller created the object.
     Created,
     /// Another object has the name.
     Taken,
 }
 
-/// Where finished files go, so that another machine can take over. Every method may be called from any thread, and may
-/// take as long as a network takes.
+/// Store of finished files, from which another machine can take over. Every method may be called from any thread, and
+/// may take as long as a network takes.
 pub trait SharedStore: Send + Sync + Debug {
-    /// Where it is, for messages.
+    /// Place of the store, for messages.
     fn place(&self) -> String;
 
     /// All objects whose names begin with `folder` and `/`, sorted by name.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError>;
 
-    /// Reads from `offset` until `bytes` is full or the object ends; how many bytes were read. `None` if there is no
-    /// such object.
+    /// Reads from `offset` until `bytes` is full or the object ends, and returns the number of bytes read. `None` if
+    /// the object does not exist.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn read_at(&self, name: &str, bytes: &mut [u8], offset: u64) -> Result<Option<usize>, SharedStoreError>;
 
-    /// Begins an object. One of that name that is there has the same bytes.
+    /// Begins an object. An existing object of the same name has the same bytes.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError>;
 
-    /// Makes an object with these bytes, if none has that name.
+    /// Makes an object with these bytes, if the name is free.
     ///
     /// # Errors
-    /// What the store said; then it is not known whether the object is there.
+    /// The reason from the store; the object may then exist or not.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError>;
 
-    /// Removes an object; one that is gone already is fine.
+    /// Removes an object; a missing object is no error.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn remove(&self, name: &str) -> Result<(), SharedStoreError>;
 
-    /// What uploads and creations have left below this folder that were cut short, and what they have of those under
-    /// way: names that [`SharedStore::remove`] takes. An upload or a creation fails if its own goes. A store that
-    /// removes such things by rules of its own has none.
+    /// Names of the remains of unfinished uploads and creations below a folder, including the files of running uploads
+    /// and creations. [`SharedStore::remove`] accepts these names. An upload or a creation fails if its own file is
+    /// removed. The list is empty for a store with removal rules of its own.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError>;
 
-    /// Makes all objects below this folder survive a power failure that a listing has shown: an upload may have been
-    /// cut short when its object was listed already.
+    /// Makes all listed objects below this folder survive a power failure. An upload may have stopped between the
+    /// listing of its object and the end of the upload.
     ///
     /// # Errors
-    /// What the store said.
+    /// The reason from the store.
     fn settle(&self, folder: &str) -> Result<(), SharedStoreError>;
 }
 
-/// An object that is being put. Dropped before its end it never was.
+/// An upload of an object. A drop before `finish` leaves no object.
 pub trait SharedUpload: Send + Debug {
-    /// Adds bytes behind those before.
+    /// Appends bytes to the object.
     ///
     /// # Errors
-    /// What the store said; the upload is over.
+    /// The reason from the store; the upload is over.
     fn write(&mut self, bytes: &[u8]) -> Result<(), SharedStoreError>;
 
-    /// The object is whole: from here on it is there, and survives a power failure.
+    /// Completes the object: from here on the object is visible, and survives a power failure.
     ///
     /// # Errors
-    /// What the store said; the object may be there.
+    /// The reason from the store; the object may exist.
     fn finish(self: Box<Self>) -> Result<(), SharedStoreError>;
 }

@@ -1,16 +1,18 @@
-//! Which state the files in the shared store make up: decided from what is there, with no clock, no disk and no store.
+//! Composition of a state from the files in the shared store. The decision reads the inventory alone: no clock, disk or
+//! store.
 //!
 //! ```text
 //! checkpoint | frozen: generations as an earlier manifest had them | live: closed ones, all files | the open one, cut at S
 //! ```
-//! S is the least of the last marks that the shipped files of the open generation's logs have. Each log is cut behind
-//! its first mark of S or more, and is what a crash at S leaves (N20). Its generation is closed at S, and one without a
-//! log stands behind it, as in a copy of files.
+//! S is the smallest of the last marks in the shipped files of the open generation's logs. Each log is cut behind its
+//! first mark of S or more, which equals the log after a crash at S (N20). The open generation is closed at S. A
+//! generation without a log follows, as in a copy of files.
 //!
 //! Invariants:
-//! - H1: a state names files that are in the store, and no others.
-//! - H3: of each log the files of a state follow each other, from the first that the checkpoint does not cover, and of
-//!   a closed generation to the last that there was; between two generations of a state no generation is left out.
+//! - H1: a state names only files that are in the store.
+//! - H3: the files of a log in a state are consecutive, from the first file that the checkpoint does not cover. In a
+//!   closed generation the files reach the last file of the log. Between two generations of a state no generation is
+//!   missing.
 //! - K1, K5: a checkpoint counts with an S that is not below its e_h.
 //!
 //! Neighbours: the shipper fills the inventory and asks; `store::kept` has the lines.
@@ -35,25 +37,25 @@ use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest, Share
 pub(crate) struct ShippedLog {
     pub(crate) shared: SharedFile,
     pub(crate) largest: Epoch,
-    /// No file of its log before it has an entry of a larger epoch.
+    /// Upper bound of the epochs in all earlier files of the log.
     pub(crate) before: Epoch,
-    /// Known of files that this life has looked at.
+    /// Marks of the file, if this life has read the file.
     pub(crate) marks: Marks,
 }
 
-/// What is in the store, and may be named by a manifest.
+/// Files in the store that a manifest may name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShippedFiles {
     pub(crate) parts: BTreeMap<PartName, SharedFile>,
-    /// By names without the end that a closed file's says.
+    /// Log files, by names without the end epoch of a closed file's name.
     pub(crate) logs: BTreeMap<SegmentFile, ShippedLog>,
 }
 
 impl ShippedFiles {
-    /// What a manifest names.
+    /// Files that the manifest names.
     pub(crate) fn of(manifest: &SharedManifest) -> Self {
         let parts = manifest.parts.iter().cloned().collect();
-        // The first file of a log that a state names begins below what its checkpoint covers (H3).
+        // The first file of a log in a state begins below the epochs that the checkpoint covers (H3).
         let covered = manifest.state.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered);
         let largest: BTreeMap<SegmentName, Epoch> =
             manifest.logs.iter().map(|log| (log.file.name, log.largest)).collect();
@@ -71,7 +73,7 @@ impl ShippedFiles {
         Self { parts, logs: logs.collect() }
     }
 
-    /// Forgets what a listing does not show at its length. One of the objects that are missing.
+    /// Removes files whose objects a listing lacks or shows with another length. Returns a missing object, if any.
     pub(crate) fn keep_listed(&mut self, listed: &BTreeMap<String, u64>) -> Option<String> {
         let mut missing = None;
         let mut is_listed = |pieces: Vec<SharedPiece>| {
@@ -86,26 +88,26 @@ impl ShippedFiles {
         missing
     }
 
-    /// The marks below S are not asked for any more: S only grows.
+    /// Forgets marks below S, which are never needed again, because S only grows.
     pub(crate) fn forget_marks_below(&mut self, shown: Epoch) {
         for log in self.logs.values_mut() {
             log.marks.retain(|(mark, _)| *mark >= shown);
         }
     }
 
-    /// Is this file of a log with this salt in the store?
+    /// True if the store has the file of a log with this salt.
     pub(crate) fn has_log(&self, file: SegmentFile, salt: Salt) -> bool {
         self.logs.get(&file.archived()).is_some_and(|shipped| shipped.shared.salt == salt)
     }
 
-    /// Does it have every file that this manifest names?
+    /// True if the store has every file that the manifest names.
     pub(crate) fn has_all_of(&self, manifest: &SharedManifest) -> bool {
         let has_part = |(part, shared): &(PartName, SharedFile)| self.parts.get(part) == Some(shared);
         let has_log = |log: &SharedLog| self.logs.get(&log.file).is_some_and(|own| own.shared == log.shared);
         manifest.parts.iter().all(has_part) && manifest.logs.iter().all(has_log)
     }
 
-    /// The objects of all that it has.
+    /// Names of all objects of the files.
     pub(crate) fn objects(&self) -> BTreeSet<String> {
         let parts = self.parts.iter().flat_map(|(part, shared)| shared.pieces(&part.to_string()));
         let logs = self.logs.iter().flat_map(|(file, shipped)| shipped.shared.pieces(&file.to_string()));
@@ -113,34 +115,35 @@ impl ShippedFiles {
     }
 }
 
-/// A checkpoint, and the generations behind it.
+/// A checkpoint, and the generations after the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
-    /// As an earlier manifest had them; nothing is added to them.
+    /// Generations as an earlier manifest had them; they get no more files.
     pub(crate) frozen: Vec<Generation>,
-    /// As the database's manifest lists them, the open one last; none if nothing can be added to this base.
+    /// Generations as the database's manifest lists them, the open one last; none if the base can get no more files.
     pub(crate) live: Vec<Generation>,
-    /// The first of `live` as the newest shared manifest has it, closed at S: it counts until more of it is there.
+    /// First generation of `live` as the newest shared manifest has it, closed at S. The entry counts until the store
+    /// has more of the generation.
     cut: Option<Generation>,
-    /// The number of the last file of each log of `live` generations that are closed, by generation and logger. Later
-    /// the files may go unshipped, once the manifest does not list their generation.
+    /// Number of the last file of each log in closed `live` generations, by generation and logger. The folder may lose
+    /// unshipped files later, once the manifest does not list their generation.
     ends: BTreeMap<(u64, u32), u64>,
 }
 
-/// A state, with what a manifest says beside it.
+/// A state, and the remaining contents of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ComposedState {
     pub(crate) state: FilesState,
-    /// The generation of which files are still to come.
+    /// The generation whose files are still to come.
     pub(crate) next: (u64, Salt),
     pub(crate) parts: Vec<(PartName, SharedFile)>,
     pub(crate) logs: Vec<SharedLog>,
 }
 
 impl Base {
-    /// What a database that lists these has, from the beginning. `closed` was looked at before they were: while a
-    /// generation is listed, the last file of each of its logs is there (K5).
+    /// Base of a database that lists these generations, from the beginning. `closed` was read before the generations:
+    /// while a generation is listed, the folder has the last file of each of its logs (K5).
     pub(crate) fn of_life(
         checkpoint: Option<InstalledCheckpoint>,
         generations: &[Generation],
@@ -150,8 +153,8 @@ impl Base {
         Self { checkpoint, frozen: Vec::new(), live, cut: None, ends }
     }
 
-    /// That of the newest shared manifest, to which this life's generations are added if they follow on it: if the one
-    /// of which files were still to come is listed as it was (H3). `closed`: as above.
+    /// Base of the newest shared manifest. This life's generations join the base if the next generation of the shared
+    /// manifest is listed unchanged (H3). `closed` was read before `listed`, as for [`Base::of_life`].
     pub(crate) fn of_shared(manifest: &SharedManifest, listed: &[Generation], closed: &[ClosedFile]) -> Self {
         let (number, salt) = manifest.next;
         let is_next = |generation: &Generation| (generation.number, generation.salt) == (number, salt);
@@ -166,13 +169,13 @@ impl Base {
         Self { checkpoint: manifest.state.checkpoint.clone(), frozen, live, cut, ends }
     }
 
-    /// Entries of smaller epochs are in its checkpoint.
+    /// First epoch that the base's checkpoint does not cover.
     pub(crate) fn covered(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
-    /// The state that the store has on this base; `None` if it lacks what the base needs. `closed`: the log files of
-    /// the database's folder that get no more blocks.
+    /// State of the store on this base; `None` if the store lacks a needed file. `closed` lists the log files of the
+    /// database's folder that get no more blocks.
     pub(crate) fn compose(
         &self,
         inventory: &ShippedFiles,
@@ -194,7 +197,7 @@ impl Base {
                 break;
             }
         }
-        // The open one, which has nothing here yet: its first file is still to come.
+        // The open generation has no files in the store: its first file is still to come.
         let last = generations.last().or_else(|| self.live.first())?.clone();
         let next = next.unwrap_or((last.number, last.salt));
         let first = generations.last().and_then(|last| last.durable).map_or(last.first, Epoch::next);
@@ -210,7 +213,8 @@ impl Base {
         Some(ComposedState { state, next, parts, logs })
     }
 
-    /// The generation as the store has it, closed: by its own D if all of its files are there, an open one at S.
+    /// The generation as the store has it, closed. A closed generation needs all of its files and keeps its own D; an
+    /// open generation is closed at S.
     fn ended(&self, generation: &Generation, of: (&ShippedFiles, &[ClosedFile])) -> Option<Generation> {
         let (inventory, covered) = (of.0, self.covered());
         let mut logs = Vec::new();
@@ -218,7 +222,7 @@ impl Base {
             let files = files_of_log(generation, logger, of, covered);
             let (file, _) = files.first()?;
             let first = file.name.number;
-            // Otherwise files before it are missing that the checkpoint does not cover (H3).
+            // Otherwise earlier files are missing that the checkpoint does not cover (H3).
             let is_beginning = first == 0 || inventory.logs.get(file).is_some_and(|log| log.before < covered);
             if !is_beginning {
                 return None;
@@ -230,7 +234,7 @@ impl Base {
             if here == 0 || (generation.durable.is_some() && here < files.len()) {
                 return None;
             }
-            // What the log ended with may be gone by now, unshipped and here in no list (H3).
+            // The log's last file may be gone by now, unshipped and listed nowhere (H3).
             let last = files[here - 1].0.name.number;
             let is_end = self.ends.get(&(generation.number, logger)).is_some_and(|end| *end <= last);
             if generation.durable.is_some() && !is_end {
@@ -270,7 +274,7 @@ impl Base {
         Some(Generation { durable: Some(durable), spans, ..generation.clone() })
     }
 
-    /// The checkpoint's files, if all are in the store.
+    /// Files of the checkpoint, if all are in the store.
     pub(crate) fn parts(&self, inventory: &ShippedFiles) -> Option<Vec<(PartName, SharedFile)>> {
         let mut parts = Vec::new();
         for (name, salt) in parts_of(self.checkpoint.as_ref()) {
@@ -281,7 +285,7 @@ impl Base {
     }
 }
 
-/// Where the logs of those of these generations end that are closed.
+/// Last file numbers of the logs of closed generations.
 fn ends_of(generations: &[Generation], closed: &[ClosedFile]) -> BTreeMap<(u64, u32), u64> {
     let is_closed = |number| {
         generations.iter().any(|generation| generation.number == number && generation.durable.is_some())
@@ -296,13 +300,13 @@ fn ends_of(generations: &[Generation], closed: &[ClosedFile]) -> BTreeMap<(u64, 
     ends
 }
 
-/// The files of a checkpoint, each with its salt.
+/// The files of a checkpoint, with their salts.
 pub(crate) fn parts_of(checkpoint: Option<&InstalledCheckpoint>) -> Vec<(PartName, Salt)> {
     let walked = checkpoint.into_iter().flat_map(InstalledCheckpoint::walked);
     walked.flat_map(|(walked, _)| walked.files.parts().map(|part| (part, walked.files.salt))).collect()
 }
 
-/// The generation that stands behind all that is in the store.
+/// The generation without a log, after all files in the store.
 fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identity) -> Generation {
     Generation {
         number,
@@ -310,7 +314,7 @@ fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identi
         format: FORMAT,
         entries: last.entries,
         logs: 0,
-        // It has no files: any salt does, and the same state is to have one spelling.
+        // The generation has no files, so any salt fits. The last generation's salt gives equal states one spelling.
         salt: last.salt,
         database: shipper,
         durable: None,
@@ -318,8 +322,8 @@ fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identi
     }
 }
 
-/// The files of one log of a generation that are in the store, or in the database's folder, in order, without those
-/// that the checkpoint covers; but its last one.
+/// Files of one log of a generation in the store or the database's folder, in order. Files that the checkpoint covers
+/// are omitted, except the last file.
 fn files_of_log(
     generation: &Generation,
     logger: u32,
@@ -337,15 +341,15 @@ fn files_of_log(
     files
 }
 
-/// The closed log files of these generations that the store lacks, and that a state on a checkpoint which covers epochs
-/// below `covered` needs: the oldest first.
+/// Closed log files of these generations that the store lacks and a state needs, oldest first. The state's checkpoint
+/// covers epochs below `covered`.
 pub(crate) fn lacking(
     generations: &[Generation],
     (inventory, closed): (&ShippedFiles, &[ClosedFile]),
     covered: Epoch,
 ) -> Vec<ClosedFile> {
     let mut lacking: Vec<ClosedFile> = Vec::new();
-    // A store that was away for long lacks thousands of files, and this is asked for at each step.
+    // A store may lack thousands of files after a long absence, and each step calls the function.
     let here: BTreeMap<SegmentFile, &ClosedFile> =
         closed.iter().map(|closed| (closed.file.archived(), closed)).collect();
     for generation in generations {

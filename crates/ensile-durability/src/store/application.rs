@@ -1,14 +1,15 @@
-//! Whose folder it is, in the application's own words: a name that the manifest keeps (`docs/formats/manifest.md`).
+//! Name of an application in the manifest: the owner of the folder, in the words of the application
+//! (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! application prices, partition 0 of 4
 //! ```
 //! Invariants:
-//! - I5: a folder with a name is opened for that name only, and not without one. A folder without a name gets the one
-//!   that it is opened for, with the manifest of that open. Every later manifest has it, and every copy's.
-//! - A name has one spelling, which a terminal can show.
+//! - I5: A folder with a name is opened for this name only, and not without a name. A folder without a name gets the
+//!   name of the open, with the manifest of the open. Every later manifest and every copy keeps the name.
+//! - A name has a single spelling of printable characters.
 //!
-//! Neighbours: `manifest` has the line, `open` compares it before anything is changed, `rename` changes it.
+//! Neighbours: `manifest` has the line. `open` compares the name before the first change. `rename` changes the name.
 
 use std::fmt;
 use std::path::Path;
@@ -19,19 +20,19 @@ use ensile_disk::Disk;
 use super::manifest::Manifest;
 use crate::DurabilityError;
 
-/// Begins its line, in the manifest and in a shared one.
+/// First word of the line, in the manifest and in a shared manifest.
 const WORD: &str = "application ";
 
-/// The name of an application, and of its part that has the folder: `prices, partition 0 of 4`. Printable ASCII,
-/// without a space at either end, of at most [`NAME_BYTES_MAX`] bytes.
+/// Name of an application, and of the part that owns the folder: `prices, partition 0 of 4`. The name is printable
+/// ASCII, without a space at either end, and has at most [`NAME_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationName(Box<str>);
 
 impl ApplicationName {
-    /// The name that this text is.
+    /// Creates the name with this text.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if it is none.
+    /// [`DurabilityError::Config`] if the text is no valid name.
     pub fn new(text: &str) -> Result<Self, DurabilityError> {
         let why = if text.is_empty() {
             "it is empty".to_owned()
@@ -47,7 +48,7 @@ impl ApplicationName {
         Err(DurabilityError::config(format!("{text:?} is no name of an application: {why}")))
     }
 
-    /// It, as it was given.
+    /// Text of the name, as given.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -57,12 +58,12 @@ impl ApplicationName {
         line.starts_with(WORD)
     }
 
-    /// Reads what [`line`](Self::line) writes.
+    /// Reads the line that [`line`](Self::line) writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
         Self::new(line.strip_prefix(WORD)?).ok()
     }
 
-    /// Its line, without the line's end.
+    /// Line of the name, without a line end.
     pub(super) fn line(&self) -> String {
         format!("{WORD}{self}")
     }
@@ -74,23 +75,23 @@ impl fmt::Display for ApplicationName {
     }
 }
 
-/// Whose folder is opened (I5).
+/// Expected owner of a folder at an open (I5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Naming {
-    /// That is not asked: of a state whose folders have no names, such as a database.
+    /// No check, for a state whose folders have no names, such as a database.
     #[default]
     Unasked,
-    /// Of an application that has no name: not that of one with a name.
+    /// An application without a name. A folder with a name is refused.
     Nameless,
-    /// Of this one. A folder without a name gets it.
+    /// The application of this name. A folder without a name gets the name.
     Named(ApplicationName),
 }
 
 impl Naming {
-    /// May a folder with this manifest be opened so?
+    /// Checks that a folder with this manifest may be opened with this naming.
     ///
     /// # Errors
-    /// [`DurabilityError::OtherApplication`].
+    /// [`DurabilityError::OtherApplication`]; the disk's.
     pub(crate) fn check(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
         let Some(found) = &manifest.application else { return Ok(()) };
         let given = match self {
@@ -103,7 +104,7 @@ impl Naming {
         Err(DurabilityError::OtherApplication { folder, found, given })
     }
 
-    /// The name that a folder has once it was opened so.
+    /// Name of the folder after an open with this naming.
     pub(crate) fn name(&self, before: Option<&ApplicationName>) -> Option<ApplicationName> {
         match self {
             Self::Named(given) => Some(given.clone()),
@@ -112,25 +113,26 @@ impl Naming {
     }
 }
 
-/// A folder that had no name got one, with an open.
+/// Report of a folder without a name that got a name at an open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NameGiven {
-    /// The folder.
+    /// Folder that got the name.
     pub folder: Box<Path>,
-    /// The name that it has now.
+    /// New name of the folder.
     pub name: Box<str>,
 }
 
 impl NameGiven {
-    /// What an open for `naming` gives a folder that has this manifest; nothing if it gives none.
+    /// Report of the name that an open for `naming` gives a folder with this manifest; `None` if the folder gets no
+    /// name.
     pub(crate) fn of(
         naming: &Naming,
         disk: &dyn Disk,
         before: &Manifest,
     ) -> Result<Option<Self>, DurabilityError> {
         let Naming::Named(name) = naming else { return Ok(None) };
-        // One that is being made has nothing yet that could be another one's.
+        // A folder without a generation is still being made, and cannot hold data of another application.
         if before.application.is_some() || before.generations.is_empty() {
             return Ok(None);
         }

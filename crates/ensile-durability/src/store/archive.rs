@@ -1,4 +1,4 @@
-//! The archive of an open database: closed log files are copied there before they are removed
+//! Archive of an open database. Closed log files are copied to the archive before their removal
 //! (`docs/protocols/backups.md`, section 2).
 //!
 //! ```text
@@ -8,17 +8,18 @@
 //!                                            log0/log-3-1.new         one that is being copied
 //! ```
 //! Invariants:
-//! - A1: a log file is removed only once its copy is whole and synced, and so are the copy's name and the names of the
-//!   folders above it. The copy is read once more before it gets its name: what is damaged is not archived.
-//! - A3: no file is copied before `ARCHIVE` lists its generation; no generation that holds an entry leaves the manifest
-//!   before `ARCHIVE` says where it ended.
-//! - A2: `ARCHIVE` says all that the manifest remembers of it, or it was put back to an older state: then nothing is
-//!   archived, and no file goes.
-//! - I1: the folder has this database's mark. The manifest lists it from the open on that has begun it.
-//! - What fails here stops nothing else: files stay where they are, and it is tried again.
+//! - A1: A log file is removed only after its copy is whole and synced, together with the name of the copy and the
+//!   names of the folders above. Before the copy gets its name, the database reads the copy again: a damaged file is
+//!   not archived.
+//! - A3: `ARCHIVE` lists a generation before a file of the generation is copied. A generation with entries leaves the
+//!   manifest only after `ARCHIVE` has the end of the generation.
+//! - A2: If `ARCHIVE` says less than the manifest remembers, the archive was put back to an older state. Then nothing
+//!   is archived, and no log file is removed.
+//! - I1: The folder has this database's mark. The manifest lists the folder from the open that begins the archive.
+//! - A failure of the archive stops no other work: the log files stay, and a later call tries again.
 //!
-//! Neighbours: recovery and the removal of covered files ask; `list` has the text, `seal` what a manifest remembers of
-//! it; a restore reads it.
+//! Neighbours: Recovery and the removal of covered files call this module. `list` has the text of `ARCHIVE`. `seal` is
+//! the manifest's memory of the archive. A restore reads the archive.
 
 pub(crate) mod list;
 pub(crate) mod seal;
@@ -41,18 +42,18 @@ use crate::identity::Identity;
 use list::{ArchiveList, in_folder};
 use seal::ArchiveSeal;
 
-/// Read and written at once while copying.
+/// Bytes of a read and a write during a copy.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What an open does with the archive.
+/// Choice of an archive at an open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Archiving {
-    /// It goes on as it was: with the archive that the database has, if it has one.
+    /// The open keeps the archive of the database, if present.
     #[default]
     AsBefore,
-    /// The archive is in this folder. It must be empty if the database has none yet.
+    /// The archive is in this folder. A new archive needs an empty folder.
     To(std::path::PathBuf),
-    /// There is none any more. What it has stays where it is.
+    /// The archive ends. Its files stay in place.
     Ended,
 }
 
@@ -79,14 +80,15 @@ impl From<&str> for Archiving {
 pub(crate) struct Archive {
     disk: Arc<dyn Disk>,
     database: Identity,
-    /// What the manifest that the open has read remembers of it.
+    /// Seal in the manifest that the open has read.
     remembered: Option<ArchiveSeal>,
-    /// Held while the archive's files are written.
+    /// State of the archive. The lock is held while files of the archive are written.
     state: Mutex<ArchiveState>,
-    /// Why the list, and why a file, could not be written, since it last could. Each is whole at every point.
+    /// Error of the last write of the list, and error of the last copy; `None` after a success. The value is whole at
+    /// every point.
     list_error: Mutex<Option<Arc<str>>>,
     file_error: Mutex<Option<Arc<str>>>,
-    /// The first file that the last open has found damaged, and that is not in the archive; how many more there are.
+    /// First damaged file of the last open that the archive lacks, and the number of further damaged files.
     lacking: Mutex<Option<Arc<str>>>,
     pub(crate) files: Counter,
     pub(crate) bytes: Counter,
@@ -95,16 +97,16 @@ pub(crate) struct Archive {
 
 #[derive(Debug, Default)]
 struct ArchiveState {
-    /// What `ARCHIVE` says, once it was read or begun.
+    /// Content of `ARCHIVE`; `None` until `ARCHIVE` is read or begun.
     list: Option<ArchiveList>,
-    /// The manifest's generations up to this one are in it as far as they need be.
+    /// Newest generation of the last manifest whose generations were noted in `ARCHIVE`; 0 if none were noted.
     noted: u64,
-    /// The folders of logs whose names are synced.
+    /// Loggers whose folders in the archive have synced names.
     folders: BTreeSet<u32>,
 }
 
 impl Archive {
-    /// Of a database whose manifest lists the folder, or is about to.
+    /// Creates the archive of a database. The manifest lists the folder, or the next manifest will.
     pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self {
             disk: Arc::clone(disk),
@@ -120,15 +122,15 @@ impl Archive {
         }
     }
 
-    /// Why it cannot be written, as far as is known, or which damaged file it lacks; `None` if nothing has failed since
-    /// it last succeeded.
+    /// Error of the last write, or the first damaged file that the archive lacks. `None` if the last writes succeeded,
+    /// and no file is lacking.
     pub(crate) fn last_error(&self) -> Option<Arc<str>> {
         let of_list = self.list_error.lock().clone();
         let of_files = of_list.or_else(|| self.file_error.lock().clone());
         of_files.or_else(|| self.lacking.lock().clone())
     }
 
-    /// These files are damaged, and it has no copy of them. Another open looks again.
+    /// Notes damaged files that the archive lacks. The next open examines the files again.
     pub(crate) fn lacks(&self, files: &[DurabilityError]) {
         let more = match files.len() {
             0 | 1 => String::new(),
@@ -137,17 +139,17 @@ impl Archive {
         *self.lacking.lock() = files.first().map(|first| format!("{first}{more}").into());
     }
 
-    /// What `ARCHIVE` says of the generation of this number; `None` if it does not list it, or is not begun.
+    /// Entry of this generation in `ARCHIVE`; `None` if `ARCHIVE` does not list the generation, or does not exist.
     ///
     /// # Errors
-    /// Why it cannot be read, or is not this database's.
+    /// `ARCHIVE` cannot be read, or belongs to a different database.
     pub(crate) fn listed(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
         Ok(generations.into_iter().find(|listed| listed.number == generation))
     }
 
-    /// Keeps what came of an attempt for the figures.
+    /// Keeps the outcome of an attempt for the figures.
     fn outcome<T>(
         &self,
         errors: &Mutex<Option<Arc<str>>>,
@@ -159,10 +161,10 @@ impl Archive {
         outcome
     }
 
-    /// Has `ARCHIVE` say what this manifest says of its generations (A3). It is begun if there is none.
+    /// Writes the generations of this manifest to `ARCHIVE` (A3). Begins `ARCHIVE` if it is missing.
     ///
     /// # Errors
-    /// Why it cannot be written, or is not this database's.
+    /// `ARCHIVE` cannot be written, or belongs to a different database.
     pub(crate) fn note(&self, manifest: &Manifest) -> Result<(), DurabilityError> {
         let newest = manifest.generations.last().map_or(0, |newest| newest.number);
         let mut state = self.state.lock();
@@ -174,8 +176,8 @@ impl Archive {
         self.outcome(&self.list_error, noted)
     }
 
-    /// As [`Archive::note`], where a recovery has decided over the generations that the manifest lists, and `is_empty`
-    /// says which of them hold no entry.
+    /// Does the work of [`Archive::note`] with the generations that a recovery has decided. `is_empty` is true for a
+    /// generation without entries.
     ///
     /// # Errors
     /// As [`Archive::note`].
@@ -190,7 +192,7 @@ impl Archive {
         self.outcome(&self.list_error, noted)
     }
 
-    /// What the next manifest is to remember of it: it is durable by now. `None` if nothing is known of it.
+    /// Seal of the durable `ARCHIVE`, for the next manifest. `None` before `ARCHIVE` is read or begun.
     pub(crate) fn seal(&self) -> Option<ArchiveSeal> {
         self.state.lock().list.as_ref().map(ArchiveList::seal)
     }
@@ -217,7 +219,7 @@ impl Archive {
         Ok(())
     }
 
-    /// What `ARCHIVE` says; `None` if it is not begun.
+    /// Content of `ARCHIVE`; `None` if `ARCHIVE` is not begun.
     fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>, DurabilityError> {
         if state.list.is_some() {
             return Ok(state.list.clone());
@@ -231,7 +233,7 @@ impl Archive {
             Some(list) => {
                 let known = self.remembered.map_or(Ok(()), |remembered| list.check(remembered));
                 known.map_err(|why| DurabilityError::damaged(&name, 0, why))?;
-                // A sync of its name may be what failed.
+                // The process that wrote `ARCHIVE` may have failed at the sync of its name.
                 self.disk.sync_folder(ARCHIVE_FOLDER)?;
             }
             None if self.remembered.is_some() || self.has_files()? => {
@@ -259,11 +261,11 @@ impl Archive {
         Ok(false)
     }
 
-    /// Copies a file that gets no more blocks, unless it is there already; true if it was copied now. A file of a
-    /// generation that is not listed holds nothing that the archive lacks.
+    /// Copies a closed file to the archive. True if the file was copied now. False if the archive has a copy, or does
+    /// not list the generation of the file: an unlisted generation has no entry that the archive lacks.
     ///
     /// # Errors
-    /// Why it is not archived: it must stay.
+    /// Reason why the file is not archived. The file must stay.
     pub(crate) fn keep(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let mut state = self.state.lock();
         let kept = self.keep_listed(&mut state, closed);
@@ -286,12 +288,12 @@ impl Archive {
         let folder = in_folder(ARCHIVE_FOLDER, &log_folder(logger));
         if !state.folders.contains(&logger) {
             self.disk.create_folder(&folder)?;
-            // It may have been made by a process that ended before this sync.
+            // The folder may come from a process that ended before this sync.
             self.disk.sync_folder(ARCHIVE_FOLDER)?;
             state.folders.insert(logger);
         }
         let name = in_folder(ARCHIVE_FOLDER, &closed.file.archived().to_string());
-        // One that somebody has cut since is made again while that can be done.
+        // A copy that was cut meanwhile is made again while the source exists.
         let is_there = match unless_missing(self.disk.open_to_read(&name))? {
             Some(copy) => copy.len()? >= closed.bytes,
             None => false,
@@ -299,13 +301,13 @@ impl Archive {
         if !is_there {
             let beside = format!("{name}.new");
             if let Err(error) = self.copy(closed, &beside) {
-                // A part takes space that others may need; the next attempt writes it anew.
+                // A partial copy takes space that other files may need. The next attempt writes the whole copy.
                 let _ = self.disk.remove(&beside);
                 return Err(error);
             }
             self.disk.rename(&beside, &name)?;
         }
-        // Of one that is there, too: who gave it its name may have ended before this sync.
+        // An existing copy needs the sync too: the process that gave the name may have ended before this sync.
         self.disk.sync_folder(&folder)?;
         Ok(!is_there)
     }
@@ -334,7 +336,7 @@ impl Archive {
     }
 }
 
-/// Up to where the blocks of a log's file follow each other, payloads included.
+/// Offset up to which the blocks of a log file follow each other, with valid payloads.
 pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
@@ -352,10 +354,11 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     Ok(end)
 }
 
-/// May the folder of an archive that the manifest does not list become this database's?
+/// Checks that the folder of an unlisted archive may become this database's archive.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] if it was this database's archive before, or the folder `archive` leads elsewhere.
+/// [`DurabilityError::Config`] if the folder has an `ARCHIVE` of an ended archive, or if the link `archive` leads
+/// elsewhere.
 pub(crate) fn check_new(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -375,7 +378,7 @@ pub(crate) fn check_new(
             false
         }
     };
-    // Its list is written once the manifest lists the folder.
+    // `ARCHIVE` is written only after the manifest lists the folder.
     if leads_elsewhere || unless_missing(disk.open_to_read(&in_folder(ARCHIVE_FOLDER, ARCHIVE)))?.is_some() {
         return Err(DurabilityError::config(format!(
             "{ARCHIVE_FOLDER} in the database's folder leads to {}, an archive that has ended: it is left as it is. To \

@@ -1,8 +1,10 @@
-//! The folders of logs and checkpointers become this database's: made or linked, locked, marked, listed.
+//! Claim of the folders of logs and checkpointers for this database: creation or link, lock, mark, and entry in the
+//! manifest.
 //!
-//! Invariant: I1: a folder that no manifest lists is taken only if it is empty or has this database's mark.
+//! Invariant: I1: An unlisted folder is taken only if it is empty or has this database's mark.
 //!
-//! Neighbours: a recovery claims the folders before it makes files there, checkpoints claim theirs when they start.
+//! Neighbours: A recovery claims the folders before it makes files there. Checkpoints claim their folders at their
+//! start.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,16 +18,16 @@ use super::renew_marks::{is_renewable, lost_mark};
 use super::{folders, whose};
 use crate::DurabilityError;
 
-/// The folders of one kind that a database is to have: `name(0)` to `name(count - 1)`, links to `links` if there are
-/// any.
+/// Wanted folders of a kind: `name(0)` to `name(count - 1)`. The folders are links to `links`, or plain folders if
+/// `links` is empty.
 pub(crate) struct Wanted<'a> {
     pub(crate) count: usize,
     pub(crate) links: &'a [PathBuf],
     pub(crate) name: fn(u32) -> String,
 }
 
-/// Makes the wanted folders this database's: made or linked, locked, marked, and on the list of the next manifest.
-/// Returns the locks of those that are new, and whether there are any.
+/// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
+/// manifest. Returns the locks of the new folders, and true if there are new folders.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
@@ -52,8 +54,8 @@ pub(crate) fn claim(
     whose::check_apart(&*disk, &all)?;
     let unlisted = |name: &String| !keeper.manifest().folders.contains_key(name);
     let names: Vec<String> = names.into_iter().filter(unlisted).collect();
-    // All of them before the first one's lock, which makes a file where folders cannot be locked, and before the first
-    // one's mark: what is refused leaves none.
+    // Every folder is checked before the first lock and the first mark, because a lock makes a file in a folder that
+    // cannot be locked. A refused claim leaves neither a lock file nor a mark.
     names.iter().try_for_each(|name| whose::check_free(&*disk, keeper.manifest(), name).map(drop))?;
     let is_new = !names.is_empty();
     for name in names {
@@ -67,7 +69,7 @@ pub(crate) fn claim(
     Ok((locks, is_new))
 }
 
-/// The error of a listed folder, with its remedy where the mark alone is lost.
+/// Error of a listed folder. If only the mark is lost, the error names the remedy.
 fn renewable(disk: &dyn Disk, manifest: &Manifest, name: &str, why: DurabilityError) -> DurabilityError {
     match is_renewable(disk, manifest, name) {
         Ok(true) => lost_mark(name),

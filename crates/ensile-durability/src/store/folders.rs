@@ -1,12 +1,13 @@
-//! The folders of logs and checkpointers: made, linked and looked at before anything else is done in them.
+//! Folders of logs and checkpointers: creation, links and checks, before any other use of the folders.
 //!
-//! `log<l>` in the database's folder is logger l's, `checkpoint<c>` checkpointer c's: a plain folder, or a link to one
-//! on another device. The file system itself remembers by links where the logs are, and a listing of the folder shows
-//! it.
+//! `log<l>` in the database's folder belongs to logger l, and `checkpoint<c>` to checkpointer c. Each is a plain
+//! folder, or a link to a folder on another device. The links in the file system record the places of the logs, and a
+//! listing of the database's folder shows the links.
 //!
-//! Invariant: a folder's name is synced before the manifest lists a log in it.
+//! Invariant: The name of a folder is synced before the manifest lists a log in the folder.
 //!
-//! Neighbours: called by the store once it has the locks; loggers and recovery name their files in these folders.
+//! Neighbours: The store calls this module after it has taken the locks. Loggers and recovery name their files in the
+//! folders.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +15,8 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
 
-/// Checks that these, if there are any, are one folder for each of `count` owners. The message names what the folders
-/// are of and who owns one.
+/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. The error text says `what` the
+/// folders are of, and names the `owner` of a folder.
 ///
 /// # Errors
 /// [`DurabilityError::Config`].
@@ -37,10 +38,10 @@ pub(crate) fn check_links(
     }
 }
 
-/// Makes these folders, as links to `links` if there are any. Their names are the caller's to sync.
+/// Makes the folders `names`: links to `links`, or plain folders without links. The caller syncs the names.
 ///
 /// # Errors
-/// [`DurabilityError::Config`] when something else stands there already, [`DurabilityError::FolderMissing`].
+/// [`DurabilityError::Config`] if a different entry stands at a name; [`DurabilityError::FolderMissing`]; the disk's.
 pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Result<(), DurabilityError> {
     debug_assert!(links.is_empty() || links.len() == names.len());
     for (at, name) in names.iter().enumerate() {
@@ -56,7 +57,7 @@ pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// What stands at a folder's name, unless it is a link to nothing.
+/// Kind of the entry at a folder's name. A link to a missing folder is an error.
 pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, DurabilityError> {
     match disk.folder_kind(name)? {
         FolderKind::Link { to, is_there: false } => {
@@ -66,7 +67,7 @@ pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, Durabilit
     }
 }
 
-/// Is it a plain folder, or a link to one that is there?
+/// True if the name is a plain folder, or a link to an existing folder.
 pub(crate) fn is_folder(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
     Ok(check(disk, name)? != FolderKind::Missing)
 }

@@ -1,15 +1,17 @@
-//! The store of an open database: what its log and its checkpoints share while it runs.
+//! Store of an open database, shared by its log and its checkpoints.
 //!
-//! A recovery hands it over when the manifest lists the open generation; it ends when the folders are let go of.
+//! A recovery creates the store after the manifest lists the open generation. The store ends with the release of the
+//! folders.
 //!
 //! Invariants:
-//! - I3: the folders are locked until nothing writes to them any more.
-//! - I4: in a forked process nobody changes a file: each public call of the log and of the checkpoints asks first.
+//! - I3: The folders are locked until the last write to the folders has ended.
+//! - I4: A forked process changes no file: every public call of the log and of the checkpoints checks the process
+//!   first.
 //! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
-//! - The manifest is replaced by one thread at a time, and `release` waits for it.
+//! - A single thread at a time replaces the manifest, and `release` waits for this thread.
 //!
-//! Neighbours: `open` has the folders while a recovery works, and its `finish` hands them over; `Log` and `Checkpoints`
-//! hold this together; `renewal` reserves epochs here.
+//! Neighbours: `open` has the folders during a recovery, and its `finish` hands the folders over. `Log` and
+//! `Checkpoints` hold the store. `renewal` reserves epochs here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;
@@ -33,7 +35,7 @@ use super::reserve::Reserve;
 use super::reserved_epochs::ReservedEpochs;
 use crate::DurabilityError;
 
-/// What a store starts from: the folders of the generation that a recovery has begun, with all that guards them.
+/// Parts of a new store: the folders of the generation that a recovery has begun, and their guards.
 #[derive(Debug)]
 pub struct StoreStart {
     pub(crate) disk: StdArc<dyn Disk>,
@@ -41,45 +43,45 @@ pub struct StoreStart {
     pub(crate) locks: Locks,
     pub(crate) hint: HintWriter,
     pub(crate) reserve: Reserve,
-    /// Files that closed generations keep.
+    /// Log files of closed generations.
     pub(crate) older: Vec<ClosedFile>,
-    /// Where files are archived before they are removed.
+    /// Archive that receives files before their removal; `None` without an archive.
     pub(crate) archive: Option<Archive>,
-    /// How long an epoch is to last.
+    /// Intended duration of an epoch.
     pub(crate) epoch_interval: Duration,
-    /// Bytes of log that the recovery replayed, and that the next one would replay again.
+    /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
     pub(crate) replayed_bytes: u64,
 }
 
-/// The store of an open database: its folders and their manifest, and the epochs and the clock that it runs by.
+/// Store of an open database: the folders, the manifest, the epochs and the clock.
 #[derive(Debug)]
 pub struct OpenStore {
     disk: StdArc<dyn Disk>,
-    /// The process that opened the database: no other one uses it (I4).
+    /// Process that opened the database. No other process uses the store (I4).
     process: Process,
     epochs: Arc<Epochs>,
     clock: Clock,
-    /// The keeper holds a manifest that stood on disk.
+    /// Keeper of a manifest that stood on disk.
     manifest: Mutex<ManifestKeeper>,
-    /// Nothing under this lock leaves it half changed.
+    /// Reserved epochs. No panic under this lock leaves a half-changed value.
     pub(super) reserved_epochs: Mutex<ReservedEpochs>,
-    /// One that a panic cut short says nothing.
+    /// Hint of D. A hint that a panic cut short has no effect.
     hint: Mutex<HintWriter>,
     reserve: Reserve,
-    /// The leases that a removal waits for.
+    /// Leases for which a removal waits.
     leases: Leases,
-    /// Files of closed generations, which the next checkpoint covers.
+    /// Log files of closed generations. The next checkpoint covers the files.
     older: ClosedFiles,
     archive: Option<Archive>,
     hold: ShippingHold,
     replayed_bytes: u64,
-    /// Keeps other processes out until this is released. Locks are only added and taken as a whole.
+    /// Locks that keep other processes out until the release. Locks are only added, or taken as a whole.
     locks: Mutex<Option<Locks>>,
 }
 
 impl OpenStore {
-    /// The store of the life that recovery has begun. `epochs` must have been made with
-    /// `first = recovered.report.first_epoch` (L4); from here on E stays below what the manifest reserves (L6).
+    /// Creates the store of the life that a recovery has begun. The caller has made `epochs` with the first epoch
+    /// `first = recovered.report.first_epoch` (L4). From here on E stays below the end that the manifest reserves (L6).
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for epochs that begin too low.
@@ -117,12 +119,12 @@ impl OpenStore {
         }))
     }
 
-    /// The disk with the database's folder.
+    /// Disk with the database's folder.
     pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
         &self.disk
     }
 
-    /// E, and all that is counted by it.
+    /// Epochs of the database, with E.
     pub(crate) fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
@@ -131,52 +133,52 @@ impl OpenStore {
         &self.clock
     }
 
-    /// Bytes of log that recovery replayed, and would again.
+    /// Bytes of log that the recovery replayed, and that the next recovery would replay again.
     pub(crate) fn replayed_bytes(&self) -> u64 {
         self.replayed_bytes
     }
 
-    /// The process that opened the database.
+    /// Process that opened the database.
     pub(crate) fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Is this a process that was forked from the one that opened the database (I4)?
+    /// True if this process was forked from the process that opened the database (I4).
     pub(crate) fn is_forked(&self) -> bool {
         !self.process.is_this()
     }
 
-    /// Fails in a process that was forked from the one that opened the database (I4).
+    /// Fails in a process that was forked from the process that opened the database (I4).
     pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
         if self.is_forked() { Err(DurabilityError::Forked) } else { Ok(()) }
     }
 
-    /// The manifest, for a thread that reads or replaces it.
+    /// Manifest, for a thread that reads or replaces the manifest.
     pub(crate) fn manifest(&self) -> MutexGuard<'_, ManifestKeeper> {
         self.manifest.lock()
     }
 
-    /// The space that is kept for a full disk.
+    /// Space for a full disk.
     pub(crate) fn reserve(&self) -> &Reserve {
         &self.reserve
     }
 
-    /// Writes the hint of D if the last one is old; it waits for no sync.
+    /// Writes the hint of D if the last hint is old. The call waits for no sync.
     pub(crate) fn write_hint(&self, durable: Epoch) {
         self.hint.lock().step(self.clock.nanos(), durable);
     }
 
-    /// Writes and syncs the last hint of a clean close: how many blocks each log has, and where E stands.
+    /// Writes and syncs the last hint of a clean close, with the number of blocks of every log, and with E.
     pub(crate) fn close_hint(&self, durable: Epoch, blocks: Vec<u64>, ended: Epoch) {
         self.hint.lock().close(durable, blocks, ended);
     }
 
-    /// The leases, for their figures.
+    /// Leases, for their figures.
     pub(crate) fn leases(&self) -> &Leases {
         &self.leases
     }
 
-    /// May covered files be removed now (I3)? `None`: not before a lease has ended.
+    /// Clearance to remove covered files (I3). `None` if a lease is held: the caller asks again later.
     ///
     /// # Errors
     /// The disk's.
@@ -184,17 +186,17 @@ impl OpenStore {
         self.leases.ask(&*self.disk, self.clock.nanos())
     }
 
-    /// The files of closed generations: how many there are, and their bytes.
+    /// Number and bytes of the files of closed generations.
     pub(crate) fn older_figures(&self) -> (u64, u64) {
         self.older.figures()
     }
 
-    /// Removes the files of closed generations whose entries all have epochs below `covered`, once they are archived,
-    /// and the manifest does not list their generation any more. So they have no order to keep. `note` is called with
-    /// each that was removed.
+    /// Removes the files of closed generations if their entries have epochs below `covered`, and if the manifest no
+    /// longer lists their generation. Every file is archived first. The order of the removals is free, because no
+    /// listed generation needs the files. `note` is called with every removed file.
     ///
     /// # Errors
-    /// The disk's, and the archive's: a later call tries again.
+    /// The disk's, and the archive's. A later call tries again.
     pub(crate) fn remove_older_below(
         &self,
         covered: Epoch,
@@ -203,7 +205,7 @@ impl OpenStore {
     ) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
         let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
-        // Of a generation that is listed each log has a file, whatever of it is covered (K5).
+        // A listed generation needs a file of every log, even if the file is covered (K5).
         let is_listed = |closed: &ClosedFile| closed.file.name.generation >= listed;
         let now = self.clock.nanos();
         let is_kept = |closed: &ClosedFile| is_listed(closed) || self.hold.keeps(closed, now);
@@ -216,45 +218,45 @@ impl OpenStore {
         removed
     }
 
-    /// Where closed files are archived, if they are.
+    /// Archive that receives closed files; `None` without an archive.
     pub(crate) fn archive(&self) -> Option<&Archive> {
         self.archive.as_ref()
     }
 
-    /// What is kept until it is shipped.
+    /// Files that wait to be shipped.
     pub(crate) fn hold(&self) -> &ShippingHold {
         &self.hold
     }
 
-    /// Has the archive, if there is one, say what the manifest says of its generations (A3). The next manifest
-    /// remembers that it does (A2).
+    /// Writes the generations of the manifest to the archive, if present (A3). The next manifest remembers the
+    /// archive's state (A2).
     ///
     /// # Errors
-    /// Why not.
+    /// The archive cannot be written.
     pub(crate) fn note_in_archive(&self) -> Result<(), DurabilityError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let manifest = self.manifest.lock().manifest().clone();
         archive.note(&manifest)?;
-        // Before the manifest's lock: a file may be on its way into the archive.
+        // The seal is read before the manifest is locked, because a copy into the archive may hold the archive's lock.
         if let Some(seal) = archive.seal() {
             self.manifest.lock().remember(seal);
         }
         Ok(())
     }
 
-    /// The files of closed generations.
+    /// Files of closed generations.
     pub(crate) fn older(&self) -> &ClosedFiles {
         &self.older
     }
 
-    /// Keeps these locks until the store is released.
+    /// Keeps these locks until the release of the store.
     pub(crate) fn keep_locks(&self, more: Locks) {
         if let Some(locks) = &mut *self.locks.lock() {
             locks.extend(more);
         }
     }
 
-    /// Asks whether the main folder and those of this number of logs still have names: a removed folder takes its files
+    /// Checks that the main folder and the folders of `logs` logs still have names. A removed folder takes its files
     /// with it.
     ///
     /// # Errors
@@ -263,8 +265,7 @@ impl OpenStore {
         self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }
 
-    /// Lets go of the folders, for a caller after whom nothing is written. A thread may be replacing the manifest
-    /// still: that is waited for.
+    /// Releases the folders, for a caller after the last write. Waits for a thread that is replacing the manifest.
     pub(crate) fn release(&self) {
         drop(self.manifest.lock());
         self.locks.lock().take();

@@ -1,6 +1,6 @@
-//! The hint: one more witness of D, so that damage to the last mark of a log is not taken for a torn tail (L5).
+//! Hint: an additional witness of D. With the hint, damage to the last mark of a log is not taken for a torn tail (L5).
 //!
-//! A text file (`docs/formats/hint.md`):
+//! The hint is a text file (`docs/formats/hint.md`):
 //! ```text
 //! ensile hint 2
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
@@ -10,14 +10,14 @@
 //! crc32c a252b35f
 //! ```
 //! Invariants:
-//! - I1: it says whose it is. One of another database is refused, and never believed nor written over.
-//! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds. Without a log
-//!   it is e_c of the installed picture.
-//! - Nothing depends on its being there: one that is missing, torn, of another generation or of an older format says
-//!   nothing. So it is written without a sync while the database runs, and a disk that refuses it is no failure of the
-//!   log.
+//! - I1: The hint names its database. A hint of another database is refused: it is neither believed nor overwritten.
+//! - D in the hint comes from synced marks of every log. The block counts of a clean close come from synced logs too.
+//!   Without a log, D is e_c of the installed picture.
+//! - No part of the database depends on the hint. A hint that is missing, torn, of another generation or of an older
+//!   format has no effect. The running database therefore writes the hint without a sync, and a disk error of the hint
+//!   is no failure of the log.
 //!
-//! Neighbours: written by the log's heartbeat step and its close; read by recovery's judgement.
+//! Neighbours: The log's heartbeat and its close write the hint. The judgement of a recovery reads it.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
@@ -29,33 +29,33 @@ use crate::store::names::HINT;
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
 const TITLE: &str = "ensile hint 2";
-/// Far above any real one.
+/// Limit far above the size of a real hint, in bytes.
 const BYTES_MAX: u64 = 1 << 16;
 /// Time between two writes.
 const INTERVAL_NANOS: u64 = 1_000_000_000;
 
-/// What the hint says.
+/// Content of the hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// Whose it is, as the files of its generation say.
+    /// Database in the files of the generation.
     pub(crate) database: Identity,
     pub(crate) generation: u64,
-    /// A D of synced marks.
+    /// D from synced marks.
     pub(crate) durable: Epoch,
-    /// After a clean close, how many blocks each log has; empty otherwise, and without a log.
+    /// Number of blocks of every log after a clean close. Empty without a clean close, and without a log.
     pub(crate) closed: Vec<u64>,
-    /// After a clean close, the last E: what is reserved above it was not used (L6).
+    /// E at the end of a clean close: higher reserved epochs are unused (L6).
     pub(crate) ended: Option<Epoch>,
 }
 
 impl Hint {
-    /// Reads the hint; `None` if it says nothing.
+    /// Reads the hint; `None` without a readable hint.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DiskError> {
         let Some(bytes) = text::read(disk, HINT, BYTES_MAX)? else { return Ok(None) };
         Ok(std::str::from_utf8(&bytes).ok().and_then(Self::parse))
     }
 
-    /// Is it of this generation? One that was adopted with its files says the same as they do.
+    /// True if the hint is of this generation. An adopted hint names the same database as the adopted files.
     pub(crate) fn is_of(&self, generation: &Generation) -> bool {
         (self.database, self.generation) == (generation.database, generation.number)
     }
@@ -69,7 +69,7 @@ impl Hint {
         let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
         let durable = parse_epoch(durable)?;
         let mut lines = lines.peekable();
-        // Of a database without a log it says where E stood, and no blocks.
+        // The hint of a database without a log has E, and no block counts.
         let closed = match lines.next_if(|line| line.starts_with("closed ")) {
             None => Vec::new(),
             Some(line) => {
@@ -101,7 +101,7 @@ impl std::fmt::Display for Hint {
     }
 }
 
-/// The hint of an open database.
+/// Hint of an open database.
 #[derive(Debug)]
 pub(crate) struct HintWriter {
     file: Box<dyn DiskFile>,
@@ -112,12 +112,12 @@ pub(crate) struct HintWriter {
 }
 
 impl HintWriter {
-    /// Empties the hint: from here on it is the new generation's. Its name is the caller's to sync.
+    /// Empties the hint: from here on the hint is of the new generation. The caller syncs the name.
     pub(crate) fn create(disk: &dyn Disk, database: Identity, generation: u64) -> Result<Self, DiskError> {
         Ok(Self { file: disk.create(HINT)?, database, generation, written: Epoch::ZERO, next_nanos: 0 })
     }
 
-    /// Writes the hint if the last one is old and D has moved.
+    /// Writes the hint if the last hint is old and D has moved.
     pub(crate) fn step(&mut self, now_nanos: u64, durable: Epoch) {
         if now_nanos < self.next_nanos || durable <= self.written {
             return;
@@ -128,11 +128,11 @@ impl HintWriter {
         }
     }
 
-    /// Writes and syncs the last hint of a clean close. E moves no more, and stands at `ended`.
+    /// Writes and syncs the last hint of a clean close. E stands at `ended`, and moves no more.
     pub(crate) fn close(&mut self, durable: Epoch, blocks: Vec<u64>, ended: Epoch) {
-        // The heartbeat may be at its step: it must not write over this.
+        // The heartbeat may run at the same time, and must not overwrite the last hint.
         self.next_nanos = u64::MAX;
-        // What it vouches for is durable without it.
+        // The data behind the hint is durable without the hint.
         let _ = self.write(durable, blocks, Some(ended)).and_then(|()| self.file.sync_all());
     }
 
@@ -141,7 +141,7 @@ impl HintWriter {
         let hint = Hint { database, generation, durable, closed, ended };
         let text = hint.to_string();
         debug_assert_eq!(Hint::parse(&text), Some(hint));
-        // Its numbers only grow, and so does its length: nothing of an older one stands behind it.
+        // The numbers only grow, so the text never shrinks: no byte of an older hint stands behind the text.
         self.file.write_at(text.as_bytes(), 0)
     }
 }

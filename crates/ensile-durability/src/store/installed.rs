@@ -1,15 +1,15 @@
-//! The installed checkpoint, as the manifest names it: what is asked of it whatever its kind.
+//! Installed checkpoint, as the manifest names it: the operations of every kind of checkpoint.
 //!
-//! A kind is a variant here and a file below, which knows its line in the manifest. A `match` over the kinds stands
-//! only here, and where one is made.
+//! A kind is a variant of [`InstalledCheckpoint`], and has a file below for its line in the manifest. Code for every
+//! kind of checkpoint calls the methods of this file. Only code for a single kind matches on the variant.
 //!
 //! Invariants:
-//! - K1, K5, N12, N15: [`InstalledCheckpoint::covered`] and [`InstalledCheckpoint::durable_min`] bound the log that
-//!   goes with it.
-//! - I1: its files say that they are of [`InstalledCheckpoint::database`].
+//! - K1, K5, N12, N15: [`InstalledCheckpoint::covered`] and [`InstalledCheckpoint::durable_min`] bound the log that a
+//!   checkpoint needs.
+//! - I1: The files of a checkpoint name a database in [`InstalledCheckpoint::databases`].
 //!
-//! Neighbours: `manifest` lists it, `whose` and `leases` ask for its folders and files; the checkpoints install it,
-//! recovery loads it.
+//! Neighbours: `manifest` lists the checkpoint. `whose` and `leases` read its folders and files. The checkpoints
+//! install the checkpoint, and recovery loads it.
 
 mod cycling;
 mod fuzzy;
@@ -33,15 +33,15 @@ pub(crate) use picture::{ListedPageFile, PictureCheckpoint};
 /// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum InstalledCheckpoint {
-    /// Consistent together with the log of the epochs in which it was written (SiloR §4).
+    /// Consistent together with the log of the epochs in which the checkpoint was written (SiloR §4).
     Fuzzy(FuzzyCheckpoint),
-    /// The same by ranges of keys, each with epochs of its own (SiloR §8).
+    /// Fuzzy by ranges of keys. Every range has epochs of its own (SiloR §8).
     Cycling(CyclingCheckpoint),
-    /// Consistent by itself, at the end of an epoch (SIREN §3), in page files.
+    /// Consistent alone, at the end of an epoch (SIREN §3), in page files.
     Picture(PictureCheckpoint),
 }
 
-/// The epochs of what was written while a generation was open.
+/// Epochs of a walk, and the generation that was open during the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WrittenEpochs {
     pub(super) generation: u64,
@@ -49,23 +49,23 @@ pub(super) struct WrittenEpochs {
     pub(super) high: Epoch,
 }
 
-/// Figures of a damaged manifest may be of any size.
+/// Sum that saturates, because the figures of a damaged manifest may have any size.
 fn sum(figures: impl Iterator<Item = u64>) -> u64 {
     figures.fold(0, u64::saturating_add)
 }
 
 impl InstalledCheckpoint {
-    /// Does this line of the manifest name one?
+    /// True if this line of the manifest names a checkpoint.
     pub(super) fn is_line(line: &str) -> bool {
         FuzzyCheckpoint::is_line(line) || CyclingCheckpoint::is_line(line) || PictureCheckpoint::is_line(line)
     }
 
-    /// Does this line of the manifest belong to the one before it, which names one?
+    /// True if this line of the manifest continues the line of a checkpoint.
     pub(super) fn is_more(line: &str) -> bool {
         ListedPageFile::is_line(line) || InstalledRange::is_line(line)
     }
 
-    /// Reads the lines that `Display` writes: the first, and those behind it.
+    /// Reads the lines that `Display` writes: the first line, and the lines behind it.
     pub(super) fn parse(line: &str, more: &[&str]) -> Option<Self> {
         if let Some(picture) = PictureCheckpoint::parse(line, more) {
             return Some(Self::Picture(picture));
@@ -77,7 +77,7 @@ impl InstalledCheckpoint {
         FuzzyCheckpoint::parse(alone).map(Self::Fuzzy)
     }
 
-    /// Does what it says of itself go together?
+    /// True if the fields of the checkpoint do not contradict each other.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.is_whole(),
@@ -86,17 +86,18 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Is it a picture?
+    /// True if the checkpoint is a picture.
     pub(crate) fn is_picture(&self) -> bool {
         matches!(self, Self::Picture(_))
     }
 
-    /// Does a program that knows neither pictures nor ranges read its lines?
+    /// True if a program without pictures and ranges can read the lines.
     pub(super) fn is_of_first_release(&self) -> bool {
         matches!(self, Self::Fuzzy(_))
     }
 
-    /// The walks of which it has files that were written whole, each with its keys if those are not all.
+    /// Walks whose files were written whole, with the range of keys of a walk over a part of the keys. A picture has no
+    /// walk.
     pub(crate) fn walked(&self) -> Vec<(&FuzzyCheckpoint, Option<KeyRange>)> {
         match self {
             Self::Fuzzy(fuzzy) => vec![(fuzzy, None)],
@@ -107,17 +108,19 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Is this file of a checkpointer one of its files?
+    /// True if this file of a checkpointer belongs to the checkpoint.
     pub(crate) fn has_part(&self, part: PartName) -> bool {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.number == part.checkpoint,
             Self::Cycling(cycling) => cycling.walked().any(|walked| walked.files.number == part.checkpoint),
-            // A picture has none. A number comes once, whatever its kind.
+            // A picture has no such file. Checkpoint numbers are unique across the kinds, so no file has the number of
+            // a picture.
             Self::Picture(picture) => picture.number == part.checkpoint,
         }
     }
 
-    /// A later one has a larger number, whatever its kind. Of ranges that of the last turn.
+    /// Number of the checkpoint. A later checkpoint of any kind has a larger number. The ranges of a cycling checkpoint
+    /// count as their last turn.
     pub(crate) fn number(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.number,
@@ -128,8 +131,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// The generations that were open when it was written, the oldest and the newest: the log is needed from the oldest
-    /// one's on (K5).
+    /// Oldest and newest generation that were open while the checkpoint was written. The log is needed from the oldest
+    /// generation on (K5).
     pub(crate) fn generations(&self) -> RangeInclusive<u64> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.generation..=fuzzy.files.generation,
@@ -141,7 +144,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// What its files say whose they are (I1).
+    /// Databases in the files of the checkpoint (I1).
     pub(crate) fn databases(&self) -> Vec<Identity> {
         match self {
             Self::Fuzzy(fuzzy) => vec![fuzzy.files.database],
@@ -150,8 +153,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Entries of smaller epochs are in it, or discarded by it: the log is needed from this epoch on (K1, N15). Of a
-    /// picture S, of ranges the least e_l (K5).
+    /// Epoch from which the log is needed. The checkpoint contains or discards every entry with a smaller epoch (K1,
+    /// N15). The epoch is S of a picture, and the least e_l of ranges (K5).
     pub(crate) fn covered(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.low,
@@ -160,8 +163,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// The least D beside it: every log had a synced mark of this epoch before it was installed (K1, N12). Of a picture
-    /// e_c, of ranges the largest e_h (K5).
+    /// Least D beside the checkpoint. Every log had a synced mark of this epoch before the installation (K1, N12). The
+    /// epoch is e_c of a picture, and the largest e_h of ranges (K5).
     pub(crate) fn durable_min(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.high,
@@ -170,8 +173,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// What of it was written while a generation was open: the largest number, and the least D that this generation had
-    /// then. `None` if nothing was.
+    /// Part of the checkpoint that was written while `generation` was open: the largest number, and the least D of the
+    /// generation at that time. `None` without such a part.
     pub(crate) fn written_in(&self, generation: u64) -> Option<(u64, Epoch)> {
         match self {
             Self::Fuzzy(_) | Self::Picture(_) => {
@@ -186,7 +189,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// The epochs of its walks, with the generation that was open: e_l and e_h, of a picture S and e_c.
+    /// Epochs of the walks, with the generation that was open: e_l and e_h of a walk, S and e_c of a picture.
     pub(super) fn epochs(&self) -> Vec<WrittenEpochs> {
         match self {
             Self::Fuzzy(_) | Self::Cycling(_) => {
@@ -204,7 +207,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// No page of a picture had this number, or one above it.
+    /// Bound of the page numbers: every page of a picture has a smaller number.
     pub(crate) fn next_page(&self) -> u64 {
         match self {
             Self::Picture(picture) => picture.next_page,
@@ -212,7 +215,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// How many entries it has.
+    /// Number of entries.
     pub(crate) fn entries(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.entries,
@@ -221,7 +224,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// How many bytes are read to load it.
+    /// Bytes that a load reads.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.bytes,
@@ -230,7 +233,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// The folders that its files are in.
+    /// Folders of the files.
     pub(crate) fn folders(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.folders().collect(),
@@ -242,7 +245,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Its files, by their names below the main folder.
+    /// Names of the files below the main folder.
     pub(crate) fn files(&self) -> Vec<String> {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.parts().map(|part| part.to_string()).collect(),
@@ -255,7 +258,7 @@ impl InstalledCheckpoint {
     }
 }
 
-/// Its lines in the manifest.
+/// Lines of the checkpoint in the manifest.
 impl fmt::Display for InstalledCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,15 +1,15 @@
-//! Readers' leases: a process that reads the files of an open database asks it not to remove them (I3).
+//! Leases of readers. A process that reads the files of an open database asks the database not to remove files (I3).
 //!
-//! A reader holds a shared lock on the file `LEASES`. The system gives it back when the reader dies. A thread that
-//! removes unneeded files of a running database takes the same lock exclusively first, without waiting.
+//! A reader holds a shared lock on the file `LEASES`. The system releases the lock when the reader dies. A thread that
+//! removes unneeded files of a running database first takes the same lock exclusively, without waiting.
 //!
 //! Invariants:
-//! - I3: no file is removed while a lease is held, before `LEASE_SECONDS_MAX` have passed since the first refusal.
-//! - The exclusive lock is held while files are removed, so that no lease begins in the midst of it.
+//! - I3: While a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal.
+//! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
 //! - A removal that goes on beside a lease is counted.
 //!
-//! Neighbours: the log and the checkpoint manager ask before they remove; recovery does not wait; `ensile lease` holds
-//! one.
+//! Neighbours: The log and the checkpoint manager ask before they remove files. Recovery does not wait. `ensile lease`
+//! holds a lease.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,35 +28,36 @@ use super::whose::expect_manifest;
 use crate::DurabilityError;
 use crate::counter::Counter;
 
-/// Times that a lease is tried, and the pause between two tries: a removal or an open takes the lock for a moment.
+/// Largest number of tries for a lease, and the pause between two tries. A removal or an open takes the lock for a
+/// moment.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Files may be removed now.
+/// Permission to remove files.
 #[derive(Debug)]
 pub(crate) enum Clearance {
-    /// Nobody holds a lease, nor can take one before this is dropped.
+    /// No reader holds a lease. No reader can take a lease before the drop of this value.
     Free { _lock: Box<dyn DiskLock> },
-    /// Somebody holds one beyond the limit.
+    /// A reader holds a lease beyond the limit.
     Overrun,
 }
 
-/// What a running database knows of its readers' leases.
+/// Leases as a running database sees them.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// When the removal that is put off was refused first, by the log's clock.
+    /// Time of the first refusal of the postponed removal, by the log's clock, in nanoseconds.
     refused_nanos: Mutex<Option<u64>>,
     pub(crate) put_off: Counter,
     pub(crate) overrun: Counter,
 }
 
 impl Leases {
-    /// May files be removed at `now`? `None`: a lease is held, ask again later.
+    /// Permission to remove files at `now`. `None` while a lease is held: the caller asks again later.
     ///
     /// # Errors
     /// The disk's.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
-        // It holds a number: no panic leaves it half changed.
+        // The lock guards a number: no panic leaves the number half changed.
         let mut refused = self.refused_nanos.lock();
         if let Some(lock) = try_lock(disk)? {
             *refused = None;
@@ -76,7 +77,7 @@ impl Leases {
     }
 }
 
-/// Takes the lock under which files are removed, which makes `LEASES`; `None` while a reader holds a lease.
+/// Takes the lock for removals, and makes `LEASES` if it is missing. `None` while a reader holds a lease.
 ///
 /// # Errors
 /// The disk's.
@@ -88,7 +89,8 @@ pub(crate) fn try_lock(disk: &dyn Disk) -> Result<Option<Box<dyn DiskLock>>, Dis
     }
 }
 
-/// A file that was opened under a lease. It can be read until this is dropped, even if its name is removed or changed.
+/// A file that was opened under a lease. The file can be read until the drop of this value, even after a removal or a
+/// change of its name.
 #[derive(Debug)]
 pub struct LeasedFile {
     name: String,
@@ -96,18 +98,18 @@ pub struct LeasedFile {
 }
 
 impl LeasedFile {
-    /// Its name when it was opened, relative to the database's folder. A log file is renamed when it is closed.
+    /// Name of the file at its opening, relative to the database's folder. A log file is renamed when it is closed.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its name, and what was opened.
+    /// Name and opened file.
     pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
         (self.name, self.file)
     }
 
-    /// Its length in bytes now.
+    /// Current length of the file in bytes.
     ///
     /// # Errors
     /// The disk's.
@@ -115,7 +117,7 @@ impl LeasedFile {
         Ok(self.file.len()?)
     }
 
-    /// Reads from `offset` until `bytes` is full or the file ends; returns how many bytes were read.
+    /// Reads from `offset` until `bytes` is full or the file ends. Returns the number of bytes read.
     ///
     /// # Errors
     /// The disk's.
@@ -124,12 +126,12 @@ impl LeasedFile {
     }
 }
 
-/// Keeps the files of a database from being removed while another process has it open (I3). It ends when this is
-/// dropped, or when the process ends.
+/// Keeps the files of a database from being removed while another process has the database open (I3). The lease ends
+/// with the drop of this value, or with the process.
 ///
-/// The database goes on: it appends to its files and adds new ones. It puts the removal of files off for a minute
-/// (`LEASE_SECONDS_MAX`) after a removal was refused first, then goes on; [`Lease::has_all_names`] says so. An open, a
-/// repair and an adoption do not wait.
+/// The database goes on: it appends to its files and adds new files. The database postpones the removal of files for a
+/// minute (`LEASE_SECONDS_MAX`) after the first refusal, then removes files; [`Lease::has_all_names`] reports missing
+/// files. An open, a repair and an adoption do not wait.
 #[derive(Debug)]
 pub struct Lease {
     disk: Arc<dyn Disk>,
@@ -139,24 +141,25 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The files that the manifest listed when the lease began, opened: `MANIFEST`, `HINT` if there is one, marks of
-    /// folders, log files, and the files of the installed checkpoint.
+    /// Files in the manifest at the beginning of the lease, opened: `MANIFEST`, `HINT` if present, marks of folders,
+    /// log files, and the files of the installed checkpoint.
     #[must_use]
     pub fn files(&self) -> &[LeasedFile] {
         &self.files
     }
 
-    /// Its files, which it does not have any more: it goes on keeping names.
+    /// Takes the files out of the lease. The lease goes on keeping names.
     pub(crate) fn take_files(&mut self) -> Vec<LeasedFile> {
         std::mem::take(&mut self.files)
     }
 
-    /// The manifest that listed them.
+    /// Manifest that listed the files.
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Are all of [`Lease::files`] still in the folder? A log file may have another name by now, since it was closed.
+    /// True if [`Lease::files`] are still complete in the folder. A log file may have a new name, because it was
+    /// closed.
     ///
     /// # Errors
     /// The disk's.
@@ -171,18 +174,18 @@ impl Lease {
     }
 }
 
-/// Takes a lease of the database in this folder, which may be open, and opens all files that its manifest lists. It
-/// then looks for them again: if manifest and names are the same, the files are those that it lists; if not, it begins
-/// anew. A listing beside which a logger renames a file may have it under neither name.
+/// Takes a lease of the database in this folder, which may be open, and opens the files in its manifest. The call then
+/// lists the files again. If the manifest and the names have changed, the call begins anew: a listing beside a rename
+/// may miss the file under both names.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
-/// try again later; [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none;
-/// [`DurabilityError::Unfinished`] if a copy into it has not ended; [`DurabilityError::Damaged`] for the manifest; the
-/// disk's.
+/// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or if the manifest changes at every
+/// try: try again later. [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] without a database.
+/// [`DurabilityError::Unfinished`] for a folder with an unfinished copy. [`DurabilityError::Damaged`] for the manifest.
+/// The disk's.
 pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
-    // Before `LEASES` may be made: the folder of something else is left alone.
+    // The check comes before `LEASES` may be made: a folder without a database stays unchanged.
     UnfinishedCopy::check_none(&**disk, &expect_manifest(&**disk)?)?;
     for tried in 0..TRIES_MAX {
         if tried > 0 {
@@ -191,7 +194,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
         let lock = match disk.lock_to_read(LEASES) {
             Ok(Some(lock)) => lock,
             Ok(None) => {
-                // No version that knows of leases has opened the database: a lock that is let go of makes the file.
+                // No version with leases has opened the database. Taking and releasing the lock makes the file.
                 drop(try_lock(&**disk)?);
                 continue;
             }
@@ -207,7 +210,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
                 return Ok(Lease { disk: Arc::clone(disk), manifest, files, _lock: lock });
             }
             Ok(_) => why = DurabilityError::InUse { path: MANIFEST.into() },
-            // Renamed by a logger since it was listed; or removed by an open, or beyond the limit.
+            // A logger has renamed the file since the listing, or the file was removed by an open or beyond the limit.
             Err(DurabilityError::Disk(error)) if error.is_not_found() => why = DurabilityError::Disk(error),
             Err(error) => return Err(error),
         }
@@ -215,7 +218,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     Err(why)
 }
 
-/// Are the manifest and the names of its files what they were?
+/// True if the manifest and the names of its files have not changed.
 fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool, DurabilityError> {
     let is_same = |names: Vec<String>| names.iter().eq(files.iter().map(|file| &file.name));
     Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))
@@ -227,7 +230,7 @@ pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<Lease
     names(disk, manifest)?.into_iter().map(open).collect()
 }
 
-/// The files that this manifest lists: the installed checkpoint's by their names, those of logs as they are found.
+/// Names of the files in this manifest. Log files have the names found in their folders.
 fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
     let mut names = vec![MANIFEST.to_owned()];
     if disk.exists(HINT)? {
@@ -251,7 +254,7 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
     Ok(names)
 }
 
-/// The name without what a log file's says once it is closed.
+/// Name of a file without the epoch in the name of a closed log file.
 fn without_end(name: &str) -> String {
     name.split("-to-").next().unwrap_or(name).to_owned()
 }

@@ -1,14 +1,15 @@
-//! The run in which what a process-safe life returned counts: a boot of the system, and the mounts of the life's
-//! folders.
+//! Run in which the acknowledged results of a process-safe life count: a boot of the system, and the mounts of the
+//! life's folders.
 //!
 //! ```text
 //! half of 64 bits | half of 64 bits
 //! of the mounts   | of the boot           where no mount is known: the whole boot
 //! ```
-//! Invariant: B4: a device that was lost has lost its cache. Mounted again within one boot, it is in another run: D
-//! alone counts there.
+//! Invariant: B4: A lost device has lost its cache. If the device is mounted again within the boot, the run is
+//! different, and only D counts there.
 //!
-//! Neighbours: an open writes the run into the manifest and the headers of mapped buffers; `recovery::taking` compares.
+//! Neighbours: An open writes the run into the manifest and into the headers of mapped buffers. `recovery::taking`
+//! compares runs.
 
 use ensile_disk::{BootId, Disk, DiskError};
 
@@ -24,7 +25,7 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
     if mounts.iter().all(Option::is_none) {
         return Ok(Some(boot));
     }
-    // One to one for one folder: an odd factor and a rotation lose nothing.
+    // The mix is one to one for a single folder: an odd factor and a rotation lose no bit.
     let mix = |high: u64, mount: &Option<u64>| {
         (high ^ mount.unwrap_or_default()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     };
@@ -32,7 +33,7 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
     Ok(Some(BootId::of_number(u128::from(high) << 64 | half(boot))))
 }
 
-/// Folders of a life with this number of logs whose mounts the system does not tell.
+/// Folders with unknown mounts, for a life with this number of logs.
 ///
 /// # Errors
 /// The disk's.
@@ -46,7 +47,7 @@ pub(crate) fn unknown_mounts(disk: &dyn Disk, logs: u32) -> Result<Vec<String>, 
     Ok(unknown)
 }
 
-/// True if two runs are of one boot: in another mount of a folder.
+/// True if two runs are of the same boot, perhaps with other mounts.
 pub(crate) fn is_same_boot(run: BootId, other: BootId) -> bool {
     half(run) == half(other)
 }
@@ -55,12 +56,12 @@ fn half(run: BootId) -> u128 {
     u128::from_be_bytes(run.to_bytes()) & u128::from(u64::MAX)
 }
 
-/// The main folder, and those of logs.
+/// Main folder, and folders of the logs.
 fn folders(logs: u32) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain((0..logs).map(log_folder))
 }
 
-/// Mount of a folder. A folder that is missing is of none: other checks name it.
+/// Mount of a folder. `None` for a missing folder: other checks report the folder.
 fn mount_of(disk: &dyn Disk, folder: &str) -> Result<Option<u64>, DiskError> {
     match disk.mount(folder) {
         Err(error) if error.is_not_found() => Ok(None),

@@ -1,22 +1,23 @@
-//! Which generations a database has had, by number and salt, and where each ended: what tells its history from another
-//! one that began as it did (`docs/formats/manifest.md`).
+//! Generations of a database, by number and salt, with the end of every generation. The lineage tells the history of a
+//! database from a different history with the same beginning (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66
 //! ```
-//! An older copy of a database that goes on closes the generation that was open, perhaps at a smaller D, begins one of
-//! the next number, and draws another salt. So a state is of this database's history if the generation in which it was
-//! taken is one of this database's, salt and all, and did not end before the state's epoch.
+//! If an older copy of a database goes on, the copy closes its open generation, perhaps at a smaller D. The copy then
+//! begins a generation of the next number with a different salt. A state is in the history of this database if its
+//! generation is in the lineage with the same salt, and did not end before the epoch of the state.
 //!
 //! Invariants:
-//! - N23: a generation that leaves the manifest's list is remembered with its D, behind those that left it before; one
-//!   that a repair gives up is not. The oldest ones are forgotten beyond [`LINEAGE_MAX`].
-//! - N23: of a backup it is the lineage of the database that was copied, up to the newest state: its last generation is
-//!   the one in which that state was taken, and ends with it.
-//! - A4: an archive that brings a backup forward lists the generations of the backup's lineage, and later ones.
+//! - N23: A generation that leaves the manifest's list is remembered with its D, behind the generations that left
+//!   before. A generation that a repair gives up is forgotten. Beyond [`LINEAGE_MAX`] the oldest generations are
+//!   forgotten.
+//! - N23: The lineage of a backup is the lineage of the copied database, up to the newest state. Its last generation is
+//!   the generation of the newest state, and ends with the state.
+//! - A4: An archive that brings a backup forward lists the generations of the backup's lineage, and later generations.
 //!
-//! Neighbours: `manifest` has the line; `crate::backup` compares the database's with the backup's, and the backup's
-//! with an archive's list.
+//! Neighbours: `manifest` has the line. `crate::backup` compares the lineage of the database with the lineage of the
+//! backup, and the lineage of the backup with the list of an archive.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,37 +29,38 @@ use super::text::parse_epoch;
 use crate::block::Salt;
 use crate::number;
 
-/// Most generations that are remembered: some 32 KiB of the manifest. Of a backup that is older than all of them, only
-/// numbers and epochs are compared.
+/// Largest number of remembered generations: about 32 KiB of the manifest. For a backup that is older than every
+/// remembered generation, only numbers and epochs are compared.
 const LINEAGE_MAX: usize = 1 << 10;
 
-/// The generations of a database, by number.
+/// Generations of a database, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lineage {
     lives: BTreeMap<u64, LineageEntry>,
 }
 
-/// What tells a generation from another one of its number.
+/// Salt and end of a generation. The salt tells generations of the same number apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LineageEntry {
     salt: Salt,
-    /// Its D; in a backup's last one, the epoch of the newest state. `None` while it is open.
+    /// D of the generation, and in the last generation of a backup the epoch of the newest state. `None` while the
+    /// generation is open.
     durable: Option<Epoch>,
 }
 
-/// Why a lineage is not behind another one.
+/// Reason why a lineage is not behind an earlier lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotBehind {
-    /// It never had this generation, or another one of that number.
+    /// The lineage lacks this generation, or has a generation of this number with a different salt.
     Another {
-        /// The number.
+        /// Number of the generation.
         generation: u64,
     },
-    /// It had this generation, which ended before the other one's.
+    /// The lineage has this generation, with an earlier end.
     Ended {
-        /// The number.
+        /// Number of the generation.
         generation: u64,
-        /// Its D.
+        /// D of the generation.
         durable: Epoch,
     },
 }
@@ -117,12 +119,12 @@ impl Lineage {
         Some(Self { lives })
     }
 
-    /// Is nothing remembered?
+    /// True if no generation is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         self.lives.is_empty()
     }
 
-    /// Remembers these generations too, each as it is now.
+    /// Adds these generations in their current state.
     pub(crate) fn add<'g>(&mut self, generations: impl Iterator<Item = &'g Generation>) {
         self.lives.extend(generations.map(|generation| {
             let Generation { number, salt, durable, .. } = *generation;
@@ -133,7 +135,7 @@ impl Lineage {
         }
     }
 
-    /// The lineage of a state at the end of this epoch, which was taken in this generation (N23).
+    /// Lineage of a state at the end of `epoch`. The state was taken in `generation` (N23).
     #[must_use]
     pub(crate) fn until(mut self, generation: u64, epoch: Epoch) -> Self {
         self.lives.retain(|number, _| *number <= generation);
@@ -144,22 +146,22 @@ impl Lineage {
         self
     }
 
-    /// The newest number; 0 if nothing is remembered.
+    /// Newest number; 0 for an empty lineage.
     pub(super) fn newest(&self) -> u64 {
         self.lives.last_key_value().map_or(0, |(newest, _)| *newest)
     }
 
-    /// Is what it remembers of this number, if anything, this generation?
+    /// True if the lineage has no generation of this number, or a generation with the same salt.
     pub(super) fn agrees(&self, listed: &Generation) -> bool {
         self.lives.get(&listed.number).is_none_or(|known| known.salt == listed.salt)
     }
 
-    /// Is this the lineage of a database that has gone on from where `before` was written? One that says nothing was
-    /// written by a version before this one. What is older than all that is remembered here cannot be compared, and
-    /// passes: numbers and epochs must do then.
+    /// Checks that this is the lineage of the database that wrote `before`, at a later time. An empty `before` passes,
+    /// because an earlier version of the program wrote no lineage. A last generation older than every remembered
+    /// generation cannot be compared, and passes: numbers and epochs must do.
     ///
     /// # Errors
-    /// Why not.
+    /// Reason of the mismatch.
     pub(crate) fn is_behind(&self, before: &Self) -> Result<(), NotBehind> {
         let Some((&generation, of)) = before.lives.last_key_value() else { return Ok(()) };
         if self.lives.first_key_value().is_some_and(|(&oldest, _)| oldest > generation) {
@@ -176,12 +178,13 @@ impl Lineage {
         }
     }
 
-    /// Is this list of an archive, oldest first, of the history of a backup with this lineage, whichever of the two
-    /// goes further (A4)? The list may lack generations: those without an entry, and those that were merged before it
-    /// was begun. A lineage that says nothing passes, and so does what is older than all that it remembers.
+    /// Checks that the list of an archive, oldest first, is in the history of a backup with this lineage (A4). The list
+    /// may end before the lineage or behind it. The list may lack generations: generations without an entry, and
+    /// generations that were merged before the archive was begun. An empty lineage passes, and so does a generation
+    /// older than the lineage.
     ///
     /// # Errors
-    /// The number of the first generation that shows another history.
+    /// Number of the first generation with a different history.
     pub(crate) fn goes_on_in(&self, listed: &[Generation]) -> Result<(), u64> {
         let (Some((&oldest, _)), Some((&newest, last))) =
             (self.lives.first_key_value(), self.lives.last_key_value())
@@ -191,7 +194,7 @@ impl Lineage {
         let is_of_it = |generation: &&Generation| {
             let Generation { number, first, salt, durable, .. } = **generation;
             match self.lives.get(&number) {
-                // Of the last one the lineage says where the newest state was taken.
+                // The end of the last generation is the epoch of the newest state. The archive may go further.
                 Some(own) if number == newest => {
                     own.salt == salt && durable.is_none_or(|durable| Some(durable) >= own.durable)
                 }
@@ -207,7 +210,7 @@ impl Lineage {
     }
 }
 
-/// Its line, without the line's end.
+/// Line of the lineage, without a line end.
 impl fmt::Display for Lineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("lineage ")?;

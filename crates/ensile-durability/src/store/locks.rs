@@ -1,45 +1,46 @@
 //! The locks of a database: on the main folder, on `LOCK`, and on every folder of a log or checkpointer (I3).
 //!
-//! Each guards against what the others cannot see:
-//! - A folder's own lock stays when `LOCK` is removed, and when the folder is renamed.
-//! - `LOCK`'s lock is on its inode, so a hard-linked copy of the folder meets it.
-//! - A linked folder's own lock keeps out a database whose main folder is another one.
+//! Every lock guards against a case that the remaining locks miss:
+//! - The lock on a folder survives the removal of `LOCK`, and a new name of the folder.
+//! - The lock on `LOCK` is on its inode, so a hard-linked copy of the folder meets the lock.
+//! - The lock on a linked folder keeps out a database with another main folder.
 //!
-//! Where the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the main
-//! `LOCK`'s inode before each file is made.
+//! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the inode
+//! of the main `LOCK` before every change of names.
 //!
-//! Neighbours: taken by the store before its first look; held by the open store until the log's close.
+//! Neighbours: The store takes the locks before it reads the folder. The open store holds the locks until the log's
+//! close.
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
 use super::names::{LOCK, logger_of};
 use crate::DurabilityError;
 
-/// For what the folders are locked.
+/// Purpose of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// To change them: no other process may even read.
+    /// Changes of the folders: no other process may even read.
     Exclusive,
-    /// To read, beside other readers. Makes no file.
+    /// Reads of the folders, beside other readers. A reader makes no file.
     Shared,
 }
 
-/// Locks that are given back when this is dropped.
+/// Locks of a database. A drop releases the locks.
 #[derive(Debug)]
 pub struct Locks {
     hold: Hold,
-    /// Of folders themselves, with their names; the main folder's is empty.
+    /// Locks on folders, with the folder's name. The name of the main folder is empty.
     folders: Vec<(String, Box<dyn DiskLock>)>,
-    /// Of files in folders that cannot be locked.
+    /// Locks on `LOCK` files in folders that cannot be locked.
     files: Vec<Box<dyn DiskLock>>,
-    /// The one on `LOCK`, unless a reader found none.
+    /// Lock on the main `LOCK`; `None` if a reader found no file.
     file: Option<Box<dyn DiskLock>>,
-    /// Whether the main folder itself is locked.
+    /// True if the main folder itself is locked.
     is_folder_locked: bool,
 }
 
 impl Locks {
-    /// Locks the main folder, and nothing in it yet: no file is made.
+    /// Locks the main folder only. The call makes no file.
     pub(crate) fn of_folder(disk: &dyn Disk, hold: Hold) -> Result<Self, DurabilityError> {
         let folder = lock_folder(disk, "", hold)?;
         let is_folder_locked = folder.is_some();
@@ -61,7 +62,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Locks a folder of a log or checkpointer.
+    /// Locks the folder of a log or checkpointer.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
         match lock_folder(disk, name, self.hold)? {
             Some(lock) => self.folders.push((name.to_owned(), lock)),
@@ -71,41 +72,41 @@ impl Locks {
         Ok(())
     }
 
-    /// Keeps these too.
+    /// Adds the locks of `others`.
     pub(crate) fn extend(&mut self, others: Self) {
         self.folders.extend(others.folders);
         self.files.extend(others.files);
         self.files.extend(others.file);
     }
 
-    /// None yet, beside those of folders that are locked already.
+    /// Set without locks, for folders in addition to folders that are locked already.
     pub(crate) fn none() -> Self {
         let (folders, files) = (Vec::new(), Vec::new());
         Self { hold: Hold::Exclusive, folders, files, file: None, is_folder_locked: true }
     }
 
-    /// Is the main folder itself locked?
+    /// True if the main folder itself is locked.
     pub(crate) fn is_folder_locked(&self) -> bool {
         self.is_folder_locked
     }
 
-    /// For what they are held.
+    /// Purpose of the locks.
     pub(crate) fn hold(&self) -> Hold {
         self.hold
     }
 
-    /// Was there a `LOCK`?
+    /// True if the main `LOCK` is locked.
     pub(crate) fn has_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// `LOCK`'s inode, whatever its name is by now.
+    /// Inode of the locked `LOCK`, even if its name has changed.
     pub(crate) fn file_id(&self) -> Result<Option<u64>, DiskError> {
         self.file.as_deref().map(DiskLock::file_id).transpose()
     }
 
-    /// Asks whether the main folder and those of this number of logs still have names. A file that is locked in a
-    /// folder's place may be removed alone.
+    /// Checks that the main folder and the folders of `logs` logs still have names. Locks on `LOCK` files are not
+    /// checked, because the file may be removed without its folder.
     ///
     /// # Errors
     /// [`DiskError::Removed`]; the disk's.
@@ -116,13 +117,13 @@ impl Locks {
         needed.try_for_each(|(_, lock)| lock.check_named())
     }
 
-    /// Has `LOCK` more than one name, as in a hard-linked copy?
+    /// True if `LOCK` has more than a single name, as in a hard-linked copy.
     pub(crate) fn is_hard_linked(&self) -> Result<bool, DiskError> {
         Ok(self.file.as_deref().map(DiskLock::links).transpose()?.is_some_and(|links| links > 1))
     }
 }
 
-/// Locks a folder itself; `None` where the file system cannot.
+/// Locks a folder itself. `None` if the file system cannot lock folders.
 fn lock_folder(disk: &dyn Disk, name: &str, hold: Hold) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
     let locked = match hold {
         Hold::Exclusive => disk.lock_folder(name),

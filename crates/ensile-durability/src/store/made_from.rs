@@ -1,14 +1,14 @@
-//! Where the state came from that a database began with, as the manifest says it (`docs/formats/manifest.md`).
+//! Origin of the state with which a database began, as the manifest has it (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! restored epoch 63
 //! ```
-//! Invariant: a folder is a backup until it is opened. From then on it is a database of its own, and no backup goes
-//! into it.
+//! Invariant: A folder is a backup until the first open. Afterwards the folder is an independent database, and receives
+//! no backup.
 //!
-//! Neighbours: `manifest` has the line; `crate::backup` writes it, and looks at it before anything else; an open
-//! changes it.
+//! Neighbours: `manifest` has the line. `crate::backup` writes the line, and reads it before any other work. An open
+//! changes the line.
 
 use std::fmt;
 
@@ -17,17 +17,17 @@ use ensile_base::Epoch;
 use super::text::{parse_epoch, values};
 use crate::identity::Identity;
 
-/// A state that did not come from the database's own transactions.
+/// Origin of a state from outside the database's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MadeFrom {
-    /// It is a backup of this database, and was never opened.
+    /// Backup of a database, never opened.
     Backup {
-        /// The database that it is a backup of.
+        /// Database that was backed up.
         of: Identity,
     },
-    /// It began as another database was at the end of this epoch.
+    /// State of another database at the end of an epoch.
     Restored {
-        /// No entry from there has a larger epoch.
+        /// Bound of the epochs: no entry from the other database has a larger epoch.
         epoch: Epoch,
     },
 }
@@ -45,7 +45,7 @@ impl MadeFrom {
         Some(Self::Restored { epoch: parse_epoch(epoch)? })
     }
 
-    /// What it is once a recovery has decided that D is this, and begins the next life.
+    /// Origin in the next life, after a recovery has decided on D = `durable`.
     pub(crate) fn opened(self, durable: Epoch) -> Self {
         match self {
             Self::Backup { .. } => Self::Restored { epoch: durable },
@@ -54,7 +54,7 @@ impl MadeFrom {
     }
 }
 
-/// Its line, without the line's end.
+/// Line of the origin, without a line end.
 impl fmt::Display for MadeFrom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,17 +1,18 @@
-//! Files of mapped log buffers: whose they are, how they are made, and what a dead process left in them
+//! Files of mapped log buffers: their owners, their creation, and the entries in the files of a dead process
 //! (docs/protocols/process.md, docs/formats/buffer.md).
 //!
 //! Invariants:
-//! - B4: what is left counts only in the boot that the manifest names. Then each log has its list, and each buffer of
-//!   the list is there, and is the file that was made for it. No death of a process leaves anything else: what is
-//!   missing, or was put in another one's place, may hold a cause of what the others have. So that is damage.
-//! - B2: it counts up to the last whole entry. Bytes that differ from what the word says are damage: no death of a
+//! - B4: Buffers of a dead process count only in the run that the manifest names: a boot with its mounts (`life_run`).
+//!   In that run every log has its list, and every listed buffer exists and is the original file. No death of a process
+//!   leaves a different state. A missing or replaced buffer may hold a cause of entries in the remaining buffers: this
+//!   is damage.
+//! - B2: A buffer counts up to the last whole entry. Bytes that contradict the counting word are damage: no death of a
 //!   process leaves them.
-//! - I1: a file is removed if it says that it is this database's, or if it is empty: it was being made then. Also if
-//!   it is of an earlier generation and its front is zeros: a power cut leaves that.
+//! - I1: A file is removed if its header names this database, or if it is empty: its process died while making it. A
+//!   file of an earlier generation with a front of zeros is removed too: a power cut leaves zeros.
 //!
-//! Neighbours: made when a log begins and while it runs, by the queue of `buffers`; [`list`] says which there are; read
-//! by `recovery::taking`.
+//! Neighbours: The queue of `buffers` makes files when a log begins and while the log runs. [`list`] names the files of
+//! a log. `recovery::taking` reads the files.
 
 mod list;
 
@@ -35,29 +36,29 @@ use crate::not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFil
 use list::{BufferList, Listed};
 
 const FORMAT: u16 = 1;
-/// Bytes of the header with its checksum.
+/// Length of the header with its checksums, in bytes.
 const HEADER_BYTES: usize = 96;
 const _: () = assert!(HEADER_BYTES <= BLOCKS_AT && BLOCKS_AT + 8 <= COUNT_AT && COUNT_AT + 8 == FRONT_BYTES);
-/// Of a file whose birth the file system does not know.
+/// Birth of a file if the file system does not know births.
 const NO_BIRTH: i128 = 0;
 
-/// Whose a mapped buffer is, and since when.
+/// Owner of a mapped buffer: the log, and the boot in which the log ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BufferOwner {
     pub(crate) database: Identity,
     pub(crate) boot: BootId,
     pub(crate) generation: u64,
-    /// Of the generation's logs.
+    /// Salt of the generation's logs.
     pub(crate) salt: Salt,
     pub(crate) logger: u32,
 }
 
-/// What a file is.
+/// Kind of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MappedKind {
-    /// A buffer of this number.
+    /// Buffer with this number.
     Buffer(u64),
-    /// The list of a log's buffers.
+    /// List of a log's buffers.
     List,
 }
 
@@ -69,7 +70,7 @@ impl MappedKind {
         }
     }
 
-    /// The buffer's.
+    /// Number of the buffer; 0 for a list.
     fn number(self) -> u64 {
         if let Self::Buffer(number) = self { number } else { 0 }
     }
@@ -82,7 +83,7 @@ impl MappedKind {
     }
 }
 
-/// What a file's header says.
+/// Fields of a file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MappedHeader {
     kind: MappedKind,
@@ -90,22 +91,22 @@ struct MappedHeader {
     boot: BootId,
     generation: u64,
     logger: u32,
-    /// Of the file itself: a copy has other ones.
+    /// Number and birth of the file itself. A copy of the file has a different number and birth.
     inode: u64,
     born: i128,
 }
 
-/// A header as it was read.
+/// Header, as read from a file.
 struct FoundHeader {
     header: MappedHeader,
-    /// Of the format that this version knows.
+    /// True if this version knows the header's format.
     is_known: bool,
-    /// Of a generation with the salt that was asked for.
+    /// True if the header's generation has the requested salt.
     is_salted: bool,
 }
 
 impl MappedHeader {
-    /// Of this owner's file, as it is now.
+    /// Header for a file of this owner, with the file's current number and birth.
     fn of(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Self, DiskError> {
         let &BufferOwner { database, boot, generation, logger, .. } = owner;
         let path = kind.path(owner);
@@ -114,8 +115,8 @@ impl MappedHeader {
         Ok(Self { kind, database, boot, generation, logger, inode, born })
     }
 
-    /// Is it the same file? A file keeps its birth when a file system numbers it anew, and nobody can give a copy the
-    /// birth of the original. Where births are not known it must have the same number.
+    /// True if `found` is the header of the same file. A file keeps its birth when a file system numbers the file anew,
+    /// and a copy cannot get the birth of its original. If a birth is unknown, the numbers must be equal.
     fn is_of_file(&self, found: &Self) -> bool {
         if self.born == NO_BIRTH || found.born == NO_BIRTH {
             return self.inode == found.inode;
@@ -141,7 +142,7 @@ impl MappedHeader {
         bytes
     }
 
-    /// `None` for what is no header.
+    /// Header in these bytes; `None` if the bytes are no header.
     fn decode(bytes: &[u8; FRONT_BYTES], salt: Option<Salt>) -> Option<FoundHeader> {
         let u32_at = |at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -166,7 +167,7 @@ impl MappedHeader {
         Some(FoundHeader { header, is_known, is_salted })
     }
 
-    /// Of the file of this name; `None` if it is gone, or has none.
+    /// Header of the file of this name; `None` without a file or a header.
     fn read(disk: &dyn Disk, name: &str, salt: Option<Salt>) -> Result<Option<FoundHeader>, DiskError> {
         let Some(file) = unless_missing(disk.open_to_read(name))? else { return Ok(None) };
         let mut bytes = [0; FRONT_BYTES];
@@ -175,8 +176,8 @@ impl MappedHeader {
     }
 }
 
-/// Makes a file of this owner, with its header and nothing else. The header comes first, so that what a death leaves
-/// here is empty, or says whose it is.
+/// Makes a file of this owner, with its header only. The header comes first: after a death of the process the file is
+/// empty, or names its owner.
 fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dyn DiskFile>, DiskError> {
     let file = disk.create(&kind.path(owner))?;
     let header = MappedHeader::of(disk, kind, owner)?;
@@ -184,7 +185,7 @@ fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dy
     Ok(file)
 }
 
-/// What to do about a file that is not as its process left it.
+/// Remedy for a file that differs from the file of the dead process.
 const NO_DEATH_LEAVES_IT: &str = "no death of a process leaves that: put the folder back as it was, or give up what its buffers held by `ensile verify DIR \
      --repair`";
 
@@ -192,10 +193,11 @@ fn damaged(path: &str, offset: usize, detail: &str) -> DurabilityError {
     DurabilityError::damaged(path, offset as u64, format!("{detail}, and {NO_DEATH_LEAVES_IT}"))
 }
 
-/// Is the file of this owner there, as it was made (B4)?
+/// Checks that the file of this owner exists, and is the file that was made (B4).
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] if not.
+/// [`DurabilityError::Damaged`] if the file is missing, replaced or changed; [`DurabilityError::Unknown`] for a newer
+/// format; the disk's.
 fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), DurabilityError> {
     let path = kind.path(owner);
     if !disk.exists(&path)? {
@@ -226,7 +228,7 @@ fn check(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<(), D
     Ok(())
 }
 
-/// The files of one log's mapped buffers.
+/// Files of the mapped buffers of a log.
 #[derive(Debug)]
 pub(crate) struct BufferFiles {
     disk: Arc<dyn Disk>,
@@ -235,7 +237,8 @@ pub(crate) struct BufferFiles {
 }
 
 impl BufferFiles {
-    /// Of a log that has none, with the list of them. `epoch_interval` is how often it is told that the process lives.
+    /// Makes the list of a log that has no buffers. `epoch_interval` is the time between two notes that the process
+    /// lives.
     ///
     /// # Errors
     /// The disk's.
@@ -254,7 +257,7 @@ impl BufferFiles {
         Ok(MappedEntries::new(words, number))
     }
 
-    /// What stays says nothing, and goes at the next open.
+    /// Removes a file without entries. If the removal fails, the next open removes the file.
     fn remove_file(&self, number: u64) {
         let _ = self.disk.remove(&MappedKind::Buffer(number).path(&self.owner));
     }
@@ -268,7 +271,7 @@ impl MappedFiles for BufferFiles {
     fn make(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError> {
         let mapped = self.map(number, bytes);
         match &mapped {
-            // It holds nothing before it is listed.
+            // The buffer is empty until it is listed.
             Ok(_) => self.list.add(number),
             Err(_) => {
                 self.remove_file(number);
@@ -280,7 +283,7 @@ impl MappedFiles for BufferFiles {
 
     fn remove(&self, mapped: MappedEntries) {
         let number = mapped.number();
-        // Off the list before it goes: from here on it may be missing.
+        // The strike comes before the removal: from here on the file may be missing.
         self.list.strike(number);
         drop(mapped);
         self.remove_file(number);
@@ -292,34 +295,34 @@ impl MappedFiles for BufferFiles {
     }
 }
 
-/// The entries of a buffer that a dead process of this boot left.
+/// Entries of a buffer from a dead process of this boot.
 #[derive(Debug)]
 pub(crate) struct LeftEntries {
     pub(crate) name: BufferName,
-    /// As a block has them, without padding.
+    /// Entries in the format of a block, without padding.
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: u32,
-    /// Of the first and the last.
+    /// Epochs of the first and the last entry.
     pub(crate) epochs: (Epoch, Epoch),
 }
 
-/// What a process-safe life of this boot left, in the logs of its generation.
+/// Buffers that a process-safe process of this boot left in the logs of its generation.
 #[derive(Debug, Default)]
 pub(crate) struct LeftBuffers {
-    /// Those that hold entries, by log and number.
+    /// Buffers with entries, ordered by log and number.
     pub(crate) buffers: Vec<LeftEntries>,
-    /// How many blocks its log had when each buffer's entries had been written the last time.
+    /// Number of blocks in the buffer's log after the last write of the buffer, for every listed buffer.
     pub(crate) written: Vec<(BufferName, u64)>,
-    /// Those that were changed once their process was dead, and the lists that were.
+    /// Buffers and lists that were changed after the death of their process.
     pub(crate) changed: Vec<String>,
 }
 
 impl LeftBuffers {
-    /// Of the generation of this owner, whose `logger` is not looked at, with this number of logs. The manifest says
-    /// that it has buffers.
+    /// Finds the buffers in the logs of the owner's generation. `owner.logger` is ignored, and `logs` is the number of
+    /// logs. The manifest must say that the generation has buffers.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] for what no death of a process leaves (B4).
+    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves (B4).
     pub(crate) fn find(disk: &dyn Disk, owner: BufferOwner, logs: u32) -> Result<Self, DurabilityError> {
         let mut found = Self::default();
         for logger in 0..logs {
@@ -340,11 +343,11 @@ impl LeftBuffers {
         Ok(found)
     }
 
-    /// Checks that an open generation has no buffers that count, where the manifest says that there are none. `boot` is
-    /// that which runs; where it is not known, those of every boot are looked at.
+    /// Checks that an open generation has no buffers with entries, if the manifest names no buffers. `boot` is the
+    /// current boot. If `boot` is `None`, buffers of every boot count.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] for one that counts entries.
+    /// [`DurabilityError::Damaged`] for a buffer that counts entries.
     pub(crate) fn check_none(
         disk: &dyn Disk,
         generation: &Generation,
@@ -363,7 +366,7 @@ impl LeftBuffers {
         })
     }
 
-    /// Notes it if the file was changed once its process was dead.
+    /// Notes the file if it was changed after the death of its process.
     fn doubt(
         &mut self,
         disk: &dyn Disk,
@@ -381,23 +384,23 @@ impl LeftBuffers {
     }
 }
 
-/// A mapped buffer that holds something above an epoch.
+/// Mapped buffer with entries above an epoch.
 #[derive(Debug)]
 pub(crate) struct HeldAbove {
     pub(crate) name: BufferName,
-    /// Its entries; `None` for what is no entries. A buffer that straddles the epoch counts whole.
+    /// Entries of the buffer; `None` if the bytes are damaged. A buffer that straddles the epoch counts whole.
     pub(crate) held: Option<UnprovenEntries>,
 }
 
 impl HeldAbove {
-    /// Is it a buffer of this owner's life, whatever was put at its name since?
+    /// True if the file at the buffer's name has a header of this owner's generation and boot.
     pub(crate) fn is_of(&self, disk: &dyn Disk, owner: &BufferOwner) -> Result<bool, DurabilityError> {
         let header = MappedHeader::read(disk, &self.name.to_string(), Some(owner.salt))?;
         Ok(header.is_some_and(|found| found.is_salted && found.header.boot == owner.boot))
     }
 }
 
-/// What the mapped buffers of a generation with this number of logs hold above `durable`, of any boot.
+/// Buffers with entries above `durable`, of every boot. The generation is given by its number and its number of logs.
 ///
 /// # Errors
 /// The disk's.
@@ -425,9 +428,9 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// The mapped files of a generation that are not in this folder: a list, or a buffer that the list has. In a copy also
-/// a buffer that was written to its log behind the blocks that were copied. `blocks`: of a copy, those of each log that
-/// can be read, by logger. What was written to another one is unknown.
+/// Mapped files of a generation that this folder lacks: lists, and listed buffers. A copy also lacks a buffer that was
+/// written to its log behind the copied blocks. `blocks` is `None` without a copy. For a copy, `blocks` has the number
+/// of blocks of every readable log, by logger; entries written to an unreadable log count as lacking.
 ///
 /// # Errors
 /// The disk's.
@@ -453,7 +456,7 @@ pub(crate) fn lacking(
         for number in listed.numbers() {
             let name = BufferName { generation: generation.number, logger, number };
             let is_there = match disk.exists(&name.to_string())?.then(|| read(disk, name)).transpose() {
-                // What it holds is told where it is read.
+                // `held_above` reports the entries of the buffer.
                 Ok(Some((Some(_), _))) | Err(DurabilityError::Damaged { .. }) => true,
                 Ok(Some((None, written))) => is_logged(logger, written),
                 Ok(None) => false,
@@ -467,8 +470,9 @@ pub(crate) fn lacking(
     Ok(lacking)
 }
 
-/// What the mapped buffers of this generation hold above `durable` that `counts`, and these files that a copy lacks,
-/// beside what stands in its logs: this number of entries, up to this epoch. `None` if there is nothing.
+/// Report of the unproven results of this generation: mapped buffers with entries above `durable` for which `counts` is
+/// true, the `lacking` files of a copy, and the `log_entries` in the logs up to epoch `log_last`. `None` without
+/// results.
 ///
 /// # Errors
 /// The disk's.
@@ -492,13 +496,13 @@ pub(crate) fn not_proven(
     Ok(found.then_some(NotProven { reason, durable, files, log_entries, last }))
 }
 
-/// Looks at the owner's buffers that are not listed: none of them counts anything, as one is listed before it holds an
-/// entry, and struck when it holds none (B4). The list's bits have no checksum. So a lost bit shows here, and an
-/// earlier version's folder, whose manifest did not name its boot. `boot`: whose buffers are looked at; those of all if
-/// it is `None`.
+/// Checks the buffers of the owner that are not listed. An unlisted buffer counts no entry: a buffer is listed before
+/// its first entry, and struck when it is empty (B4). The bits of the list have no checksum, so this check finds a lost
+/// bit. The check also finds the folder of an earlier version whose manifest did not name its boot. `boot` selects the
+/// buffers of a boot; `None` selects every boot.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] for one that counts something.
+/// [`DurabilityError::Damaged`] for an unlisted buffer that counts entries.
 fn check_unlisted(
     disk: &dyn Disk,
     owner: &BufferOwner,
@@ -528,7 +532,7 @@ fn check_unlisted(
     Ok(())
 }
 
-/// A mapped file in a log's folder.
+/// Mapped file in the folder of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum BufferFile {
     Buffer(BufferName),
@@ -557,7 +561,7 @@ impl std::fmt::Display for BufferFile {
     }
 }
 
-/// The mapped files in a log's folder, in the order of their numbers, the lists behind the buffers.
+/// Mapped files in the folder of a log: buffers in the order of their numbers, then lists.
 fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskError> {
     let files = unless_missing(disk.list(&log_folder(logger)))?.unwrap_or_default();
     let parse = |file: &String| {
@@ -569,8 +573,8 @@ fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskErr
     Ok(found)
 }
 
-/// The entries that its word counts, none if there are none, and how many blocks the log had when it was written the
-/// last time.
+/// Entries that the buffer's word counts, and the number of blocks in its log after the last write of the buffer. The
+/// entries are `None` if the word counts no entry.
 fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64), DurabilityError> {
     let path = name.to_string();
     let damaged = |detail: &str| damaged(&path, FRONT_BYTES, detail);
@@ -605,7 +609,7 @@ fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64),
     Ok((Some(LeftEntries { name, bytes, entries, epochs }), written))
 }
 
-/// The names of the mapped files of a generation's logs, for a repair to copy.
+/// Names of the mapped files of a generation's logs. A repair copies the files.
 ///
 /// # Errors
 /// The disk's.
@@ -618,7 +622,7 @@ pub(crate) fn names_of(disk: &dyn Disk, generation: u64, logs: u32) -> Result<Ve
     Ok(names)
 }
 
-/// Is it the name of a mapped file, with its folder's?
+/// True if `path` is the name of a mapped file, with the log's folder.
 pub(crate) fn is_mapped_file(path: &str) -> bool {
     let Some((folder, name)) = path.split_once('/') else { return false };
     logger_of(folder).is_some_and(|logger| {
@@ -626,9 +630,9 @@ pub(crate) fn is_mapped_file(path: &str) -> bool {
     })
 }
 
-/// Removes the mapped files of a log whose generation `is_needless` names, if they prove to be this database's (I1). A
-/// power cut may leave nothing but zeros of a file: in a folder that is ours it goes by its name, once its generation
-/// is an earlier one.
+/// Removes mapped files of a log that belong to this database (I1), if `is_needless` is true for their generation. A
+/// power cut may leave a file of zeros. In a folder of this database such a file is removed by its name, if its
+/// generation is an earlier generation.
 pub(crate) fn remove(
     disk: &dyn Disk,
     logger: u32,

@@ -1,6 +1,6 @@
-//! The mark of a folder: which database it belongs to, and as what (I1).
+//! Mark of a folder: the database and the role of the folder (I1).
 //!
-//! A text file `FOLDER` in each folder of a logger or checkpointer (`docs/formats/folder.md`):
+//! The mark is a text file `FOLDER` in every folder of a logger or checkpointer (`docs/formats/folder.md`):
 //! ```text
 //! ensile folder 1
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f name log0
@@ -8,12 +8,11 @@
 //! crc32c 74831726
 //! ```
 //! Invariants:
-//! - I1: nothing is put into a folder before its mark is synced there, and nothing is done to a folder with another
-//!   one.
-//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole `FOLDER.new` that says the
-//!   right thing is a mark whose rename is still to come: an adoption replaces the manifest between the two.
+//! - I1: No file is put into a folder before the mark is synced there. A folder with another mark is left alone.
+//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole and correct `FOLDER.new` is a
+//!   mark that still needs its rename: an adoption replaces the manifest between the two steps.
 //!
-//! Neighbours: compared by `whose`; the manifest names the folder in turn, by its number.
+//! Neighbours: `whose` compares marks. The manifest names the folder in turn, by the folder's number.
 
 use std::fmt;
 
@@ -24,24 +23,24 @@ use super::text::{self, checked_body, parse_folder_id, shown_folder_id, values, 
 use crate::DurabilityError;
 use crate::identity::Identity;
 
-/// The first words of its first line; the format's number follows.
+/// First words of the first line. The number of the format follows.
 const TITLE: &str = "ensile folder ";
 const FOLDER_FORMAT: u32 = 1;
-/// Far above any real one.
+/// Limit far above the size of a real mark, in bytes.
 const BYTES_MAX: u64 = 4096;
 
-/// What a folder says of itself.
+/// Content of a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) database: Identity,
-    /// Its name in the main folder.
+    /// Name of the folder in the main folder.
     pub(crate) name: String,
-    /// The main folder's number.
+    /// Number of the main folder.
     pub(crate) main: FolderId,
 }
 
 impl Mark {
-    /// The mark of `folder`; `None` if there is none.
+    /// Reads the mark of `folder`; `None` without a mark.
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = format!("{folder}/{FOLDER}");
         let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
@@ -61,20 +60,20 @@ impl Mark {
         parse(body).map(Some).ok_or_else(|| damaged("a line cannot be read"))
     }
 
-    /// Is this the mark of which only the rename is missing?
+    /// True if this mark is prepared, and only its rename is missing.
     pub(crate) fn is_prepared(&self, disk: &dyn Disk) -> Result<bool, DurabilityError> {
         let bytes = text::read(disk, &format!("{}/{FOLDER_NEW}", self.name), BYTES_MAX)?;
         Ok(bytes.is_some_and(|bytes| bytes == self.to_string().as_bytes()))
     }
 
-    /// Writes it beside the mark that is there.
+    /// Writes the mark beside the existing mark.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
         file.write_at(self.to_string().as_bytes(), 0)?;
         Ok(file.sync_all()?)
     }
 
-    /// Puts the prepared one in its place.
+    /// Puts the prepared mark in its place.
     pub(crate) fn place(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let Self { name, .. } = self;
         disk.rename(&format!("{name}/{FOLDER_NEW}"), &format!("{name}/{FOLDER}"))?;

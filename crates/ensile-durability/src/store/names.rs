@@ -1,63 +1,63 @@
 //! Names of the files in a database's folder.
 //!
-//! Neighbours: segments are made by the loggers, parts and page files by the checkpointers, and found by recovery; the
-//! manifest and the lock have one name each.
+//! Neighbours: Loggers make segments, and checkpointers make parts and page files. Recovery finds the files. Files
+//! without a number, such as the manifest, have a constant name.
 
 use ensile_base::Epoch;
 
 use super::text::parse_epoch;
 use crate::number;
 
-/// What is on this disk and which epochs count (L4).
+/// Manifest: the files on this disk, and the epochs that count (L4).
 pub(crate) const MANIFEST: &str = "MANIFEST";
-/// The manifest while it is being written.
+/// Manifest during its write.
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
-/// A witness of D (L5).
+/// Witness of D (L5).
 pub(crate) const HINT: &str = "HINT";
-/// What recoveries of this folder have cost.
+/// Costs of recoveries of this folder.
 pub(crate) const RATES: &str = "RATES";
-/// Space for the moment when the disk is full.
+/// Space for the moment of a full disk.
 pub(crate) const RESERVE: &str = "RESERVE";
-/// Held by the process that has the database open.
+/// File with the lock of the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
-/// Held by readers of other processes, for which the removal of files waits (I3).
+/// File with the locks of readers in other processes. Removals of files wait for the locks (I3).
 pub(crate) const LEASES: &str = "LEASES";
-/// In a folder of a logger or checkpointer: whose it is (I1).
+/// Mark of a folder of a logger or checkpointer: the owner of the folder (I1).
 pub(crate) const FOLDER: &str = "FOLDER";
-/// That while it is being written.
+/// Mark of a folder during its write.
 pub(crate) const FOLDER_NEW: &str = "FOLDER.new";
-/// The folder of the archive of closed log files: a link.
+/// Folder of the archive of closed log files: a link.
 pub(crate) const ARCHIVE_FOLDER: &str = "archive";
-/// In an archive: which generations its files are of.
+/// List of an archive: the generations of its files.
 pub(crate) const ARCHIVE: &str = "ARCHIVE";
-/// That while it is being written.
+/// List of an archive during its write.
 pub(crate) const ARCHIVE_NEW: &str = "ARCHIVE.new";
-/// What the manifest calls the main folder.
+/// Name of the main folder in the manifest.
 pub(crate) const MAIN: &str = ".";
 
-/// The folder of a logger's files: a plain one, or a link to one on another device.
+/// Folder of a logger's files: a plain folder, or a link to a folder on another device.
 pub(crate) fn log_folder(logger: u32) -> String {
     format!("log{logger}")
 }
 
-/// The logger whose folder this is.
+/// Logger that owns this folder.
 pub(crate) fn logger_of(folder: &str) -> Option<u32> {
     let logger = folder.strip_prefix("log")?.parse().ok()?;
     (log_folder(logger) == folder).then_some(logger)
 }
 
-/// The folder of a checkpointer's files: as a logger's.
+/// Folder of a checkpointer's files: a plain folder, or a link to a folder on another device.
 pub(crate) fn checkpoint_folder(checkpointer: u32) -> String {
     format!("checkpoint{checkpointer}")
 }
 
-/// The checkpointer whose folder this is.
+/// Checkpointer that owns this folder.
 pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
     let checkpointer = folder.strip_prefix("checkpoint")?.parse().ok()?;
     (checkpoint_folder(checkpointer) == folder).then_some(checkpointer)
 }
 
-/// One file of one log: `log<logger>/log-<generation>-<number>`, while it is written.
+/// File of a log during its writes: `log<logger>/log-<generation>-<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
     pub(crate) generation: u64,
@@ -71,8 +71,9 @@ impl std::fmt::Display for SegmentName {
     }
 }
 
-/// As it is spelled on disk: a closed file's name also says the largest epoch of entries up to its end. That is for
-/// people: the file's own blocks are the truth. The file of a generation that others were merged into says so.
+/// Log file with its spelling on disk. The name of a closed file has the largest epoch of entries up to the end of the
+/// file. The epoch is for people: the blocks of the file are the truth. The name ends with `-merged` if generations
+/// were merged into the generation of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentFile {
     pub(crate) name: SegmentName,
@@ -94,20 +95,20 @@ impl SegmentFile {
             Some(_) => return None,
         }
         let parsed = Self { name: SegmentName { generation, logger, number }, to, is_merged };
-        // One spelling a file: `log-00-1` is not ours.
+        // A file has a single spelling: `log-00-1` is a foreign file.
         let is_ours = parts.next().is_none() && parsed.to_string().split('/').next_back() == Some(file);
         is_ours.then_some(parsed)
     }
 }
 
 impl SegmentFile {
-    /// Reads its name with its folder's, as it is displayed.
+    /// Reads the displayed name, with the folder.
     pub(crate) fn at(path: &str) -> Option<Self> {
         let (folder, name) = path.split_once('/')?;
         Self::parse(logger_of(folder)?, name)
     }
 
-    /// What an archive calls it: without the end that a closed file's name says, as a crash may leave either spelling.
+    /// Name of the file in an archive. The name lacks the largest epoch, because a crash may leave either spelling.
     pub(crate) fn archived(self) -> Self {
         Self { to: None, ..self }
     }
@@ -127,7 +128,7 @@ impl std::fmt::Display for SegmentFile {
     }
 }
 
-/// A log buffer that is mapped: `log<logger>/buffer-<generation>-<number>`.
+/// Mapped log buffer: `log<logger>/buffer-<generation>-<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferName {
     pub(crate) generation: u64,
@@ -136,7 +137,7 @@ pub(crate) struct BufferName {
 }
 
 impl BufferName {
-    /// The buffer of this name in the folder of `logger`.
+    /// Buffer of this name in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let (generation, number) = name.strip_prefix("buffer-")?.split_once('-')?;
         let parsed = Self { generation: number::parse(generation)?, logger, number: number::parse(number)? };
@@ -150,7 +151,7 @@ impl std::fmt::Display for BufferName {
     }
 }
 
-/// Which buffers of a log are mapped: `log<logger>/buffers-<generation>`.
+/// List of the mapped buffers of a log: `log<logger>/buffers-<generation>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BufferListName {
     pub(crate) generation: u64,
@@ -158,7 +159,7 @@ pub(crate) struct BufferListName {
 }
 
 impl BufferListName {
-    /// The list of this name in the folder of `logger`.
+    /// List of this name in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let generation = number::parse(name.strip_prefix("buffers-")?)?;
         (format!("buffers-{generation}") == name).then_some(Self { generation, logger })
@@ -171,24 +172,24 @@ impl std::fmt::Display for BufferListName {
     }
 }
 
-/// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
+/// File of a checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PartName {
-    /// The checkpoint's number.
+    /// Number of the checkpoint.
     pub(crate) checkpoint: u64,
     pub(crate) checkpointer: u32,
     pub(crate) file: u32,
 }
 
 impl PartName {
-    /// The part of this name in the folder of `checkpointer`.
+    /// Part of this name in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
         let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
         (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
     }
 
-    /// Reads its name with its folder's, as it is displayed.
+    /// Reads the displayed name, with the folder.
     pub(crate) fn at(path: &str) -> Option<Self> {
         let (folder, name) = path.split_once('/')?;
         Self::parse(checkpointer_of(folder)?, name)
@@ -201,17 +202,17 @@ impl std::fmt::Display for PartName {
     }
 }
 
-/// The file of a checkpointer's folder that has pages of pictures: `checkpoint<c>/pages-<n>`. A folder's later one has
-/// a larger number.
+/// File with pages of pictures in a checkpointer's folder: `checkpoint<c>/pages-<n>`. A later file of the folder has a
+/// larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PageFileName {
-    /// The checkpointer whose folder it is in.
+    /// Checkpointer that owns the folder.
     pub(crate) folder: u32,
     pub(crate) number: u64,
 }
 
 impl PageFileName {
-    /// The page file of this name in the folder of `checkpointer`.
+    /// Page file of this name in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let number = number::parse(name.strip_prefix("pages-")?)?;
         let parsed = Self { folder: checkpointer, number };

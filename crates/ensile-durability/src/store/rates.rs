@@ -1,6 +1,6 @@
-//! What recoveries of this folder have cost, so that the next life can predict what one would take.
+//! Costs of recoveries of this folder. The next life predicts the duration of a recovery from the costs.
 //!
-//! A text file (`docs/formats/rates.md`), in picoseconds of one thread:
+//! The rates are a text file (`docs/formats/rates.md`), in picoseconds of a single thread:
 //! ```text
 //! ensile rates 2
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
@@ -10,11 +10,11 @@
 //! crc32c cb8e8744
 //! ```
 //! Invariants:
-//! - I1: it says whose it is. One of another database, as beside an adopted copy, says nothing.
-//! - Nothing depends on it: one that is missing, torn or changed says nothing, and a disk that refuses it is no
-//!   failure. So it is written without a sync.
+//! - I1: The file names its database. A file of another database, such as beside an adopted copy, has no effect.
+//! - No part of the database depends on the file. A missing, torn or changed file has no effect, and a disk error is no
+//!   failure. The file is therefore written without a sync.
 //!
-//! Neighbours: read and written where checkpoints start; `control::recovery_time` has what the costs mean.
+//! Neighbours: The start of checkpoints reads and writes the file. `control::recovery_time` defines the costs.
 
 use ensile_disk::{Disk, DiskError};
 
@@ -24,24 +24,25 @@ use crate::control::recovery_time::{MeasuredRecovery, RecoveryCosts};
 use crate::identity::Identity;
 
 const TITLE: &str = "ensile rates 2";
-/// Without what applying an entry takes.
+/// Title of the first format, without the cost of applying an entry.
 const FIRST_TITLE: &str = "ensile rates 1";
-/// Far above any real one.
+/// Limit far above the size of a real file, in bytes.
 const BYTES_MAX: u64 = 1 << 12;
-/// In a nanosecond.
+/// Picoseconds in a nanosecond.
 const PICOSECONDS: f64 = 1e3;
-/// A cost that is none: more than a day, or nothing at all.
+/// Bound of a valid cost in picoseconds: more than a day.
 const COST_MAX: f64 = 1e17;
 
-/// The costs that this folder's recoveries have had, the one that was measured now among them. What is learned is kept.
+/// Returns the costs of this folder's recoveries, corrected by the new measurement. Changed costs are written to the
+/// file.
 pub(crate) fn learn(disk: &dyn Disk, database: Identity, measured: &MeasuredRecovery) -> RecoveryCosts {
     let known = read(disk, database).ok().flatten();
     let mut costs = known.unwrap_or_default();
     costs.learn(measured);
-    // What nobody has measured is not kept: a later program may assume better.
+    // Assumed costs are not written, because a later program may have better assumptions.
     let text = text_of(database, &costs);
     if costs.is_measured && known.is_none_or(|known| text_of(database, &known) != text) {
-        // A disk that refuses it is asked again by the next open.
+        // After a disk error, the next open tries again.
         let _ = disk.create(RATES).and_then(|file| file.write_at(text.as_bytes(), 0));
     }
     costs
@@ -63,7 +64,7 @@ fn text_of(database: Identity, costs: &RecoveryCosts) -> String {
     ))
 }
 
-/// `None` if it says nothing to this database.
+/// Reads the costs of this database. `None` for a file of another database, or with an error.
 fn parse(text: &str, database: Identity) -> Option<RecoveryCosts> {
     let mut lines = checked_body(text).ok()?.lines();
     let title = lines.next()?;

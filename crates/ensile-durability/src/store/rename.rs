@@ -1,8 +1,8 @@
-//! A folder gets another name for its application, or none: `ensile objects name`.
+//! Change or removal of the application name of a folder: `ensile objects name`.
 //!
-//! Invariant: I5: nobody has the folder open meanwhile, and one manifest takes the place of another.
+//! Invariant: I5: No process has the folder open during the change. A single manifest replaces the manifest before.
 //!
-//! Neighbours: `application` has the name, and compares it at an open.
+//! Neighbours: `application` has the name, and compares the name at an open.
 
 use std::sync::Arc;
 
@@ -15,22 +15,23 @@ use super::open::{lock_existing, watched};
 use super::whose::{check_entries, expect_manifest};
 use crate::{DurabilityError, EntryKind};
 
-/// What a naming came to.
+/// Outcome of a change of name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Renamed {
-    /// The name that the folder had.
+    /// Name of the folder before the call.
     pub before: Option<ApplicationName>,
-    /// The folder ships to a shared store, which has the name from before until the next open has shipped: a take-over
-    /// until then gets that one. Always false where the name is what it was.
+    /// True if the folder ships to a shared store that still has the old name. The next open ships the new name; a
+    /// take-over before then gets the old name. False if the name has not changed.
     pub is_to_be_shipped: bool,
 }
 
-/// Gives a folder with entries of this kind, which no process has open, another name, or none.
+/// Gives a folder a new application name, or removes the name. The folder has entries of this kind, and no process has
+/// the folder open.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`]; [`DurabilityError::NoDatabase`]; [`DurabilityError::OtherEntries`]; those of an open for
-/// a folder that is copied, damaged or not there. Nothing was changed then.
+/// [`DurabilityError::InUse`]; [`DurabilityError::NoDatabase`]; [`DurabilityError::OtherEntries`]; the errors of an
+/// open for a folder that is copied, damaged or missing. The folder is unchanged then.
 pub fn rename_application(
     disk: &Arc<dyn Disk>,
     entries: EntryKind,
@@ -45,7 +46,7 @@ pub fn rename_application(
     let disk = watched(disk, &locks)?;
     let before = manifest.application.clone();
     let is_other = before != name;
-    // One that is fenced ships nothing any more.
+    // A fenced folder ships nothing.
     let is_to_be_shipped = is_other && manifest.ships_to.is_some_and(|ships_to| !ships_to.is_fenced);
     if is_other {
         ManifestKeeper::of(&disk, manifest.clone()).replace(Manifest { application: name, ..manifest })?;

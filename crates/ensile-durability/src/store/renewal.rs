@@ -1,9 +1,9 @@
-//! Epochs are reserved in the manifest before they are used.
+//! Reservation of epochs in the manifest, before the epochs are used.
 //!
-//! Invariant: L6: E's limit moves only once the manifest that reserves more stands on disk.
+//! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
 //!
-//! Neighbours: `reserved_epochs` decides; the log steps it on a thread that no caller waits for, and needs a few epochs
-//! at a close.
+//! Neighbours: `reserved_epochs` decides. The log runs the step on a thread for which no caller waits, and reserves a
+//! few epochs at a close.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::handle::OpenStore;
 use super::manifest::{Manifest, NotReplaced};
 
 impl OpenStore {
-    /// Reserves more epochs when half of them are used (L6). True if E may go further since. Nothing is written once
-    /// `has_ended` says that the database has.
+    /// Reserves more epochs when half of the reserved epochs are used (L6). True if the limit of E has moved. Writes
+    /// nothing if `has_ended` says that the database has ended.
     pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
         let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
         let Some(due) = self.reserved_epochs.lock().due(now_nanos, epochs.now()) else { return false };
@@ -29,18 +29,19 @@ impl OpenStore {
                 true
             }
             Err(error) => {
-                // Whichever of the two stands, E stays below what was reserved before.
+                // E stays below the earlier reservation, whichever manifest stands.
                 self.reserved_epochs.lock().failed(now_nanos, &error.to_string());
                 false
             }
         }
     }
 
-    /// Puts this bound into the manifest, unless a larger one stands there by now; the bound that stands. `None` once
-    /// the database has ended: nothing was written, and E's limit stays (L6).
+    /// Writes `due` into the manifest, unless the manifest has a larger bound by now. Returns the bound in the
+    /// manifest. `None` if the database has ended: the manifest and the limit of E do not change (L6).
     fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
         let mut keeper = self.manifest();
-        // Under this lock, for which a close waits: afterwards the manifest may be another's.
+        // The check is under the lock of the manifest, because a close waits for this lock. After the close, the
+        // manifest may belong to another process.
         if has_ended() {
             return Ok(None);
         }
@@ -56,13 +57,13 @@ impl OpenStore {
             .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
-    /// The bound that a close needs, where even the epochs that are kept for it are used (L6); `None` if there are no
-    /// more.
+    /// Bound that a close needs if even the epochs for a close are used (L6); `None` if no epochs are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
         self.reserved_epochs.lock().for_close(self.epochs().now())
     }
 
-    /// Reserves up to this bound for a close, which may use all of it. A close that has ended meanwhile reserves none.
+    /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`
+    /// says that the close has ended meanwhile.
     pub(crate) fn reserve_for_close(
         &self,
         due: Epoch,
@@ -76,12 +77,12 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Why a commit that begins now is to be refused, if its epoch might be the last.
+    /// Reason to refuse a commit that begins now, because its epoch might be the last.
     pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
         self.reserved_epochs.lock().ended(self.epochs().now())
     }
 
-    /// Lets E use what is kept for a close.
+    /// Lets E use the epochs that are kept for a close.
     pub(crate) fn use_kept_epochs(&self) {
         self.epochs().set_limit(self.reserved_epochs.lock().end());
     }

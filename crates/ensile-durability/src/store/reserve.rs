@@ -1,13 +1,13 @@
-//! Space that is kept for the moment when a disk is full: for the files with which the next life begins, for the last
-//! marks of a close, and for the marks and the manifest of a checkpoint that frees more than it takes.
+//! Reserved space for the moment of a full disk. The space serves the first files of the next life, the last marks of a
+//! close, and the marks and the manifest of a checkpoint that frees more space than it takes.
 //!
 //! Invariants:
-//! - Its bytes are really written, so that they are there also where space that is set aside is not.
-//! - It takes a part of what is free only, so that it never fills a disk itself; less of it is kept where there is
-//!   less.
-//! - Ordinary entries of the log never get it: it is given up by an open, a close and a checkpoint.
+//! - The bytes of the reserve are written, because a file system may not honour space that is only set aside.
+//! - The reserve takes only a part of the free space, so that it never fills a disk. With less free space the reserve
+//!   is smaller.
+//! - A full log alone does not give the reserve up. Only an open, a close and a checkpoint give the reserve up.
 //!
-//! Neighbours: `recovery` and `checkpoint::manager` give it up; names are the store's.
+//! Neighbours: `recovery`, `checkpoint::manager` and `log` give the reserve up. The store has the names.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use ensile_disk::{Disk, DiskError, FolderKind};
 use super::names::{RESERVE, log_folder};
 use crate::error::unless_missing;
 
-/// Where less than this would be kept, nothing is.
+/// Smallest reserve in bytes. If less space would be kept, no file is made.
 const BYTES_MIN: u64 = 16 << 10;
-/// This part of what is free is taken at most.
+/// Divisor of the free space: the reserve takes at most this part.
 const FREE_SHARE: u64 = 2;
 
-/// The reserve of a database: a file in its folder, and one in each log folder that is a link, which may lead to
-/// another device.
+/// Reserve of a database: a file in the database's folder, and a file in every linked log folder. A linked folder may
+/// be on another device.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
@@ -33,7 +33,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of a database with `loggers` loggers. Nothing is made yet.
+    /// Creates the reserve of a database with `loggers` loggers. The call makes no file.
     pub(crate) fn of(disk: &Arc<dyn Disk>, loggers: u32) -> Result<Self, DiskError> {
         let mut folders = vec![String::new()];
         for folder in (0..loggers).map(log_folder) {
@@ -44,18 +44,18 @@ impl Reserve {
         Ok(Self { disk: Arc::clone(disk), folders, is_kept: AtomicBool::new(false) })
     }
 
-    /// Is it there, as far as this process knows?
+    /// True if the reserve exists, as far as this process knows.
     pub(crate) fn is_kept(&self) -> bool {
-        // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds its
-        // space.
+        // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds the
+        // freed space.
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Makes what is missing of it, where there is space. A disk without space for it is no failure: a later call tries
-    /// again.
+    /// Makes the missing files of the reserve if the disk has space. A disk without space is no failure: a later call
+    /// tries again.
     ///
     /// # Errors
-    /// The disk's, for another reason than space.
+    /// The disk's, for a reason other than space.
     pub(crate) fn make(&self) -> Result<(), DiskError> {
         let mut is_kept = true;
         for folder in &self.folders {
@@ -67,12 +67,12 @@ impl Reserve {
                 made => made?,
             };
         }
-        // Release: partner is the Acquire in `is_kept`.
+        // Release: the partner is the Acquire in `is_kept`.
         self.is_kept.store(is_kept, Ordering::Release);
         Ok(())
     }
 
-    /// Whether there is one now.
+    /// True if the folder has its file of the reserve now.
     fn make_in(&self, folder: &str) -> Result<bool, DiskError> {
         let name = name_in(folder);
         if self.disk.exists(&name)? && self.disk.open_to_read(&name)?.len()? >= BYTES_MIN {
@@ -95,7 +95,7 @@ impl Reserve {
         removed.map_or(Ok(false), |()| self.disk.sync_folder(folder).map(|()| true))
     }
 
-    /// Gives it up: its space is free then. Whether there was any of it.
+    /// Removes the reserve to free its space. True if a file was removed.
     ///
     /// # Errors
     /// The disk's.
@@ -104,7 +104,7 @@ impl Reserve {
         for folder in &self.folders {
             had_any |= self.remove_from(folder)?;
         }
-        // Release: partner is the Acquire in `is_kept`.
+        // Release: the partner is the Acquire in `is_kept`.
         self.is_kept.store(false, Ordering::Release);
         Ok(had_any)
     }

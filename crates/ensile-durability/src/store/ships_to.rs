@@ -1,17 +1,17 @@
-//! The shared store to which a database ships, as its manifest remembers it (`docs/formats/manifest.md`).
+//! Shared store to which a database ships, as the manifest remembers the store (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! ships to 00112233445566778899aabbccddeeff fenced no
 //! ```
 //! Invariants:
-//! - H6: a database that was fenced is so in later lives too, also while its store cannot be reached: an open refuses
-//!   its folder, unless it asks for a fenced one.
-//! - H8: an open without shipping refuses a folder that ships, unless it stops shipping there: the folder may not know
-//!   yet that another machine has taken over.
-//! - H7: a folder that is creating, and has the line, is that of a take-over that has not ended: no open makes it a
+//! - H6: A fenced database stays fenced in later lives, even if the store cannot be reached. An open refuses a fenced
+//!   folder, unless the open asks for a fenced folder.
+//! - H8: An open without shipping refuses a folder that ships, unless the open stops the shipping. The folder may not
+//!   know yet that another machine has taken over.
+//! - H7: A folder in the state `Creating` with the line belongs to an unfinished take-over. No open makes the folder a
 //!   database (`unfinished`).
 //!
-//! Neighbours: `manifest` has the line; the shipper and a take-over write it; an open and the shipper look at it.
+//! Neighbours: `manifest` has the line. The shipper and a take-over write the line; an open and the shipper read it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use super::text::values;
 use crate::DurabilityError;
 use crate::identity::Identity;
 
-/// A shared store, and whether another database has taken over there.
+/// Shared store, and true if another database has taken over there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShipsTo {
     pub(crate) store: Identity,
@@ -34,7 +34,7 @@ impl ShipsTo {
         line.starts_with("ships ")
     }
 
-    /// Reads what `Display` writes.
+    /// Reads the line that `Display` writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let [store, fenced] = values(line.strip_prefix("ships ")?, &["to", "fenced"])?;
         let is_fenced = match fenced {
@@ -46,19 +46,19 @@ impl ShipsTo {
     }
 }
 
-/// What a life does with the shared store that its folder remembers.
+/// Use of the remembered shared store in a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shipping {
-    /// Ships nothing, and expects a folder that remembers no store.
+    /// No shipping. The folder must remember no store.
     #[default]
     None,
-    /// Ships.
+    /// Shipping to a store.
     On,
-    /// Ships nothing, and has the folder forget the store. A fenced folder remembers it all the same.
+    /// No shipping, and the folder forgets the store. A fenced folder still remembers the store.
     Stopped,
 }
 
-/// What an open expects of the shared store that a folder remembers.
+/// Use of the shared store that an open expects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShippingOpen {
     /// Use of the store in this life.
@@ -67,7 +67,7 @@ pub struct ShippingOpen {
     pub opens_fenced: bool,
 }
 
-/// Shared store of a folder, as the folder remembers it.
+/// Shared store, as a folder remembers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RememberedStore {
     /// Identity of the store, 32 hex digits.
@@ -83,14 +83,14 @@ impl From<ShipsTo> for RememberedStore {
 }
 
 impl ShippingOpen {
-    /// Of a call that opens no database for changes of its own, such as a repair.
+    /// Expectation of a call that opens no database for changes of its own, such as a repair.
     pub(crate) const ANY: Self = Self { shipping: Shipping::On, opens_fenced: true };
 
     /// Refuses the folder of this manifest if the open does not expect it (H6, H8).
     pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
         let Some(ShipsTo { store, is_fenced }) = manifest.ships_to else { return Ok(()) };
         if manifest.state == Making::Creating {
-            // H7: a take-over, which `unfinished` judges.
+            // H7: The folder belongs to a take-over, and `unfinished` judges the folder.
             return Ok(());
         }
         let refused = if is_fenced { !self.opens_fenced } else { self.shipping == Shipping::None };
@@ -105,7 +105,7 @@ impl ShippingOpen {
         })
     }
 
-    /// Has the manifest forget the store, if the open stops shipping there.
+    /// Removes the store from the manifest if the open stops shipping. A fenced store stays.
     pub(crate) fn apply(self, manifest: &mut Manifest) {
         if self.shipping == Shipping::Stopped {
             manifest.ships_to = manifest.ships_to.filter(|ships_to| ships_to.is_fenced);
@@ -113,7 +113,7 @@ impl ShippingOpen {
     }
 }
 
-/// Its line, without the line's end.
+/// Line of the store, without a line end.
 impl fmt::Display for ShipsTo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ships to {} fenced {}", self.store, if self.is_fenced { "yes" } else { "no" })

@@ -1,17 +1,18 @@
-//! What is being made in a folder that is creating, if it is no new database (`docs/formats/manifest.md`).
+//! Unfinished copy in a folder in the state `Creating`: a backup, a restore or a take-over. An unfinished empty
+//! database is no copy (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! unfinished restore of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! ```
-//! A take-over has the line `ships to` instead.
+//! The line of a take-over is `ships to`.
 //!
 //! Invariants:
-//! - N24, H7: the first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
-//!   and the run that is named goes on in it. The manifest with which the copy counts is without it.
+//! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
+//!   and only the named run goes on in the folder. The manifest with which the copy counts lacks the line.
 //!
-//! Neighbours: `manifest` has the line; `open` writes it, and refuses a folder that has it; `crate::backup`, the
-//! restore of an archive and a take-over say what they make.
+//! Neighbours: `manifest` has the line. `open` writes the line, and refuses a folder with the line. `crate::backup`,
+//! the restore of an archive and a take-over name their copies.
 
 use std::fmt;
 
@@ -22,25 +23,25 @@ use crate::DurabilityError;
 use crate::identity::Identity;
 use ensile_disk::Disk;
 
-/// Begins its line.
+/// First word of the line.
 const WORD: &str = "unfinished ";
 
-/// A copy that is being made into a folder.
+/// Copy that is being made into a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnfinishedCopy {
-    /// The first backup of this database.
+    /// First backup of a database.
     Backup {
-        /// The database that is backed up.
+        /// Database that is backed up.
         of: Identity,
     },
-    /// A new database, from a backup or an archive.
+    /// New database, from a backup or an archive.
     Restore {
-        /// That of the backup, or the one whose archive it is.
+        /// Database of the backup or of the archive.
         of: Identity,
     },
-    /// A take-over from a shared store.
+    /// Take-over from a shared store.
     TakeOver {
-        /// The store.
+        /// Shared store.
         from: Identity,
     },
 }
@@ -50,7 +51,7 @@ impl UnfinishedCopy {
         line.starts_with(WORD)
     }
 
-    /// Reads what `Display` writes of a backup and a restore.
+    /// Reads the line that `Display` writes for a backup or a restore.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let line = line.strip_prefix(WORD)?;
         if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
@@ -60,7 +61,7 @@ impl UnfinishedCopy {
         Some(Self::Restore { of: Identity::parse(of)? })
     }
 
-    /// What is being made in the folder of this manifest, if it is a copy.
+    /// Copy that is being made in the folder of this manifest; `None` without a copy, or after its end.
     pub(crate) fn of(manifest: &Manifest) -> Option<Self> {
         if manifest.state == Making::Created {
             return None;
@@ -69,7 +70,7 @@ impl UnfinishedCopy {
         manifest.unfinished.or(taken_over)
     }
 
-    /// The same manifest, which says so.
+    /// The same manifest, with the line of this copy.
     pub(super) fn begin(self, manifest: Manifest) -> Manifest {
         assert_eq!(manifest.state, Making::Creating, "N24: nothing counts in it yet");
         match self {
@@ -80,7 +81,7 @@ impl UnfinishedCopy {
         }
     }
 
-    /// Has no copy been begun in this folder, or has the one that was begun ended?
+    /// Checks that the folder has no unfinished copy.
     ///
     /// # Errors
     /// [`DurabilityError::Unfinished`].
@@ -88,7 +89,7 @@ impl UnfinishedCopy {
         Self::of(manifest).map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
     }
 
-    /// Why the folder is refused.
+    /// Error that refuses the folder.
     pub(super) fn into_error(self, disk: &dyn Disk) -> Result<DurabilityError, DurabilityError> {
         let what = match self {
             Self::Backup { of } => format!("the first backup of database {of}"),
@@ -99,7 +100,7 @@ impl UnfinishedCopy {
     }
 }
 
-/// Its line, without the line's end. A take-over has another one.
+/// Line of the copy, without a line end. A take-over has another line.
 impl fmt::Display for UnfinishedCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,15 +1,13 @@
-//! A disk whose folders cannot be locked, watched: before each change of names `LOCK` must still be the file that is
-//! locked (I3).
+//! Disk without folder locks, watched: before every change of a name, `LOCK` must still be the locked file (I3).
 //!
 //! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes
-//! another one and locks it. The next file that the first process makes finds `LOCK` to be another inode: it stops, and
-//! the second goes on.
+//! and locks a new `LOCK`. The next file that the first process makes finds a different inode in `LOCK`. The first
+//! process stops, and the second process goes on.
 //!
-//! Invariant: no file is made, renamed or removed once `LOCK` is not ours. Bytes are written to files that were made
-//! before only.
+//! Invariant: No file is made, renamed or removed after `LOCK` belongs to another process. From then on, bytes go only
+//! to files that were made before.
 //!
-//! Neighbours: the store puts it between the disk and everybody else where folder locks are not supported, and nowhere
-//! else.
+//! Neighbours: The store puts this disk between the real disk and its callers, only if folder locks are not supported.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,12 +20,12 @@ use super::names::LOCK;
 #[derive(Debug)]
 pub(super) struct Watched {
     disk: Arc<dyn Disk>,
-    /// The inode that is locked.
+    /// Inode of the locked file.
     lock: u64,
 }
 
 impl Watched {
-    /// `disk` itself where its main folder is locked.
+    /// Returns `disk` itself if the main folder is locked.
     pub(super) fn over(disk: Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
         match locks.file_id()? {
             Some(lock) if !locks.is_folder_locked() => Ok(Arc::new(Self { disk, lock })),
@@ -35,7 +33,7 @@ impl Watched {
         }
     }
 
-    /// Is `LOCK` still the file that is locked?
+    /// Checks that `LOCK` is still the locked file.
     fn check(&self) -> Result<(), DiskError> {
         match self.disk.file_id(LOCK) {
             Ok(found) if found == self.lock => Ok(()),

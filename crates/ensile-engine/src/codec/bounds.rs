@@ -1,11 +1,11 @@
 //! Ranges and prefixes of keys, encoded as ranges of bytes.
 //!
-//! A table's key is one encoding in its last form, so an encoded bound cuts exactly where the bound does. An index
-//! entry is the secondary key delimited, with the primary key behind it unless the index is unique: all entries of
-//! one secondary key begin with its delimited form and lie between that and its [`successor`].
+//! A table's key is a single encoding in its last form, so an encoded bound divides the keys exactly as the bound does.
+//! An index entry is the delimited secondary key, followed by the primary key unless the index is unique. All entries
+//! of a secondary key begin with its delimited form, and lie between this form and its [`successor`].
 //!
-//! Neighbours: [`Readable`](crate::Readable) takes [`KeyBounds`] from its callers and scans the [`ByteRange`]s that
-//! they encode to.
+//! Neighbours: [`Readable`](crate::Readable) takes [`KeyBounds`] from its callers, and scans the encoded
+//! [`ByteRange`]s.
 
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -14,11 +14,10 @@ use ensile_index::Direction;
 use super::key::push_escaped;
 use super::{AsKey, Key, KeyBuffer};
 
-/// A range of keys of type `K`: any range of the standard library over forms in which a key can be passed, or a
-/// [`Prefix`].
+/// A range of keys of type `K`: any range of the standard library over forms of a key, or a [`Prefix`].
 ///
-/// `..`, `5..10`, `(1, 0)..=(1, 9)`, `"a".."m"` over `String` keys, pairs of [`Bound`], `Prefix("ab")`. A range that
-/// ends before it begins is empty.
+/// `..`, `5..10`, `(1, 0)..=(1, 9)`, `"a".."m"` over `String` keys, pairs of [`Bound`], `Prefix("ab")`. A range with
+/// its end before its begin is empty.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -32,10 +31,10 @@ use super::{AsKey, Key, KeyBuffer};
 /// takes_strings(Prefix("ab"));
 /// ```
 pub trait KeyBounds<K: Key> {
-    /// The keys of a table that are within.
+    /// Range of a table's keys within the bounds.
     fn encode(&self) -> ByteRange;
 
-    /// The entries of an index whose secondary keys are within.
+    /// Range of an index's entries with secondary keys within the bounds.
     fn encode_delimited(&self) -> ByteRange;
 }
 
@@ -79,7 +78,7 @@ key_bounds!(Range<Q>, RangeFrom<Q>, RangeInclusive<Q>, RangeTo<Q>, RangeToInclus
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Prefix<P>(
-    /// What the keys begin with: see [`KeyPrefix`].
+    /// The prefix: see [`KeyPrefix`].
     pub P,
 );
 
@@ -99,12 +98,13 @@ impl<K: Key, P: KeyPrefix<K>> KeyBounds<K> for Prefix<P> {
     }
 }
 
-/// What can stand in a [`Prefix`] of keys of type `K`: text for text, a shorter tuple for a tuple.
+/// A type for the [`Prefix`] of keys of type `K`: text for text, a shorter tuple for a tuple.
 pub trait KeyPrefix<K: Key> {
-    /// Appends what the last form of every key with this prefix begins with, and of no other key.
+    /// Appends the common beginning of the last forms of the keys with this prefix. No other key has this beginning.
     fn encode_prefix(&self, out: &mut KeyBuffer);
 
-    /// Appends what the delimited form of every key with this prefix begins with, and of no other key.
+    /// Appends the common beginning of the delimited forms of the keys with this prefix. No other key has this
+    /// beginning.
     fn encode_prefix_delimited(&self, out: &mut KeyBuffer);
 }
 
@@ -138,7 +138,7 @@ text_prefix!(Vec<u8>: Vec<u8>);
 text_prefix!(Vec<u8>: [u8]);
 text_prefix!(Vec<u8>: where [const N: usize] [u8; N]);
 
-/// One tuple of leading components, as (type, form, place), for every number of components that may follow it.
+/// A tuple of leading components, as (type, form, place), for every number of further components.
 macro_rules! tuple_prefix {
     ($prefix:tt: $([$($rest:ident)+])+) => {
         $(tuple_prefix!(@one $prefix [$($rest)+]);)+
@@ -166,7 +166,7 @@ tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4): [F] [F G] [F G H]);
 tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5): [G] [G H]);
 tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6): [H]);
 
-/// A range over encoded keys: what [`KeyBounds`] encode to.
+/// A range over encoded keys, from [`KeyBounds`].
 #[derive(Debug, Clone)]
 pub struct ByteRange {
     lower: Bound<KeyBuffer>,
@@ -174,7 +174,7 @@ pub struct ByteRange {
 }
 
 impl ByteRange {
-    /// No key at all: none lies above and below one and the same.
+    /// A range without keys: no key lies above and below the same bound.
     const EMPTY: Self =
         Self { lower: Bound::Excluded(KeyBuffer::new()), upper: Bound::Excluded(KeyBuffer::new()) };
 
@@ -183,8 +183,8 @@ impl ByteRange {
         Self { lower: lower.map(|key| encoded(key)), upper: upper.map(|key| encoded(key)) }
     }
 
-    /// The entries of an index whose secondary keys lie between two bounds: a bound cuts before or behind all entries
-    /// of its key.
+    /// The entries of an index with secondary keys between two bounds. A bound lies before or after all entries of its
+    /// key.
     fn of_entries<S: Key>(lower: Bound<&impl AsKey<S>>, upper: Bound<&impl AsKey<S>>) -> Self {
         let lower = match lower.map(|key| delimited(key)) {
             Bound::Excluded(key) => match successor(key.as_ref()) {
@@ -200,14 +200,14 @@ impl ByteRange {
         Self { lower, upper }
     }
 
-    /// One key of a table.
+    /// A single key of a table.
     #[inline]
     pub(crate) fn of_key<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> Self {
         let key = encoded(key);
         Self { lower: Bound::Included(key.clone()), upper: Bound::Included(key) }
     }
 
-    /// The entries of an index for one secondary key.
+    /// The entries of an index for a single secondary key.
     #[inline]
     pub(crate) fn of_entry<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> Self {
         Self::beginning_with(delimited(key))
@@ -218,7 +218,7 @@ impl ByteRange {
         Self { lower: Bound::Included(prefix), upper }
     }
 
-    /// The range as the index takes it.
+    /// The range in the index's form.
     #[inline]
     pub(crate) fn as_range(&self) -> ensile_index::Range<'_> {
         ensile_index::Range {
@@ -227,7 +227,7 @@ impl ByteRange {
         }
     }
 
-    /// Whether no key can lie within: what a range that ends before it begins encodes to.
+    /// True if no key lies within: the encoding of a range with its end before its begin.
     pub(crate) fn is_empty(&self) -> bool {
         let range = self.as_range();
         match (range.lower, range.upper) {
@@ -240,7 +240,7 @@ impl ByteRange {
         }
     }
 
-    /// What is left of the range behind `key`, in the direction of a scan.
+    /// Cuts the range to its rest after `key`, in the direction of a scan.
     pub(crate) fn resume(&mut self, key: KeyBuffer, direction: Direction) {
         let rest = match direction {
             Direction::Forward => &mut self.lower,
@@ -250,8 +250,8 @@ impl ByteRange {
     }
 }
 
-/// The least byte string above every one that begins with `prefix`, if there is any: the last byte that is not `FF`
-/// plus one, and nothing behind it.
+/// The least byte string above every string that begins with `prefix`; `None` if no such string exists. The last byte
+/// other than `FF` is incremented, and the bytes after it are dropped.
 fn successor(prefix: &[u8]) -> Option<KeyBuffer> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut buffer = KeyBuffer::new();

@@ -1,17 +1,17 @@
-//! Where a key is encoded: on the stack when it is short, on the heap when it is not.
+//! Memory for an encoded key: on the stack for a short key, on the heap for a long key.
 //!
-//! Invariant: the bytes lie in `inline` while `length <= INLINE_BYTES`, and all of them in `spilled` above that. So
-//! the one bounds check that a store needs anyhow also tells the two cases apart, and folds away for keys of fixed
-//! width in a fresh buffer.
+//! Invariant: The bytes lie in `inline` while `length <= INLINE_BYTES`, and all of them in `spilled` above that. The
+//! bounds check of a store also distinguishes the two cases, and is optimised away for keys of fixed width in a fresh
+//! buffer.
 //!
-//! Neighbours: filled by [`AsKey`](super::AsKey), read by the typed API, which hands the bytes to the index.
+//! Neighbours: [`AsKey`](super::AsKey) fills the buffer. The typed API reads the bytes and passes them to the index.
 
 use std::fmt;
 
-/// Keys up to this length are encoded without an allocation.
+/// Largest length of a key encoded without an allocation, in bytes.
 const INLINE_BYTES: usize = 64;
 
-/// A growing key. Short keys stay inline; longer ones move to the heap.
+/// A growing key. Short keys stay inline; longer keys move to the heap.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -35,7 +35,7 @@ impl KeyBuffer {
         Self { length: 0, inline: [0; INLINE_BYTES], spilled: Vec::new() }
     }
 
-    /// A buffer of these bytes.
+    /// A buffer with these bytes.
     #[inline]
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut buffer = Self::new();
@@ -43,21 +43,21 @@ impl KeyBuffer {
         buffer
     }
 
-    /// Bytes so far.
+    /// Number of bytes.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// True if the buffer has no bytes.
     #[inline]
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Forgets the bytes, keeps the memory.
+    /// Removes the bytes and keeps the memory.
     #[inline]
     pub fn clear(&mut self) {
         self.length = 0;
@@ -76,13 +76,13 @@ impl KeyBuffer {
         }
     }
 
-    /// Appends an array, whose width the compiler knows.
+    /// Appends an array with a width known to the compiler.
     #[inline]
     pub fn push_array<const N: usize>(&mut self, bytes: [u8; N]) {
         self.push(&bytes);
     }
 
-    /// Replaces every byte from `start` on by its complement: what turns an order around.
+    /// Replaces every byte from `start` on by its complement, to reverse the order.
     #[inline]
     pub(crate) fn complement_from(&mut self, start: usize) {
         let bytes = match self.inline.get_mut(..self.length) {

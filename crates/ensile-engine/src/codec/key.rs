@@ -1,9 +1,9 @@
-//! Keys: encodings whose byte order is the order of the values.
+//! Keys: encodings with the byte order of the values.
 //!
-//! Two forms of one encoding:
-//! - the *last* form ([`AsKey::encode`]) stands at the end of a key, so its end needs no mark: text is stored raw;
-//! - the *delimited* form ([`AsKey::encode_delimited`]) finds its own end, so that something may follow it: the
-//!   components of a tuple but for the last, and secondary keys, which have the primary key behind them.
+//! Two forms of an encoding:
+//! - The *last* form ([`AsKey::encode`]) stands at the end of a key and needs no end mark: text is stored raw.
+//! - The *delimited* form ([`AsKey::encode_delimited`]) marks its own end, so that bytes may follow: the components of
+//!   a tuple except the last, and secondary keys before a primary key.
 //!
 //! | type | last form | delimited form |
 //! |---|---|---|
@@ -18,11 +18,11 @@
 //! | tuples, 1 to 8 | components delimited, the last in its last form | all components delimited |
 //!
 //! Invariants:
-//! - ORDER: `a < b` if and only if the encoding of `a` is less than that of `b`, bytewise, in either form.
-//! - PREFIX-FREE: no delimited form is the beginning of another value's.
-//! - ROUND TRIP: decoding gives the value back, and refuses bytes that no value encodes to.
+//! - ORDER: `a < b` if and only if the encoding of `a` is bytewise less than the encoding of `b`, in either form.
+//! - PREFIX-FREE: No delimited form is the beginning of another value's.
+//! - ROUND TRIP: Decoding returns the encoded value, and refuses bytes that are no encoding of a value.
 //!
-//! Neighbours: `composite` has tuples, options and `Descending`, `float` the total order of floating-point numbers;
+//! Neighbours: `composite` has tuples, options and `Descending`. `float` has the total order of floating-point numbers.
 //! [`super::bounds`] encodes ranges of keys.
 
 mod composite;
@@ -35,16 +35,16 @@ pub use float::{TotalF32, TotalF64};
 
 use super::{CodecError, KeyBuffer, take};
 
-/// Ends text in its delimited form, after a NUL. Less than [`NUL_ESCAPED`] and than any other byte that can follow.
+/// End of text in the delimited form, after a NUL. Less than [`NUL_ESCAPED`] and than any other byte in this place.
 const TEXT_END: u8 = 0x01;
-/// Follows a NUL that belongs to the text.
+/// Mark after a NUL that belongs to the text.
 const NUL_ESCAPED: u8 = 0xFF;
 
-/// A type that can be the key of a table or of an index.
+/// A type for keys of a table or of an index.
 ///
-/// Encoding is inherited from [`AsKey<Self>`]: a key type is the first of the forms in which it can be passed.
-/// The order of the encodings must be that of [`Ord`], and the encodings must never change, since they are stored.
-/// To make a key of a struct, name its fields with [`composite_key!`](crate::composite_key).
+/// [`AsKey<Self>`] has the encoding: a key type is the first of its own forms. The order of the encodings must be the
+/// order of [`Ord`]. The encodings are stored, so they must never change. For a struct as a key, name the fields with
+/// [`composite_key!`](crate::composite_key).
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -58,31 +58,32 @@ const NUL_ESCAPED: u8 = 0xFF;
 /// assert_eq!(<(u16, String)>::type_name(), "(u16,string)");
 /// ```
 pub trait Key: Sized + Ord + AsKey<Self> {
-    /// The value whose last form is all of `bytes`.
+    /// The value with `bytes` as its last form.
     ///
     /// # Errors
-    /// `bytes` are no such form.
+    /// `bytes` are no last form of a value.
     fn decode(bytes: &[u8]) -> Result<Self, CodecError>;
 
-    /// The value whose delimited form `bytes` begins with; `bytes` moves on behind it.
+    /// The value with a delimited form at the beginning of `bytes`. `bytes` moves to the end of this form.
     ///
     /// # Errors
-    /// `bytes` do not begin with such a form. Where `bytes` points then is unspecified.
+    /// `bytes` do not begin with a delimited form. The position of `bytes` is then unspecified.
     fn decode_delimited(bytes: &mut &[u8]) -> Result<Self, CodecError>;
 
-    /// The name that the catalogue keeps, to tell when a table is opened with another type. It never changes.
+    /// Name of the type in the catalogue. An open of the table with another type is detected by the name. The name
+    /// never changes.
     fn type_name() -> String;
 }
 
-/// A form in which a key of type `K` can be passed: `K` itself, a reference to it, or something cheaper to make.
+/// A form for a key of type `K`: `K` itself, a reference to `K`, or a cheaper form.
 ///
-/// A `str` passes for a `String`, a `[u8]` for a `Vec<u8>`, and a tuple for a tuple of what its components pass for:
-/// `(7, "abc")` for a `(u32, String)`. All forms of one key have the same encoding.
+/// A `str` is a form of a `String`, a `[u8]` of a `Vec<u8>`, and a tuple of forms of a tuple of keys: `(7, "abc")` for
+/// a `(u32, String)`. All forms of a key have the same encoding.
 pub trait AsKey<K> {
-    /// Appends the last form: nothing may follow it.
+    /// Appends the last form. No byte may follow.
     fn encode(&self, out: &mut KeyBuffer);
 
-    /// Appends the delimited form, which finds its own end.
+    /// Appends the delimited form, which marks its own end.
     fn encode_delimited(&self, out: &mut KeyBuffer);
 }
 
@@ -98,7 +99,8 @@ impl<K, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
     }
 }
 
-/// Keys of one width, whose two forms are one: how to make the bytes and how to read them.
+/// Keys of a single width, with the same bytes in the last and in the delimited form. The arguments encode and decode
+/// the bytes.
 macro_rules! fixed_width {
     ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
         impl<$($($generic)*)?> $crate::codec::AsKey<$type> for $type {
@@ -135,7 +137,7 @@ macro_rules! fixed_width {
 }
 use fixed_width;
 
-/// Integers: `MIN` is the sign bit of a signed type and zero for an unsigned one, which is the flip that each needs.
+/// Integers. `MIN` is the sign bit of a signed type and zero for an unsigned type: the flip that each type needs.
 macro_rules! integers {
     ($($type:ty),*) => {$(
         fixed_width!(
@@ -167,7 +169,7 @@ fixed_width!((), "()", |_value| [], |bytes| {
     Ok(())
 });
 
-/// Forms in which text is passed, from each of which `as_ref` takes its bytes.
+/// Forms of text. `as_ref` of each form returns its bytes.
 macro_rules! text {
     ($key:ty: $(where [$($generic:tt)*])? $form:ty) => {
         impl<$($($generic)*)?> AsKey<$key> for $form {
@@ -221,14 +223,14 @@ impl Key for String {
     }
 }
 
-/// `bytes` as text, if they are UTF-8.
+/// `bytes` as text. Bytes that are not UTF-8 are refused.
 pub(super) fn checked_text(bytes: Vec<u8>) -> Result<String, CodecError> {
     String::from_utf8(bytes)
         .map_err(|error| CodecError::new(format!("text that is not UTF-8: {}", error.utf8_error())))
 }
 
-/// Appends `text` with its NULs escaped, and no end. What it appends is the beginning of the delimited form of
-/// `text` and of every longer text that begins with it.
+/// Appends `text` with escaped NULs and without an end. The appended bytes begin the delimited form of `text`, and of
+/// every longer text with the prefix `text`.
 pub(super) fn push_escaped(text: &[u8], out: &mut KeyBuffer) {
     let mut rest = text;
     while let Some(nul) = rest.iter().position(|&byte| byte == 0x00) {

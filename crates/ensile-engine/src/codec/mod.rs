@@ -1,15 +1,15 @@
-//! How keys and values become bytes and come back.
+//! Encoding of keys and values as bytes.
 //!
-//! - `key`: order-preserving. The index compares bytes; the types here make that the order of the values.
-//! - `value`: compact and fast, with no order to keep.
-//! - `bounds`: ranges and prefixes of keys, encoded.
-//! - `buffer`: where a key is encoded, without touching the heap when it is short.
+//! - `key`: order-preserving encodings. The index compares bytes, and the byte order is the order of the values.
+//! - `value`: compact and fast encodings without an order.
+//! - `bounds`: encoded ranges and prefixes of keys.
+//! - `buffer`: memory for an encoded key, without heap memory for a short key.
 //!
 //! Invariants:
-//! - The encodings are stored on disk: they never change. `docs/formats/rows.md` has their bytes, which tests read.
-//! - Decoding never panics, whatever the bytes.
+//! - The encodings are stored on disk and never change. `docs/formats/rows.md` has the bytes, and tests read them.
+//! - Decoding never panics, with any bytes.
 //!
-//! Neighbours: the typed API encodes on the way down and decodes on the way up; below it everything is bytes.
+//! Neighbours: the typed API encodes on the way down and decodes on the way up; the layers below use bytes.
 
 pub(crate) mod bounds;
 mod buffer;
@@ -28,7 +28,7 @@ pub use value::Serde;
 pub use value::{AsValue, Value, ValueBuffer};
 pub use zerocopy;
 
-/// Bytes that are not the encoding of any value of the type asked for.
+/// Bytes that are no encoding of a value of the requested type.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -44,12 +44,12 @@ pub struct CodecError {
 }
 
 impl CodecError {
-    /// An error that says `detail`: what was found, and what was due.
+    /// An error with the text `detail`: the found and the expected encoding.
     pub fn new(detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into() }
     }
 
-    /// An error that says how many bytes were found and how many were due.
+    /// An error with the found and the expected number of bytes.
     #[cold]
     #[must_use]
     pub fn length(found: usize, due: usize) -> Self {
@@ -57,13 +57,13 @@ impl CodecError {
     }
 }
 
-/// All of `bytes`, if there are `N` of them.
+/// All of `bytes`, if their number is `N`.
 #[inline]
 fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], CodecError> {
     bytes.try_into().map_err(|_| CodecError::length(bytes.len(), N))
 }
 
-/// The first `N` of `bytes`, which moves on behind them.
+/// The first `N` of `bytes`. `bytes` moves behind these.
 #[inline]
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], CodecError> {
     let (first, rest) = bytes.split_first_chunk().ok_or_else(|| CodecError::length(bytes.len(), N))?;

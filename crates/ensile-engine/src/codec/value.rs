@@ -1,4 +1,4 @@
-//! Values: encodings that are compact and fast, with no order to keep.
+//! Values: compact and fast encodings without an order.
 //!
 //! | type | encoding |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | [`fixed_layout!`](crate::fixed_layout) types | their memory |
 //! | `serde_value!` types, `Serde<T>` | postcard |
 //!
-//! Invariant: round trip. Decoding gives the value back, and what no value encodes to is an error, never a panic.
+//! Invariant: round trip. Decoding returns the encoded value. Bytes that are no encoding of a value are an error, never
+//! a panic.
 //!
-//! Neighbours: the typed API encodes into the transaction's memory (`buffer`) and decodes what the record holds.
+//! Neighbours: the typed API encodes into the transaction's memory (`buffer`) and decodes the record's bytes.
 
 mod buffer;
 mod fixed_layout;
@@ -30,11 +31,11 @@ pub use serde::{Serde, decode_postcard, encode_postcard};
 use super::key::checked_text;
 use super::{CodecError, exactly, take};
 
-/// A type that can be the value of a table.
+/// A type for the values of a table.
 ///
-/// Implemented for integers, floats, text, bytes, options and tuples of them. For rows of your own:
+/// Implemented for integers, floats, text, bytes, and options and tuples of these. For rows of your own:
 /// - [`fixed_layout!`](crate::fixed_layout) for `repr(C)` structs of fixed width: no encoding at all, a copy;
-/// - `serde_value!` for anything that serde takes (feature `serde`);
+/// - `serde_value!` for any serde type (feature `serde`);
 /// - this trait, by hand, for a format of your own.
 ///
 /// ```
@@ -62,24 +63,25 @@ use super::{CodecError, exactly, take};
 /// assert_eq!(Celsius::decode(&bytes), Ok(Celsius(-40)));
 /// ```
 pub trait Value: Sized {
-    /// Bytes of the encoding, where they are the same for all values of the type: what a read fetches from memory
-    /// before it knows the row. A wrong number is no error, only slower.
+    /// Size of the encoding in bytes, if the same for all values of the type. A read prefetches this size before the
+    /// row is known. A wrong number is no error, only slower.
     const BYTES: Option<usize> = None;
 
     /// Appends the encoding of the value to `out`.
     fn encode(&self, out: &mut ValueBuffer<'_>);
 
-    /// The value that `bytes` encode.
+    /// The value encoded by `bytes`.
     ///
     /// # Errors
     /// `bytes` are not the encoding of any value.
     fn decode(bytes: &[u8]) -> Result<Self, CodecError>;
 
-    /// The name that the catalogue keeps, to tell when a table is opened with another type. It must change with the
-    /// encoding, and must not change otherwise.
+    /// Name of the type in the catalogue. An open of the table with another type is detected by the name. The name must
+    /// change with the encoding, and must not change otherwise.
     fn type_name() -> String;
 
-    /// Shows the value that `bytes` encode to `read`, without making one where the bytes serve as they are.
+    /// Calls `read` with the value encoded by `bytes`. If possible, `read` gets the bytes in place, without a new
+    /// value.
     ///
     /// # Errors
     /// As for [`decode`](Self::decode).
@@ -89,7 +91,7 @@ pub trait Value: Sized {
     }
 }
 
-/// A form in which a value of type `V` can be passed: `V` itself, a `str` for a `String`, a `[u8]` for a `Vec<u8>`.
+/// A form for a value of type `V`: `V` itself, a `str` for a `String`, a `[u8]` for a `Vec<u8>`.
 pub trait AsValue<V> {
     /// Appends the encoding of the value to `out`.
     fn encode_value(&self, out: &mut ValueBuffer<'_>);
@@ -123,7 +125,7 @@ impl<const N: usize> AsValue<Vec<u8>> for [u8; N] {
     }
 }
 
-/// Values of one width: how to make the bytes and how to read them.
+/// Values of a single width. The arguments encode and decode the bytes.
 macro_rules! fixed_width {
     ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
         impl<$($($generic)*)?> Value for $type {

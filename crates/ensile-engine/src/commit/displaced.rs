@@ -1,20 +1,20 @@
-//! Pages of what a commit changes: they are marked, and versions that a picture under way needs are left to it (SIREN,
-//! §3.1).
+//! Pages of a commit's changes: the commit marks the pages, and leaves versions to a picture under way that needs the
+//! versions (SIREN, §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - E1: versions are copied, and their pages searched for, before binding, whatever their size, and behind every wait:
-//!   a copy that is kept while a commit waits may be of a version, or of a picture, that is over by then. Under the
-//!   locks there is one exchange for each, and a search of some twenty instructions for each first change: that waits
-//!   for nothing, and comes once a key and picture, so no lock that many want is held for it. While no picture is under
-//!   way nothing is copied, and pages are searched for under the locks alone.
-//! - N3: a version is left before anything of its record is changed.
-//! - N4: it is left if it is present, older than the freeze of the commit's epoch, and of a picture under way. So at
-//!   most one of a key is left to a picture.
-//! - N6: a key's first change since that freeze marks its page, inserts and deletes too: in the map that is published
-//!   behind the commit's last fence, with the mark that its own epoch selects, and while it is bound.
+//! - E1: Versions of any size are copied, and their pages are searched for, before binding and behind every wait: a
+//!   copy kept during a wait may be of a version, or of a picture, that is over by then. Under the locks a version
+//!   costs one exchange, and each first change a search of some twenty instructions. The search waits for nothing, and
+//!   comes once a key and picture, so the search holds no contended lock. While no picture is under way nothing is
+//!   copied, and pages are searched for under the locks alone.
+//! - N3: A version is left before any change of its record.
+//! - N4: A version is left if it is present, older than the freeze of the commit's epoch, and of a picture under way.
+//!   So at most one version of a key is left to a picture.
+//! - N6: A key's first change since the freeze marks the key's page, for inserts and deletes too: in the map published
+//!   behind the commit's last fence, with the mark that the commit's epoch selects, and while the commit is bound.
 //!
-//! Neighbours: `prepare` comes before and `locked` asks; `install` leaves; `record::pending` has the lists and the
-//! marks, and `record::page_map` says which page's state decides.
+//! Neighbours: `prepare` comes before and `locked` checks; `install` leaves; `record::pending` has the lists and the
+//! marks, and `record::page_map` has the states of the pages.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -31,8 +31,8 @@ use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::{PreparedPage, PreparedPages, Worker};
 
-/// Whether a write that finds this version may be its key's first change since the freeze, if it changes anything: also
-/// of a key that has no row, or whose delete is as old.
+/// True if a write that finds `version` may be its key's first change since the freeze, and changes anything. The key
+/// may have no row, or only a delete from before the freeze.
 #[inline]
 fn is_first_change(write: &Write<'_>, version: Word, freeze: Epoch) -> bool {
     let changes = write.kind == WriteKind::Put || !version.is_absent();
@@ -45,15 +45,15 @@ fn map_of<'m>(shared: &'m SharedState, write: &Write<'_>, pinned: Pinned<'m>) ->
     shared.table(write.table).pages.load(pinned)
 }
 
-/// Whether the version is to be left, of a map's page that is open: its picture is one of this freeze (N4).
+/// True if the version must be left to an open page of the map: the map's picture is of this freeze (N4).
 #[inline]
 fn is_left(version: Word, freeze: Epoch, map: &PageMap) -> bool {
     !version.is_absent() && freeze > map.since()
 }
 
 impl Commit<'_, '_> {
-    /// Finds the pages of what the commit is to change, and copies the versions that a picture under way will need, if
-    /// the commit is of the newest freeze's picture.
+    /// Finds the pages of the commit's changes. Copies the versions that a picture under way will need, if the commit
+    /// is of the newest freeze's picture.
     #[inline]
     pub(super) fn prepare_displaced(&mut self) {
         if self.shared.has_picture_under_way() {
@@ -61,7 +61,7 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// Gives back what was copied and not left: when the commit has ended, and before it waits.
+    /// Frees the copies that were not left: at the end of the commit, and before a wait.
     #[inline]
     pub(super) fn give_back_displaced(&mut self) {
         if !self.worker.displaced.is_empty() {
@@ -78,7 +78,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
     debug_assert!(worker.displaced.is_empty(), "the commit before has given back what it did not leave");
-    // If another freeze is announced before the locks are taken, they find that out.
+    // If another freeze is announced before the locks are taken, the check under the locks finds the freeze.
     let freeze = shared.epochs.newest_freeze();
     for (at, lock) in (0..).zip(order.iter()) {
         let write = &entries[lock.at as usize];
@@ -90,7 +90,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         let key = arena.key(write);
         let page = map.bounds().page_of(key);
         worker.displaced.pages.push(PreparedPage::new(at, (map, page)));
-        // No page is opened again (N13): nothing is copied for one that is closed.
+        // No page is opened again (N13), so a closed page needs no copy.
         if is_left(version, freeze, map) && !map.page(page).is_closed() {
             #[cfg(feature = "experiments")]
             if shared.leave_page_copy(worker, (write.table, freeze), (map, page), *pinned) {
@@ -101,7 +101,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
     }
 }
 
-/// Copies the version of the page that was found last, unless it was changed meanwhile.
+/// Copies the version of the last found page, unless the version was changed meanwhile.
 #[cold]
 #[inline(never)]
 fn copy_version<'p>(
@@ -121,8 +121,8 @@ fn copy_version<'p>(
 }
 
 impl Locked<'_, '_, '_> {
-    /// Marks the pages of what is changed, and checks that every version that is to be left was copied. If one was not,
-    /// the commit gives its locks back and prepares again. A page that is marked for nothing is written for nothing.
+    /// Marks the pages of the changes, and checks that every version to leave was copied. If a copy is missing, the
+    /// commit releases its locks and prepares again. A page marked in vain is only written in vain.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
         let Commit { shared, sets, pinned, .. } = &*self.commit;
@@ -133,8 +133,8 @@ impl Locked<'_, '_, '_> {
         let writes = &sets.writes;
         for (at, lock) in sets.order.iter().enumerate() {
             let write = &writes.entries[lock.at as usize];
-            // Most writes are to records that were changed since the freeze, and most others to pages of which some
-            // record was.
+            // Most writes are to records that were changed since the freeze, and most other writes to pages with such a
+            // record.
             if write.before.epoch() < freeze
                 && !is_done_with((shared, write.table), writes.key(write), freeze, *pinned)
             {
@@ -145,21 +145,21 @@ impl Locked<'_, '_, '_> {
     }
 }
 
-/// Whether a first change of this key has nothing to mark and nothing to leave.
+/// True if a first change of this key has nothing to mark and nothing to leave.
 #[inline(always)]
 fn is_done_with((shared, table): (&SharedState, u32), key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
-    // Without a map: it is an index's, or no picture was loaded or has begun since.
+    // Without a map the table is an index's, or no picture was loaded or has begun since.
     let map = shared.logged_table(table).and_then(|table| table.pages.load(pinned));
     map.is_none_or(|map| map.page(map.bounds().page_of(key)).is_closed_with(mark_of(freeze, map)))
 }
 
-/// The mark of a change by a commit whose newest freeze is this one (N6).
+/// The mark of a change by a commit with this newest freeze (N6).
 #[inline(always)]
 fn mark_of(freeze: Epoch, map: &PageMap) -> PageMarks {
     if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE }
 }
 
-/// Checks and marks from the first write in the order of locks on that may be a first change.
+/// Checks and marks the writes from `first` on in the order of locks. `first` may be a first change.
 #[inline(never)]
 fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()> {
     let Commit { shared, worker, sets, pinned, .. } = commit;
@@ -178,7 +178,7 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()>
     Ok(())
 }
 
-/// Marks the page of a first change, which was found before binding or is searched for now.
+/// Marks the page of a first change. The page was found before binding, or is searched for now.
 #[inline]
 fn change(
     (write, key): (&Write<'_>, &[u8]),
@@ -201,7 +201,7 @@ fn change(
                 prepared.is_needed = true;
                 displaced.is_any_needed = true;
             }
-            // Copied too early, or for another map.
+            // The version was not copied, was copied too early, or for another map.
             _ => {
                 displaced.fell_short = true;
                 return Err(Error::Conflict);

@@ -1,13 +1,13 @@
-//! Before-images: the values that a commit replaces, written into its log entry beside the new ones.
+//! Before-images: the values that a commit replaces, written into its log entry beside the new values.
 //!
 //! Invariants:
-//! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the
-//!   commit is certain and before anything is installed.
-//! - E1: log space is reserved before binding, when the length that the lock will find is not known. So a guess is
+//! - A before-image is the value that the transaction replaced in the serial order. The value is read under the
+//!   record's lock, once the commit is certain and before any install.
+//! - E1: Log space is reserved before binding, when the length that the lock will find is unknown. So a guess is
 //!   reserved. If the guess is too small, the commit releases everything, reserves the most that the records can hold,
-//!   and runs again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is
-//!   enough.
-//! - An entry is too large only by what the locks found, never by a guess.
+//!   and runs again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so the second
+//!   room suffices.
+//! - An entry is too large only by the values that the locks found, never by a guess.
 //!
 //! Neighbours: `prepare`, `locked` and `install` call in, if the database records before-images at all.
 
@@ -23,8 +23,8 @@ use crate::sets::Sets;
 use crate::sets::write_set::{Write, WriteKind};
 use crate::tables::is_logged;
 
-/// Reserves for an entry that takes `bytes` without before-images, and for values as long as they are now, before they
-/// are locked.
+/// Reserves log space for an entry of `bytes` bytes without before-images, and for the values' present lengths, read
+/// before the locks.
 #[inline(never)]
 pub(super) fn reserve(commit: &mut Commit<'_, '_>, bytes: usize) -> Result<()> {
     debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
@@ -38,7 +38,7 @@ pub(super) fn reserve(commit: &mut Commit<'_, '_>, bytes: usize) -> Result<()> {
     reserve_for(commit, values)
 }
 
-/// The same for the longest values that the records can hold, after a commit that found too little room.
+/// Reserves log space for the longest values that the records can hold, after a commit with too little room.
 #[cold]
 pub(super) fn reserve_again(commit: &mut Commit<'_, '_>) -> Result<()> {
     debug_assert!(commit.worker.images.entry_bytes > 0, "a commit reserves a guess first");
@@ -61,7 +61,7 @@ fn reserve_for(commit: &mut Commit<'_, '_>, values: usize) -> Result<()> {
     commit.reserve_log(bytes)
 }
 
-/// Checks, under the locks, that the values that are there fit what was reserved.
+/// Checks, under the locks, that the present values fit the reserved room.
 #[inline(never)]
 pub(super) fn check<'p>(commit: &mut Commit<'_, 'p>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
@@ -80,7 +80,7 @@ pub(super) fn check<'p>(commit: &mut Commit<'_, 'p>) -> Result<()> {
     Err(Error::Conflict)
 }
 
-/// The log entry, from the write-set and the locked records.
+/// Appends the log entry, from the write-set and the locked records.
 #[inline(never)]
 pub(super) fn append(commit: &mut Commit<'_, '_>, tid: Tid) {
     let Commit { shared, worker, sets, pinned, .. } = commit;
@@ -108,12 +108,12 @@ pub(super) fn append(commit: &mut Commit<'_, '_>, tid: Tid) {
     });
 }
 
-/// The writes that may stand in the log entry. A delete that finds nothing will not.
+/// The writes that may stand in the log entry. A delete of a missing key will not.
 fn logged_writes<'s, 'p>(sets: &'s Sets<'p>) -> impl Iterator<Item = &'s Write<'p>> {
     sets.writes.entries.iter().filter(|write| write.record.is_some() && is_logged(write.table))
 }
 
-/// The sum of `of` over their records.
+/// The sum of `of` over the records of the logged writes.
 fn sum<'p>(sets: &Sets<'p>, of: impl Fn(Record<'p>) -> usize, pinned: Pinned<'p>) -> usize {
     logged_writes(sets).map(|write| of(write.record_at(pinned))).sum()
 }

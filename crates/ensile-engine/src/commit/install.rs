@@ -1,11 +1,11 @@
 //! Phase 3: the commit takes effect, and its entry goes to the log. Nothing fails any more (E1).
 //!
-//! Invariant (V1): a row that is too large for a page of versions is not copied. A new record takes its place, absent
-//! if the row is deleted, and the old record is the old version.
+//! Invariant (V1): A row that is too large for a page of versions is not copied. A new record takes the row's place,
+//! absent if the row is deleted, and the old record is the old version.
 //!
-//! Invariant (N3): what a picture needs of a record is left before anything of the record is changed.
+//! Invariant (N3): A version that a picture needs is left before any change of the version's record.
 //!
-//! Neighbours: `locked` has made sure of everything; `leftovers` registers what the new versions replaced.
+//! Neighbours: `locked` has checked every condition; `leftovers` registers the replaced records and versions.
 
 use std::mem::ManuallyDrop;
 
@@ -25,10 +25,10 @@ use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerS
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
-    /// overwritten. At the process-safe level the append comes before the first lock is released (B1).
+    /// overwritten. At the process-safe level the append comes before the first release of a lock (B1).
     #[inline]
     pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
-        // Each lock is released where its record is installed.
+        // Each lock is released at the install of its record.
         debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
@@ -45,8 +45,8 @@ impl Locked<'_, '_, '_> {
 }
 
 impl Commit<'_, '_> {
-    /// As [`Locked::install_and_append`], where log entries have before-images, the log is process-safe, or a version
-    /// is left to a picture.
+    /// As [`Locked::install_and_append`], for log entries with before-images, a process-safe log, or a version that is
+    /// left to a picture.
     #[inline(never)]
     fn install_beside(&mut self, tid: Tid, boundary: Epoch) {
         let has_images = self.shared.settings.before_images;
@@ -66,7 +66,7 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// Leaves to the picture under way what it needs, and installs.
+    /// Leaves the needed versions to the picture under way, and installs.
     fn leave_and_install(&mut self, tid: Tid, boundary: Epoch) {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
@@ -86,7 +86,8 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// The log entry, built from the write-set and never re-read from records (E1). It has what `changes` something.
+    /// Appends the log entry, built from the write-set and never re-read from records (E1). The entry holds the writes
+    /// for which `changes` is true.
     #[inline(always)]
     fn append(&mut self, tid: Tid, changes: impl Fn(&Write<'_>) -> bool) {
         let Some(appender) = &mut self.worker.appender else { return self.count_changes() };
@@ -113,8 +114,8 @@ impl Commit<'_, '_> {
         });
     }
 
-    /// Without a log: counts what the commit has changed, so that a picture is taken when that is enough. Bound, so
-    /// that what is counted before a freeze is announced is of an epoch below it (N18).
+    /// Counts the bytes that the commit has changed, in a database without a log: enough bytes begin a picture. The
+    /// worker is bound, so bytes counted before a freeze is announced are of an epoch below the freeze (N18).
     #[cold]
     fn count_changes(&mut self) {
         if !self.shared.settings.is_without_log {
@@ -131,13 +132,13 @@ impl Commit<'_, '_> {
     }
 }
 
-/// Whether installing it has changed anything.
+/// True if the install has changed anything.
 #[inline(always)]
 fn has_taken_effect(write: &Write<'_>) -> bool {
     !matches!(write.effect, WriteEffect::Untouched)
 }
 
-/// What installing an entry needs.
+/// Arguments of the install of an entry.
 struct Installing<'i, 'p> {
     shared: &'i SharedState,
     arena: Arena<'i>,
@@ -160,7 +161,7 @@ impl<'p> Installing<'_, 'p> {
                     "another's absent record is not filled (U1)"
                 );
                 self.preserve(write);
-                // It is absent no more.
+                // The record is absent no more.
                 write.placed = None;
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
@@ -178,7 +179,7 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// As the loop over [`Self::install`], where versions may have to be left to a picture under way.
+    /// The loop over [`Self::install`], with versions to leave to a picture under way.
     #[cold]
     #[inline(never)]
     fn leave_and_install(
@@ -199,7 +200,7 @@ impl<'p> Installing<'_, 'p> {
     }
 
     /// Leaves the present version to the picture under way, and then installs (N3). If another picture's map has come
-    /// since the version was checked, or its page is closed, the version stays with the worker.
+    /// since the check of the version, or the page is closed, the version stays with the worker.
     fn leave_before_installing(
         &self,
         write: &mut Write<'p>,
@@ -223,7 +224,7 @@ impl<'p> Installing<'_, 'p> {
         effect
     }
 
-    /// Keeps the present version if a snapshot needs it (§4.9, K3). Most commits overwrite what is newer.
+    /// Keeps the present version if a snapshot needs the version (§4.9, K3). Most commits overwrite newer versions.
     #[inline(always)]
     fn preserve(&self, write: &mut Write<'p>) {
         if write.must_preserve(self.boundary) {
@@ -231,7 +232,7 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Copies the present version into its old version's block.
+    /// Copies the present version into the reserved room.
     #[inline(never)]
     fn copy_version(&self, write: &mut Write<'p>) {
         debug_assert!(write.before.is_latest(), "the latest version is preserved (C2)");
@@ -245,8 +246,8 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). While the set of boundaries
-    /// is being published, that is left to the next commit.
+    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). During a publication of the
+    /// set of boundaries, the next commit unlinks the versions.
     #[cold]
     #[inline(never)]
     fn prune(&self, record: Record<'p>, epoch: Epoch) {
@@ -255,8 +256,8 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5). The new one is absent
-    /// for a delete.
+    /// Publishes a new record in the place of the old record, which becomes a version or garbage (§4.5). For a delete
+    /// the new record is absent.
     fn replace(&self, write: &mut Write<'p>) -> WriteEffect<'p> {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         debug_assert!(write.placed.is_none(), "a placeholder is filled where it stands");
@@ -268,7 +269,8 @@ impl<'p> Installing<'_, 'p> {
         let kept = write.must_preserve(self.boundary);
         let (tree, key) = (&self.shared.table(write.table).tree, self.arena.key(write));
         if kept && self.shared.epochs.has_reader_below(self.boundary) {
-            // Before the new record is published: the next commit locks that, and may walk the same chain.
+            // Prunes before the new record is published: the next commit locks the new record, and may walk the same
+            // chain.
             self.prune(old, write.before.epoch());
         }
         let (unlinked, effect) = match write.kind {
@@ -284,7 +286,7 @@ impl<'p> Installing<'_, 'p> {
         };
         old.unlock_with(write.before.superseded());
         if !kept && write.before.is_absent() {
-            // No chain leads to it: the worker that registered it need not wait for snapshots (U1).
+            // No chain leads to the old record: the worker that registered the record need not wait for snapshots (U1).
             old.mark_unlinked();
         }
         write.old_version = OldVersion::Replaced(unlinked);

@@ -1,6 +1,6 @@
-//! Under the locks, before anything is changed: what must hold for the commit to take effect.
+//! Conditions for a commit to take effect, checked under the locks and before any change.
 //!
-//! Neighbours: [`Commit::take_effect`](super::Commit) asks in its order; `install` takes the locks over.
+//! Neighbours: [`Commit::take_effect`](super::Commit) calls the checks in order; `install` takes the locks over.
 
 use ensile_base::{Epoch, Tid};
 
@@ -13,14 +13,14 @@ use crate::sets::write_set::{Expect, OldVersion, WriteKind};
 use crate::sets::{Read, Sets};
 use crate::shared::SharedState;
 
-/// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
-/// lock was taken over. `install` takes it over and releases each lock as it installs.
+/// A commit that holds the locks of the whole write-set. The drop releases each lock and restores the word before the
+/// lock. `install` takes the value over and releases each lock at the record's install.
 pub(super) struct Locked<'l, 'c, 'p> {
     pub(super) commit: &'l mut Commit<'c, 'p>,
 }
 
 impl<'c, 'p> Commit<'c, 'p> {
-    /// Phase 1: locks the write-set in order, and checks what must hold of it (C2).
+    /// Phase 1: locks the write-set in order, and checks the conditions of the write-set (C2).
     #[inline]
     pub(super) fn lock<'l>(&'l mut self) -> Result<Locked<'l, 'c, 'p>> {
         let Sets { reads, writes, order, .. } = &mut *self.sets;
@@ -43,7 +43,7 @@ impl<'c, 'p> Commit<'c, 'p> {
                 self.unlock(locked + 1);
                 return Err(Error::Conflict);
             }
-            // A record that was read and is written is expected from now on to be locked by this commit.
+            // The validation expects this commit's lock on a record that was read and is written.
             if let Some(read) = write.read.and_then(|at| reads.get_mut(at as usize))
                 && *read == (Read { record: lock.record, word: before })
             {
@@ -57,7 +57,7 @@ impl<'c, 'p> Commit<'c, 'p> {
         Ok(Locked { commit: self })
     }
 
-    /// Puts back the words of the first `locked` records in lock order.
+    /// Restores the words of the first `locked` records in lock order.
     fn unlock(&self, locked: usize) {
         debug_assert!(locked <= self.sets.order.len(), "no more is unlocked than was locked");
         for lock in &self.sets.order[..locked] {
@@ -79,13 +79,14 @@ impl Drop for Locked<'_, '_, '_> {
 }
 
 impl<'p> Locked<'_, '_, 'p> {
-    /// Whether it holds any lock: deletes of missing keys take none.
+    /// True if the commit holds any lock: deletes of missing keys take no locks.
     #[inline]
     pub(super) fn has_records(&self) -> bool {
         !self.commit.sets.order.is_empty()
     }
 
-    /// Refuses a commit into a closed database, and one beside somebody else's turn, which is made again after it (P1).
+    /// Refuses a commit into a closed database, and a commit during another thread's turn. The latter runs again after
+    /// the turn (P1).
     #[inline]
     pub(super) fn look_at_gate(&mut self) -> Result<()> {
         debug_assert!(
@@ -103,7 +104,7 @@ impl<'p> Locked<'_, '_, 'p> {
         }
     }
 
-    /// Phase 2: the read-set and the node-set are as they were seen, and no other transaction is changing them.
+    /// Phase 2: checks that read-set and node-set are unchanged, and that no other transaction changes a member now.
     #[inline]
     pub(super) fn validate(&mut self) -> Result<()> {
         let Commit { shared, worker, sets, pinned, .. } = &mut *self.commit;
@@ -115,7 +116,7 @@ impl<'p> Locked<'_, '_, 'p> {
         };
         for Read { record, word } in &sets.reads {
             let now = record.at(*pinned).word();
-            // A record that a scan has read and this commit writes is locked by this commit.
+            // This commit holds the lock of a record that a scan has read and the commit writes.
             if !(now == *word || now.unlocked() == *word && own(*record)) {
                 worker.is_behind_a_lock = is_only_locked(shared, now, *word);
                 return Err(Error::Conflict);
@@ -124,7 +125,8 @@ impl<'p> Locked<'_, '_, 'p> {
         if sets.nodes.holds(*pinned) { Ok(()) } else { Err(Error::Conflict) }
     }
 
-    /// Checks that what `reserve` obtained suffices for what the locks found. If it does not, the commit runs again.
+    /// Checks that the room from `reserve` suffices for the state that the locks found. If the room is too small, the
+    /// commit runs again.
     #[inline]
     pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
         let Commit { sets, pinned, .. } = &*self.commit;
@@ -146,7 +148,7 @@ impl<'p> Locked<'_, '_, 'p> {
         Ok(())
     }
 
-    /// Checks what only some databases need: versions for a picture, and log space for before-images.
+    /// Checks conditions of some databases: versions for a picture, and log space for before-images.
     #[inline]
     pub(super) fn check_beside(&mut self, epoch: Epoch) -> Result<()> {
         debug_assert!(!self.commit.shared.settings.commits_plainly, "the others do not ask");
@@ -154,14 +156,14 @@ impl<'p> Locked<'_, '_, 'p> {
         if self.commit.shared.settings.before_images { self.check_images() } else { Ok(()) }
     }
 
-    /// Checks that the log space that `reserve` obtained suffices for the values that the locks found.
+    /// Checks that the log space from `reserve` suffices for the values that the locks found.
     #[inline]
     pub(super) fn check_images(&mut self) -> Result<()> {
         debug_assert!(self.commit.worker.commit.slot().bound().is_some(), "lengths are read under the locks");
         images::check(self.commit)
     }
 
-    /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
+    /// The smallest TID of `epoch` above all TIDs read, overwritten, or chosen before by this worker (§4.2).
     #[inline]
     pub(super) fn choose_tid(&mut self, epoch: Epoch) -> Result<Tid> {
         let Commit { shared, worker, sets, .. } = &mut *self.commit;
@@ -188,8 +190,8 @@ impl<'p> Locked<'_, '_, 'p> {
     }
 }
 
-/// Whether a record is as it was read, but locked, and it is this thread's turn. Who holds the lock has not looked
-/// whose turn it is, and gives it back (P1).
+/// True if the record is unchanged since the read, but locked, and this thread has the turn. The lock's holder has not
+/// checked the turn yet, and will release the lock (P1).
 #[cold]
 pub(super) fn is_only_locked(shared: &SharedState, now: Word, read: Word) -> bool {
     now.is_locked() && now.unlocked() == read && shared.gate.is_mine()

@@ -10,14 +10,14 @@
 //! displaced   pages that are changed, and versions that a picture under way needs
 //! ```
 //! Invariants, each from `docs/protocols/commit.md`:
-//! - E1: between bind and unbind nothing waits (but for record locks), nothing fails for lack of memory or space, and
-//!   no user code runs. Placeholders, memory and log space are obtained before; garbage is registered after.
+//! - E1: Between bind and unbind nothing waits (except for record locks), nothing fails for lack of memory or space,
+//!   and no user code runs. Placeholders, memory and log space are obtained before; garbage is registered after.
 //! - C1: lock all, fence, read E, fence, validate; a read-only commit fences once before validating.
-//! - C2: every write-set record is the latest of its key once locked.
-//! - C3: placeholders are in the index before binding.
-//! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
-//! - N3, N4, N6: a version that a picture needs is left to it before its record is changed, and the page of each key's
-//!   first change is marked (`displaced`).
+//! - C2: Every write-set record is the latest of its key once locked.
+//! - C3: Placeholders are in the index before binding.
+//! - S1, K3: A version that a snapshot boundary needs is preserved before the new TID is stored.
+//! - N3, N4, N6: A version that a picture needs is left to the picture before the version's record changes, and the
+//!   page of each key's first change is marked (`displaced`).
 //! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
@@ -45,15 +45,15 @@ use crate::tables::CATALOG_ID;
 use crate::worker::Worker;
 use locked::is_only_locked;
 
-/// The TID and the epoch that a commit was given.
+/// The TID and the epoch of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) tid: Tid,
-    /// The result may be shown once this epoch is durable (R1).
+    /// Epoch of the commit: the result may be shown once this epoch is durable (R1).
     pub(crate) epoch: Epoch,
 }
 
-/// Commits a transaction that wrote nothing.
+/// Commits a transaction without writes.
 #[inline(always)]
 pub(crate) fn commit_reads<'p>(
     shared: &SharedState,
@@ -72,7 +72,7 @@ pub(crate) fn commit_reads<'p>(
     committed
 }
 
-/// Whether reads failed in this thread's turn, and only because of locks that others are about to give back (P1).
+/// True if reads failed in this thread's turn, and only because of locks that others are about to release (P1).
 #[cold]
 fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p>) -> bool {
     let is_as_read = |read: &Read<'p>| {
@@ -82,7 +82,7 @@ fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p
     shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
 }
 
-/// Commits the transaction's sets. A commit that fails leaves nothing but placeholders, which cleanup removes.
+/// Commits the transaction's sets. A failed commit leaves only placeholders, and cleanup removes placeholders.
 #[inline(never)]
 pub(crate) fn commit_writes<'p>(
     shared: &SharedState,
@@ -101,8 +101,8 @@ pub(crate) fn commit_writes<'p>(
     committed
 }
 
-/// Commits a read-only transaction: its reads are validated, it takes no lock and gets no TID of its own (R1).
-// Always: of a transaction that reads one row the call would be a hundredth.
+/// Commits a read-only transaction: validates the reads, takes no lock and chooses no TID of its own (R1).
+// Always inlined: for a transaction that reads one row the call would be a hundredth of the time.
 #[inline(always)]
 pub(crate) fn commit_read_only<'p>(
     sets: &Sets<'p>,
@@ -110,8 +110,8 @@ pub(crate) fn commit_read_only<'p>(
     pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(sets.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
-    // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
-    // point, and there is nothing to validate it against.
+    // One read, or one witnessed leaf, was consistent at the moment of the read. This moment is the serialization
+    // point, and needs no validation.
     let (tid, found_none) = match sets.reads.as_slice() {
         [only] if sets.nodes.len() == 0 => (only.word.tid(), only.word.tid() == Tid::ZERO),
         reads => {
@@ -128,13 +128,13 @@ pub(crate) fn commit_read_only<'p>(
     };
     let mut epoch = tid.epoch();
     if found_none {
-        // A key without a record may have been deleted, and so may one with a placeholder (N19).
+        // A key without a record, or with a placeholder, may have been deleted (N19).
         epoch = epoch.max(unhooked.newest());
     }
     Ok(Committed { tid, epoch })
 }
 
-/// A transaction's sets on their way into the database.
+/// The commit of a transaction's sets.
 struct Commit<'c, 'p> {
     shared: &'c SharedState,
     worker: &'c mut Worker,
@@ -143,18 +143,18 @@ struct Commit<'c, 'p> {
     turned: Turned<'c>,
 }
 
-/// What a commit has had to do with the turns of others (P1).
+/// Relation of a commit to the turns of other threads (P1).
 #[derive(Default)]
 struct Turned<'c> {
-    /// It made way for a turn: the next one waits for it.
+    /// Guard of a commit that made way for a turn: the next turn waits for the commit.
     passing: Option<Passing<'c>>,
-    /// It was turned away again, and has a turn itself.
+    /// Turn of a commit that was turned away again.
     turn: Option<ClosureTurn<'c>>,
 }
 
 impl Commit<'_, '_> {
-    /// Whether it defines a table. That passes beside a turn: no application reads the catalogue, and the thread that
-    /// opens a table holds the catalogue's lock.
+    /// True if the commit defines a table. Such a commit passes beside a turn: no application reads the catalogue, and
+    /// the thread that opens a table holds the catalogue's lock.
     #[cold]
     fn is_of_catalogue(&self) -> bool {
         self.sets.writes.entries.iter().all(|write| write.table == CATALOG_ID)
@@ -162,7 +162,7 @@ impl Commit<'_, '_> {
 }
 
 impl<'c> Turned<'c> {
-    /// Waits until somebody else's turn has ended; the second time, for a turn.
+    /// Waits for the end of another thread's turn; the second time, waits for a turn.
     #[cold]
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
         if self.passing.take().is_some() || self.turn.take().is_some() {
@@ -202,19 +202,19 @@ impl Commit<'_, '_> {
                     self.give_back_displaced();
                     self.wait_for_turn(log_bytes)?;
                 }
-                // Each other thread comes this far once in a turn: then it makes way.
+                // Each other thread comes this far once in a turn: then the thread makes way.
                 Err(_) if std::mem::take(&mut self.worker.is_behind_a_lock) => {
                     self.give_back_displaced();
                     yield_now();
                     self.reserve_log_again(log_bytes)?;
                 }
-                // This happens once at most: what is reserved now suffices for anything that the locks can find.
+                // This happens once at most: the space reserved now suffices for all values that the locks can find.
                 Err(_) if self.worker.images.fell_short() => {
                     self.give_back_displaced();
                     images::reserve_again(self)?;
                 }
-                // A freeze came in between, or another commit's version: what is copied now suffices, unless that
-                // happens again. Each key is changed for the first time once a picture, so it soon does not.
+                // A freeze came in between, or another commit's version. The versions copied now suffice, unless the
+                // same happens again. Each key has one first change for a picture, so the repetition soon ends.
                 Err(_) if self.worker.displaced.fell_short() => {
                     self.give_back_displaced();
                     self.reserve_log_again(log_bytes)?;
@@ -229,7 +229,7 @@ impl Commit<'_, '_> {
         let whole = WholeOrAbort;
         let committed = bound.commit.take_effect();
         std::mem::forget(whole);
-        // Dropping `bound` unbinds.
+        // The drop of `bound` unbinds.
         committed
     }
 
@@ -237,7 +237,7 @@ impl Commit<'_, '_> {
     #[inline(always)]
     fn take_effect(&mut self) -> Result<Committed> {
         let shared = self.shared;
-        // From here on a failure drops `locked`, which unlocks.
+        // From here on a failure drops `locked`, and the drop unlocks.
         debug_assert!(
             self.worker.commit.slot().bound().is_some(),
             "locks are taken by bound workers only (E2)"
@@ -245,8 +245,8 @@ impl Commit<'_, '_> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
-        // `close` waits only for the commits that have not seen its mark by now. Beside a turn that this look misses
-        // the locks are seen (P1).
+        // `close` waits only for the commits that have not seen its mark by now. During a turn that this check misses,
+        // the turn sees the locks (P1).
         locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;
@@ -259,14 +259,15 @@ impl Commit<'_, '_> {
     }
 }
 
-/// The epoch of a commit, read between its locks and its validation: where it stands in the serial order (§4.4).
+/// The epoch of a commit, read between locks and validation. The epoch is the commit's place in the serial order
+/// (§4.4).
 #[inline]
 pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
-    // The locks come before E is read, and E before the validation (C1); partner: the same two fences of every other
-    // commit. What is installed later stays behind the first one too (C5). The last lock was an exchange, but a
-    // write-set of deletes of missing keys has taken none.
+    // The locks come before the read of E, and the read of E before the validation (C1); partner: the same two fences
+    // of every other commit. Later installs stay behind the first fence too (C5). The last lock was an exchange, but a
+    // write-set with only deletes of missing keys has taken no lock.
     if !has_locked {
-        // SeqCst: the binding comes before E is read (E2).
+        // SeqCst: the binding comes before the read of E (E2).
         fence(Ordering::SeqCst);
     }
     fence_after_exchange();
@@ -275,7 +276,7 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
     epoch
 }
 
-/// A commit whose worker is bound to an epoch. Dropping it unbinds the worker; the epoch cannot end before that (E1,
+/// A commit with a worker bound to an epoch. The drop unbinds the worker; the epoch cannot end before the drop (E1,
 /// E2).
 struct Bound<'b, 'c, 'p> {
     commit: &'b mut Commit<'c, 'p>,
@@ -302,7 +303,8 @@ impl Drop for Bound<'_, '_, '_> {
     fn drop(&mut self) {
         let whole = WholeOrAbort;
         debug_assert!(cfg!(any(loom, shuttle)) || self.commit.worker.commit.slot().bound().is_some());
-        // The buffer first: unbinding is the commit's last step (E1), and the logger may take the entry from then on.
+        // The buffer comes first: unbinding is the commit's last step (E1), and the logger may take the entry
+        // afterwards.
         if let Some(appender) = &mut self.commit.worker.appender {
             appender.release();
         }
@@ -316,12 +318,12 @@ impl Drop for Bound<'_, '_, '_> {
 }
 
 /// Ends the process if a panic leaves a commit half-way. Then an invariant is broken, and some records carry the new
-/// TID while others are locked. Serving either would be worse than recovering what is durable.
+/// TID while others are locked. To serve either record would be worse than recovery of the durable state.
 struct WholeOrAbort;
 
 impl Drop for WholeOrAbort {
     fn drop(&mut self) {
-        // Under shuttle the test reports the panic, and nothing is served after it.
+        // Under shuttle the test reports the panic, and the database serves nothing afterwards.
         if !cfg!(shuttle) {
             std::process::abort();
         }

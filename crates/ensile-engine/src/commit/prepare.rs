@@ -1,6 +1,6 @@
-//! Before binding: every entry gets its record, and what installing and logging will need (E1, C3).
+//! Preparation before binding: every entry gets its record, and the memory and log space for its install (E1, C3).
 //!
-//! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
+//! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` checks that the reserved room suffices.
 
 use ensile_base::Epoch;
 use ensile_durability::Appender;
@@ -32,8 +32,8 @@ impl Commit<'_, '_> {
         }
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
-        // All entries are placed before any record is read: the records that are found are fetched from memory while
-        // others are looked up.
+        // All entries are placed before any read of a record: found records are fetched from memory during the next
+        // look-ups.
         let mut unplaced = entries.iter_mut().filter(|write| write.record.is_none()).peekable();
         if let Some(first) = unplaced.peek() {
             let is_of_catalogue = first.table == CATALOG_ID;
@@ -51,8 +51,8 @@ impl Commit<'_, '_> {
         Ok(())
     }
 
-    /// Obtains memory and log space for the whole write-set, and puts its records into lock order.
-    /// Returns the bytes of the log entry.
+    /// Obtains memory and log space for the whole write-set, and puts the records into lock order. Returns the length
+    /// of the log entry in bytes.
     pub(super) fn reserve(&mut self) -> Result<usize> {
         let Self { shared, worker, sets, pinned, .. } = self;
         // A boundary may be published between this guess and the commit's epoch; then `check_room` sends the commit
@@ -77,11 +77,11 @@ impl Commit<'_, '_> {
                 WriteKind::Put => {
                     !(in_place && write.may_overwrite(word) && record.fits(write.value_bytes()))
                 }
-                // Whatever its word is now: a placeholder may be filled before it is locked (V1).
+                // The word does not matter: a commit may fill a placeholder before this commit locks it (V1).
                 WriteKind::Delete => !VersionPage::takes(record.class()),
             };
             if is_replaced {
-                // The replacement gets its word when it is published: another commit may hold the lock of the present
+                // The replacement gets its word at its publication: another commit may hold the lock of the present
                 // word.
                 write.replacement = Some(worker.blocks.filled(arena.value(write), Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
@@ -108,7 +108,8 @@ impl Commit<'_, '_> {
         Ok(log_bytes)
     }
 
-    /// Waits until somebody else's turn has ended, and obtains the log space again that was given back for it (P1).
+    /// Waits for the end of another thread's turn, and obtains the log space again that was given back for the turn
+    /// (P1).
     #[cold]
     pub(super) fn wait_for_turn(&mut self, log_bytes: usize) -> Result<()> {
         debug_assert!(
@@ -129,7 +130,7 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// Room for the log entry (E1).
+    /// Reserves `bytes` of log space for the log entry (E1).
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
         debug_assert!(
@@ -143,8 +144,8 @@ impl Commit<'_, '_> {
     }
 }
 
-/// Obtains what keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy would be
-/// too large for a page (V1). A delete of such a row has its replacement already.
+/// Obtains the room that keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy
+/// would be too large for a page (V1). A delete of such a row has its replacement already.
 #[inline]
 fn reserve_version<'p>(
     shared: &SharedState,
@@ -161,7 +162,7 @@ fn reserve_version<'p>(
     write.old_version = OldVersion::Room(blocks.version(record.class(), by_itself));
 }
 
-/// Enters the index, where placeholders change leaves, while nobody else has a turn (P1).
+/// Enters the index, where placeholders change leaves, while no other thread has a turn (P1).
 fn enter_index<'w, 'c>(
     shared: &'c SharedState,
     worker: &'w CommitSlot,
@@ -181,21 +182,21 @@ fn enter_index<'w, 'c>(
     }
 }
 
-/// What placing an entry needs.
+/// State of placing the entries.
 struct Placing<'c, 'p> {
     shared: &'c SharedState,
     appender: &'c Option<Appender>,
     memory: NodeBlocks<'c>,
     changes: &'c mut NodeChanges,
     nodes: &'c mut NodeSet<'p>,
-    /// Inserts into one table, one after the other: a key that follows the last one is placed next to it.
+    /// A run of inserts into one table: a key that follows the last key is placed next to it.
     run: Option<(u32, RecordRun<'c, 'c>)>,
     pinned: Pinned<'p>,
 }
 
 impl<'c, 'p: 'c> Placing<'c, 'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
-    /// A delete of a missing key gets no record: it depends on the leaf instead.
+    /// A delete of a missing key gets no record: the delete depends on the leaf instead.
     fn place(&mut self, write: &mut Write<'p>, arena: Arena<'c>) -> Result<()> {
         debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
         let table = self.shared.table(write.table);
@@ -207,7 +208,7 @@ impl<'c, 'p: 'c> Placing<'c, 'p> {
             }
             return Ok(());
         }
-        // A placeholder of a refused commit waits for D (U2), which stands while the log refuses.
+        // A placeholder of a refused commit waits for D (U2), and D stands while the log refuses.
         if let Some(appender) = self.appender {
             appender.check()?;
         }

@@ -1,6 +1,6 @@
-//! Figures of a database, gathered when they are asked for.
+//! Figures and health of a database, computed at the call.
 //!
-//! Neighbours: workers' counters, the durability crate's and the memory's figures.
+//! Neighbours: counters of workers, and figures of the durability crate and of the memory.
 
 use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
@@ -10,89 +10,93 @@ use ensile_memory::MemoryStats;
 use crate::database::Database;
 use crate::shared::SharedState;
 
-/// Figures of a database since it was opened.
+/// Figures of a database since its open.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Transactions committed, read-only ones included; snapshots are not counted.
+    /// Number of committed transactions, including read-only transactions; snapshots do not count.
     pub commits: u64,
-    /// Commits that failed: conflicts, retried or not.
+    /// Number of failed commits: conflicts, with or without a retry.
     pub aborts: u64,
-    /// Runs of closures that lost to other transactions, or found too little memory, and were made again.
+    /// Number of repeated runs of closures, after a conflict or a lack of memory.
     pub retries: u64,
-    /// Turns that closures were given which lost again and again: no other commit takes effect beside one (P1).
+    /// Number of exclusive turns of closures with many conflicts: no other commit takes effect during a turn (P1).
     pub turns: u64,
-    /// Transactions and snapshots ended because too much garbage waited for them.
+    /// Number of transactions and snapshots that ended because too much garbage waited for them.
     pub expired: u64,
     /// The global epoch.
     pub epoch: Epoch,
-    /// The durable epoch: without a log, that of the last picture; `None` in memory.
+    /// The durable epoch; without a log, the epoch of the last picture; `None` in memory.
     pub durable_epoch: Option<Epoch>,
-    /// The newest snapshot that can be read.
+    /// Epoch of the newest readable snapshot.
     pub snapshot_epoch: Epoch,
-    /// Bytes of replaced records and index nodes that open transactions may still reach, and of what these knew of
-    /// former pictures' pages.
+    /// Bytes of replaced records, of index nodes and of former pictures' page maps that open transactions may still
+    /// reach.
     pub garbage_pinned_bytes: u64,
-    /// Bytes of old versions kept for snapshots, or until the commits of the moment have ended, and of deleted rows
-    /// that wait for snapshots and for D.
+    /// Bytes of old versions kept for snapshots or until the end of current commits, and of deleted rows that wait for
+    /// snapshots and for D.
     pub garbage_version_bytes: u64,
-    /// Things that wait to be freed or unhooked.
+    /// Number of objects that wait for their release or removal.
     pub garbage_things: u64,
-    /// Bytes of the versions that commits have displaced and a picture under way still needs: a consistent checkpoint.
-    /// They grow with each row that is changed for the first time since the picture's freeze: by its key, its value and
-    /// 32 bytes, in a block of the next size; for a row of 300 bytes that is 352. They are freed as the device takes
-    /// them, or, without [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), page by page. They do not count against
-    /// [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max), but have a limit of their own,
-    /// [`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max). What a transaction that is about to commit
-    /// has copied for this is counted in `memory` only, until it has committed: at most what it changes.
+    /// Bytes of displaced versions that a consistent checkpoint under way still needs. The figure grows at the first
+    /// change of a row after the picture's freeze: by its key, its value and 32 bytes, in a block of the next size. A
+    /// row of 300 bytes takes 352 bytes. The device's progress frees the versions, or, without
+    /// [`Tuning::semi_fuzzy`](crate::Tuning::semi_fuzzy), the progress from page to page. The bytes do not count
+    /// against [`Builder::garbage_bytes_max`](crate::Builder::garbage_bytes_max), but have their own limit,
+    /// [`Tuning::displaced_bytes_max`](crate::Tuning::displaced_bytes_max). Copies made by a transaction before its
+    /// commit count in `memory` only: at most the size of the transaction's changes.
     pub displaced_bytes: u64,
-    /// The most that these ever were. Both err low: what is displaced and freed while they are read is not in them.
+    /// Peak of `displaced_bytes`. Both figures may be a little too low, because versions displaced and freed during a
+    /// read do not count.
     pub displaced_bytes_peak: u64,
-    /// Memory taken for records and index nodes.
+    /// Memory for records and index nodes.
     pub memory: MemoryStats,
-    /// What the log has done; `None` in memory, all zero in a database without a log.
+    /// Figures of the log; `None` in memory, all zero in a database without a log.
     pub log: Option<LogStats>,
-    /// Whether the log works; `None` in memory. Without a log, whether pictures still make the database durable.
+    /// State of the log; `None` in memory. Without a log, the state of durability by pictures.
     pub log_health: Option<Health>,
-    /// Why the archive could not be written, since it last could: the log is kept for it, and grows. Or which log file
-    /// is damaged, and not in it, and what to do. `None` without one.
+    /// Reason why the archive cannot be written, until a write succeeds: the log is kept for the archive, and grows. Or
+    /// the name of a damaged log file that is missing in the archive, with the remedy. `None` without an error.
     pub archive_error: Option<String>,
-    /// What shipping has come to, if finished files go to a shared store.
+    /// Figures of shipping, if finished files go to a shared store.
     pub shipping: Option<ShippingStats>,
-    /// What checkpoints have done; `None` in memory.
+    /// Figures of checkpoints; `None` in memory.
     pub checkpoints: Option<CheckpointStats>,
 }
 
-/// What keeps a database from its work, if anything: see [`Database::health`].
+/// Obstacles to the work of a database: see [`Database::health`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatabaseHealth {
-    /// Whether the log works, waits for space, or has stopped; `None` in memory. Without a log, whether pictures still
-    /// make the database durable.
+    /// State of the log: running, waiting for space, or stopped; `None` in memory. Without a log, the state of
+    /// durability by pictures.
     pub log: Option<Health>,
-    /// Why nothing is written: the disk was too full at open to begin a log. Free some space, and open the database
-    /// again.
+    /// Reason for read-only operation: at open the disk was too full to begin a log. Free some space, and open the
+    /// database again.
     pub read_only: Option<String>,
-    /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
+    /// Reason why checkpoints are put off: the next checkpoint does not fit on the disk, so the log grows. Free some
+    /// space.
     pub checkpoint_misfit: Option<String>,
-    /// Why no checkpoint was made three times in a row or more: the log grows, and without a log nothing becomes
+    /// Reason why three or more checkpoints in a row failed: the log grows, and without a log no commit becomes
     /// durable.
     pub checkpoint_failing: Option<String>,
-    /// Why the archive cannot be written: closed log files are kept for it, so the log grows. It is tried again every
-    /// second. Or which log file is damaged, and not in it, and what to do; the next open looks again.
+    /// Reason why the archive cannot be written: closed log files are kept for the archive, so the log grows. The write
+    /// is tried again every second. Or the name of a damaged log file that is missing in the archive, with the remedy;
+    /// the next open checks again.
     pub archive_error: Option<String>,
-    /// Statement that the database is fenced: another machine has taken over from the shared store. Use that one.
+    /// Statement that the database is fenced: another machine has taken over from the shared store. Use the database of
+    /// that machine.
     pub fenced: Option<String>,
-    /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report
-    /// it.
+    /// True if the heartbeat panicked because of a bug: no commit becomes durable any more. Open the database again,
+    /// and report the bug.
     pub heartbeat_has_panicked: bool,
-    /// This process was forked from the one that opened the database: nothing of it works here. Open it anew once the
-    /// other process has closed it.
+    /// True if this process was forked from the process that opened the database: no call works here. Open the database
+    /// again after the other process has closed it.
     pub is_forked: bool,
 }
 
 impl DatabaseHealth {
-    /// Whether nothing keeps it from its work.
+    /// True if the database works without an obstacle.
     #[must_use]
     pub fn is_well(&self) -> bool {
         matches!(self.log, None | Some(Health::Running))
@@ -107,7 +111,7 @@ impl DatabaseHealth {
 }
 
 impl Database {
-    /// What keeps this database from its work, if anything. Cheap enough to ask every second.
+    /// Obstacles to the work of this database. Cheap enough for a call every second.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -132,8 +136,8 @@ impl Database {
         }
     }
 
-    /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every
-    /// second; not meant for every request.
+    /// Figures of this database. In a forked child the figures behind a lock are 0. Cheap enough for a call every
+    /// second; too expensive for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();

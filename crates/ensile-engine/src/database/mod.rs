@@ -1,6 +1,6 @@
-//! The database as applications hold it: the handle, what is asked of the whole database, its end.
+//! The database handle of applications, calls for the whole database, and its close.
 //!
-//! Neighbours: `open` makes one; `reading`, `transaction` and `typed` add what is done with it.
+//! Neighbours: `open` makes a database; `reading`, `transaction` and `typed` add the operations.
 
 pub(crate) mod health;
 pub(crate) mod owner;
@@ -18,8 +18,8 @@ use crate::shared::SharedState;
 use owner::LastPicture;
 pub(crate) use owner::{DatabaseRef, OpenDatabase};
 
-/// An open database. Clones are handles to the same one; the last one that is dropped closes it, and gives its memory
-/// back. Transactions and snapshots that hold the database, and their receipts, count as handles.
+/// An open database. Clones are handles to the same database. The drop of the last handle closes the database and
+/// releases its memory. Transactions and snapshots that hold the database, and their receipts, count as handles.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -49,7 +49,7 @@ impl Database {
         &self.open.shared
     }
 
-    /// The durable epoch D: every transaction of an epoch up to it survives a crash. Without a log, the epoch of the
+    /// The durable epoch D: every transaction of an epoch up to D survives a crash. Without a log, the epoch of the
     /// last picture.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
@@ -62,15 +62,15 @@ impl Database {
         self.shared().epochs.now()
     }
 
-    /// What recovery found when this database was opened; `None` in memory.
+    /// Report of the recovery at the open of this database; `None` in memory.
     #[must_use]
     pub fn recovery_report(&self) -> Option<&RecoveryReport> {
         self.shared().report.as_ref()
     }
 
-    /// Asks for a checkpoint that begins now; one that is under way ends first. It holds everything that is committed,
-    /// so that the log before it can go and the next open is shorter. A
-    /// [cycling](crate::checkpoint::Strategy::Cycling) one takes all ranges at once.
+    /// Requests a checkpoint that begins now, or after the end of a checkpoint under way. The checkpoint holds all
+    /// commits, so the log before it can be removed and the next open is shorter. A
+    /// [cycling](crate::checkpoint::Strategy::Cycling) checkpoint takes all ranges at once.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -87,7 +87,7 @@ impl Database {
         Ok(self.own_checkpoints()?.demand())
     }
 
-    /// The checkpoints of a database that has some.
+    /// The checkpoints of a database with a folder.
     pub(crate) fn own_checkpoints(&self) -> Result<&Checkpoints> {
         let shared = self.shared();
         shared.check_open()?;
@@ -98,12 +98,13 @@ impl Database {
         }
     }
 
-    /// Makes everything committed durable, without a log by a last picture if anything has changed, stops the threads
-    /// and gives the folder free. From then on every run, commit, new transaction or snapshot and opening of a table
-    /// returns [`Error::Closed`]. Reads of transactions and snapshots that are open go on, so the memory is given back
-    /// when the last handle goes. A second call waits for the first and returns what it returned. The last handle that
-    /// is dropped closes too, but cannot tell of an error. A future's waker that calls this while another thread closes
-    /// is refused, as that one waits for it; so is one that a checkpoint's step calls, as without a log (O8).
+    /// Makes all commits durable, stops the threads and frees the folder. Without a log, a last picture after any
+    /// change makes the commits durable. From then on every run, commit, new transaction or snapshot and opening of a
+    /// table returns [`Error::Closed`]. Reads of open transactions and snapshots continue, so the memory is released
+    /// with the last handle. A second call waits for the first and returns the same result. The drop of the last handle
+    /// also closes the database, but cannot return an error. A call from a future's waker is refused while another
+    /// thread closes the database, because the close waits for the waker (O8). A call from a waker within a
+    /// checkpoint's step is refused, too, as without a log.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -120,18 +121,19 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Durability`] if the log was stopped by a failure, or is now. Without a log, if the last picture failed:
-    /// the error says up to which epoch the database is durable. With a shared store that does not answer,
-    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) says what that lacks, after
-    /// [`close_wait`](crate::folder::ShippingConfig::close_wait): everything is durable in the folder then.
-    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
+    /// [`Error::Durability`] after a failure of the log, earlier or in the close. Without a log, if the last picture
+    /// failed: the error contains the durable epoch.
+    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) if a shared store does not answer within
+    /// [`close_wait`](crate::folder::ShippingConfig::close_wait): the error contains the missing data, and all commits
+    /// are durable in the folder. [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a
+    /// thread of your own.
     pub fn close(&self) -> Result<()> {
         self.open.close(LastPicture::Taken).map(drop)
     }
 
-    /// As [`Database::close`], but a database [without a log](crate::Builder::without_log) takes no last picture. What
-    /// was committed since the last one is lost: the epochs are returned in which that was, `None` if nothing was. With
-    /// a log nothing is lost.
+    /// As [`Database::close`], but a database [without a log](crate::Builder::without_log) takes no last picture.
+    /// Commits since the last picture are lost: the call returns their epochs, or `None` without a loss. With a log no
+    /// commit is lost.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

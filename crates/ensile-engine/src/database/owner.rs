@@ -1,12 +1,13 @@
-//! Who owns a database: its last handle closes it.
+//! Owner of a database: the drop of the last handle closes the database.
 //!
 //! Invariants:
-//! - O8: a close waits for no waker that waits for it: a second one from a waker is refused, any from a waker that a
-//!   checkpoint's step calls, and one that would wait for itself by way of other logs' closes.
-//! - Whatever panics in a close, the database's threads end with it, and a second close returns an error.
-//! - A shared store that does not answer holds a close up for a stated time, and no longer.
+//! - O8: A close waits for no waker that waits for the close. A second close from a waker is refused. A close is also
+//!   refused from a waker called by a checkpoint's step, and from a waker that would wait for itself through closes of
+//!   other logs.
+//! - After a panic in a close, the database's threads still end, and a second close returns an error.
+//! - A shared store without an answer delays a close for a stated time at most.
 //!
-//! Neighbours: `open` makes the owner; handles, transactions, snapshots and receipts refer to it.
+//! Neighbours: `open` makes the owner. Handles, transactions, snapshots and receipts refer to the owner.
 
 use std::ops::RangeInclusive;
 
@@ -19,36 +20,36 @@ use crate::error::{Error, Result};
 use crate::session;
 use crate::shared::SharedState;
 
-/// Why the log stops when a close panics.
+/// Reason for the stop of the log after a panic in a close.
 const CLOSE_PANICKED: &str = "a close of the database panicked";
-/// Why the log stops when a call-back drops the last handle.
+/// Reason for the stop of the log after a drop of the last handle in a call-back.
 const DROPPED_IN_CALL_BACK: &str =
     "the last handle of the database was dropped in a call-back that a close waits for";
 
-/// What a close does about a picture of what no picture shows yet, in a database without a log (N18).
+/// Last picture at the close of a database without a log, with the changes since the picture before (N18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastPicture {
-    /// It is taken.
+    /// The close takes the picture.
     Taken,
-    /// It is not wanted: these changes go.
+    /// The close takes no picture, and the changes are lost.
     Declined,
 }
 
-/// What is shared and the threads that drive it; the last handle that goes closes it.
+/// Shared state of a database, with its threads. The drop of the last handle closes the database.
 pub(crate) struct OpenDatabase {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) threads: Threads,
-    /// The result of closing, once it was done.
+    /// Result of the close; `None` before.
     pub(crate) closed: Mutex<Option<Closed>>,
 }
 
-/// What a close came to; with the epochs that went without a picture.
+/// Result of a close, with the lost epochs of a close without a picture.
 type Closed = std::result::Result<Option<RangeInclusive<Epoch>>, DurabilityError>;
 
-/// Ends the threads of a database when it is dropped, also by a panic in the midst of a close.
+/// Guard that ends the threads of a database, also after a panic in a close.
 struct EndDatabaseThreads<'d> {
     open: &'d OpenDatabase,
-    /// The files are ended: loggers and checkpointers stop by themselves.
+    /// True once the files are ended: loggers and checkpointers then stop by themselves.
     are_files_ended: bool,
 }
 
@@ -59,7 +60,7 @@ impl Drop for EndDatabaseThreads<'_> {
             // Checkpointers stop with the loggers.
             log.stop(CLOSE_PANICKED);
         }
-        // What it came to was told, or a panic is.
+        // The result was returned before, or a panic is under way.
         let _ = self.open.end_shipping();
         shared.stop.stop();
         shared.memory.stop_preparing();
@@ -73,14 +74,14 @@ impl OpenDatabase {
         self.close_by(|| self.end_files(last))
     }
 
-    /// The first call ends the files so.
+    /// Closes the database. The first call ends the files with `end_files`.
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
-        // A second call waits for the first, and returns what it returned.
+        // A second call waits for the first, and returns the same result.
         let _leave = self.shared.log.as_ref().map(|log| log.leave_to_close()).transpose()?;
         let mut closed = self.lock_closed()?;
         if closed.is_none() {
-            // If this one panics.
+            // The result in the case of a panic below.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
             self.shared.mark_closed();
             let mut threads = EndDatabaseThreads { open: self, are_files_ended: false };
@@ -93,20 +94,20 @@ impl OpenDatabase {
         Ok(closed.clone().expect("it was just closed")?)
     }
 
-    /// The result of closing, for a thread that may wait for a close that is under way (O8).
+    /// Result of the close, locked by a thread that may wait for a close under way (O8).
     fn lock_closed(&self) -> std::result::Result<MutexGuard<'_, Option<Closed>>, DurabilityError> {
-        // A step of a checkpoint that calls a waker holds what any close waits for.
+        // A checkpoint's step with a waker call holds a lock that every close waits for.
         if self.shared.log.as_ref().is_some_and(|log| log.is_awaited()) {
             return Err(DurabilityError::InCallBack);
         }
-        // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
+        // The close under way waits for the thread of this waker, or is below the waker on the stack.
         if self.shared.log.as_ref().is_some_and(|log| log.is_in_waker()) {
             return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
         }
         Ok(self.closed.lock())
     }
 
-    /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
+    /// Waits for the shipper's step under way. After too long a wait the thread is left to itself.
     fn end_shipping(&self) -> std::result::Result<(), DurabilityError> {
         let ended = self.shared.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
         if ended.is_err() {
@@ -115,7 +116,7 @@ impl OpenDatabase {
         ended
     }
 
-    /// Ends the checkpoints and the log: all that is committed is durable then, but for what goes without a picture.
+    /// Ends the checkpoints and the log. All commits are then durable, except changes without a picture.
     fn end_files(&self, last: LastPicture) -> Closed {
         let shared = &*self.shared;
         let (Some(log), Some(checkpoints)) = (&shared.log, &shared.checkpoints) else { return Ok(None) };
@@ -123,7 +124,7 @@ impl OpenDatabase {
         if shared.settings.is_without_log {
             shared.wait_for_commits();
             match last {
-                // What it failed with stops the log, whose close says it again.
+                // A failure stops the log, and the log's close returns the error.
                 LastPicture::Taken => drop(checkpoints.take_last(shared)),
                 LastPicture::Declined => {
                     let changed = checkpoints.has_changes(shared);
@@ -143,14 +144,16 @@ impl OpenDatabase {
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
         if !self.shared.is_own_process() {
-            // I4: a child closes, frees, joins and waits for nothing. Its copy of the memory goes with it.
+            // I4: a child closes, frees, joins and waits for nothing. The child's copy of the memory ends with the
+            // process.
             std::mem::forget(Arc::clone(&self.shared));
             std::mem::forget(std::mem::replace(&mut self.threads, Threads::none()));
             return;
         }
-        // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
+        // A drop returns no error. Strict results were waited for, and `close` returns errors.
         if let Err(Error::Durability(DurabilityError::InCallBack)) = self.close(LastPicture::Taken) {
-            // Nobody else can close it. The threads end by themselves, and the folder is free with the last of them.
+            // No other handle can close the database. The threads end by themselves, and the last of them frees the
+            // folder.
             self.shared.mark_closed();
             self.shared.log.iter().for_each(|log| log.stop(DROPPED_IN_CALL_BACK));
             self.shared.stop.stop();
@@ -170,7 +173,7 @@ impl Drop for OpenDatabase {
     }
 }
 
-/// What is shared, borrowed from a handle or kept open by one of its own.
+/// Shared state, borrowed from a handle or kept open by its own handle.
 pub(crate) enum DatabaseRef<'db> {
     Borrowed(&'db SharedState),
     Owned(Arc<OpenDatabase>),

@@ -1,6 +1,6 @@
-//! The threads that belong to one database: started, waited for.
+//! The threads of a database: start and end.
 //!
-//! Neighbours: `open` starts them; the owner waits for them.
+//! Neighbours: `open` starts the threads; the owner waits for the threads.
 
 use std::thread::JoinHandle;
 
@@ -8,10 +8,10 @@ use ensile_base::sync::Mutex;
 
 use crate::error::{Error, Result};
 
-/// The name of the thread that ships.
+/// Name of the shipper's thread.
 pub(crate) const SHIPPER: &str = "ensile-ship";
 
-/// The threads of one database.
+/// The threads of a database.
 pub(crate) struct Threads {
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -21,33 +21,34 @@ impl Threads {
         Self { handles: Mutex::new(Vec::new()) }
     }
 
-    /// Starts one.
+    /// Starts a thread.
     ///
     /// # Errors
-    /// [`Error::NoThread`] if the system refuses it.
+    /// [`Error::NoThread`] if the system refuses the thread.
     pub(crate) fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<()> {
         let handle = std::thread::Builder::new().name(name).spawn(life).map_err(Error::NoThread)?;
         self.handles.lock().push(handle);
         Ok(())
     }
 
-    /// Waits for all of them. The caller has stopped what they do.
+    /// Waits for the threads. The caller has stopped their work.
     pub(crate) fn join(&self) {
-        // A database closed on one of its own threads (a future's waker) does not wait for itself.
+        // A close on a thread of the database (by a future's waker) does not wait for the own thread.
         self.join_those(|handle| handle.thread().id() != std::thread::current().id());
     }
 
-    /// Leaves the one of this name to itself, which is in a call that does not return. It ends with that.
+    /// Drops the handle of the thread with this name, without a wait. The thread is in a call without a return, and
+    /// ends with the call.
     pub(crate) fn leave(&self, name: &str) {
         self.handles.lock().retain(|handle| handle.thread().name() != Some(name));
     }
 
-    /// Whether none of them runs any more. After `join` there is one at most: that on which it was called.
+    /// True if no thread runs any more. After `join` at most the thread that called `join` runs.
     pub(crate) fn have_ended(&self) -> bool {
         self.join_those(JoinHandle::is_finished)
     }
 
-    /// Waits for those of which this is true; whether there are no others.
+    /// Waits for the threads selected by `which`. True if no other thread is left.
     fn join_those(&self, which: impl Fn(&JoinHandle<()>) -> bool) -> bool {
         let mut handles = self.handles.lock();
         for handle in handles.extract_if(.., |handle| which(handle)) {

@@ -1,5 +1,5 @@
-//! The body of a log entry: the transaction's writes, table, key and value each (Silo §4.10), and if asked for what
-//! each of them replaced.
+//! The body of a log entry: the transaction's writes with table, key and value (Silo §4.10), and optionally the
+//! replaced values.
 //!
 //! ```text
 //! body  := write*
@@ -7,67 +7,67 @@
 //!        | table u32 | key length u16 | RECORDED + value length u32, or DELETE_RECORDED | before length u32, or ABSENT
 //!          | key | value | before
 //! ```
-//! RECORDED is a length that no body has, so a program that knows the first form only refuses the second one. Byte
+//! RECORDED is a length that no body has, so a program that only knows the first form refuses the second form. Byte
 //! example: `docs/formats/log.md`.
 //!
-//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` decodes where a log is inspected; the durability
-//! crate frames it with TID and length.
+//! Neighbours: commit encodes. `replay` decodes at recovery, `folder` decodes for the inspection of a log. The
+//! durability crate frames the body with TID and length.
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The value length of a delete.
 const DELETE: u32 = u32::MAX;
-/// The same with a before-image.
+/// The value length of a delete with a before-image.
 const DELETE_RECORDED: u32 = u32::MAX - 1;
-/// Added to the value length where a before-image follows.
+/// Bit added to the value length before a before-image.
 const RECORDED: u32 = 1 << 31;
-/// The length of a before-image that says that the key was absent.
+/// Length of a before-image for an absent key.
 const ABSENT: u32 = u32::MAX;
 const HEADER_BYTES: usize = 10;
-/// Bytes that a before-image takes besides the value in it.
+/// Size of a before-image without its value, in bytes.
 const IMAGE_HEADER_BYTES: usize = 4;
 
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX < (DELETE_RECORDED - RECORDED) as usize);
 const _: () = assert!(ensile_base::limits::TRANSACTION_BYTES_MAX < RECORDED as usize);
 
-/// The before-image of a write: what its key had when the transaction took effect.
+/// The before-image of a write: the state of the key when the transaction took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before<'b> {
-    /// The log does not say ([`Builder::before_images`](crate::Builder::before_images) was off).
+    /// The log has no before-image ([`Builder::before_images`](crate::Builder::before_images) was off).
     NotRecorded,
-    /// Nothing: the key was absent.
+    /// The key was absent.
     Absent,
-    /// This value.
+    /// The replaced value.
     Value(&'b [u8]),
 }
 
-/// Bytes of one write in a body, without a before-image.
+/// Size of a write in a body, without a before-image, in bytes.
 #[inline]
 pub(crate) const fn bytes(key: usize, value: usize) -> usize {
     HEADER_BYTES + key + value
 }
 
-/// Bytes that the before-image of a value of `before` bytes adds; 0 stands for an absent key too.
+/// Additional bytes for the before-image of a value of `before` bytes; 0 also stands for an absent key.
 #[inline]
 pub(crate) const fn image_bytes(before: usize) -> usize {
     IMAGE_HEADER_BYTES + before
 }
 
-/// What the head of a write says of its before-image.
+/// The before-image in the head of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// There is none.
+    /// No before-image.
     NotRecorded,
-    /// The key was absent: nothing follows.
+    /// The key was absent, and no bytes follow.
     Absent,
-    /// A value of this many bytes, which the caller appends: from the locked record, so that it is copied once, and
-    /// into memory that was reserved (E1).
+    /// A value of this many bytes, appended by the caller. The caller copies the locked record once, into reserved
+    /// memory (E1).
     Bytes(usize),
 }
 
-/// Appends one write up to its before-image; no value means that the key becomes absent. Always inline: where there is
-/// never a before-image, nothing of it is left.
+/// Appends a write up to its before-image; without a value the key becomes absent. Always inlined: a build of the call
+/// without before-images keeps no code for them.
 #[inline(always)]
 pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, image: Image) {
     let start = out.len();
@@ -91,7 +91,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[
     debug_assert_eq!(out.len() - start, written, "an entry takes what was reserved for it");
 }
 
-/// As [`encode`] without a before-image, of a key and its value that lie side by side: one copy of both.
+/// As [`encode`] without a before-image, for a key with its value directly behind: a single copy of both.
 #[inline(always)]
 pub(crate) fn encode_together(out: &mut Vec<u8>, table: u32, key: usize, key_and_value: &[u8]) {
     debug_assert!(key <= key_and_value.len(), "the key comes first");
@@ -113,17 +113,17 @@ fn header(table: u32, key: usize, length: u32) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// One write of a body.
+/// A write of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedWrite<'b> {
     pub(crate) table: u32,
     pub(crate) key: &'b [u8],
-    /// `None`: deleted.
+    /// The value; `None`: deleted.
     pub(crate) value: Option<&'b [u8]>,
     pub(crate) before: Before<'b>,
 }
 
-/// Takes the writes of a body apart.
+/// Decoder of the writes of a body.
 pub(crate) struct Writes<'b>(pub(crate) &'b [u8]);
 
 const CUT: &str = "a log entry ends in the middle of a write";
@@ -158,7 +158,7 @@ impl<'b> Writes<'b> {
         let value = length.map(|length| self.take(length)).transpose()?;
         let before = match image_length {
             None => Before::NotRecorded,
-            // What is absent is not deleted: such a write leaves no trace in a log.
+            // A delete of an absent key is no write, so no log has this form.
             Some(ABSENT) if value.is_none() => return Err(UNKNOWN),
             Some(ABSENT) => Before::Absent,
             Some(length) => Before::Value(self.take(length as usize)?),

@@ -1,12 +1,12 @@
-//! Index and records for a thread that nobody shares them with: what Silo's Partitioned-Store does inside a partition
-//! whose lock it holds (§5.4). No record lock, no fence, no sets, no TID, no versions, no log.
+//! Index and records for a thread without other users of the tables. Silo's Partitioned-Store does the same inside a
+//! locked partition (§5.4). Exclusive access has no record lock, no fence, no sets, no TID, no versions and no log.
 //!
-//! In builds with the feature `experiments` only, for tables that nothing else reads or writes meanwhile. Two callers
-//! at once in one table would lose each other's changes; memory stays safe, since data are atomic words and the tree
-//! keeps its own latches (a reader of it writes nothing, an insert latches its leaf). A database with a log is refused,
-//! since no recovery would find these writes.
+//! In builds with the feature `experiments` only, for tables without any other reader or writer in the meantime. Two
+//! concurrent callers in a table would lose each other's changes. Memory stays safe, because data are atomic words and
+//! the tree keeps its own latches: a reader of the tree writes nothing, and an insert latches its leaf. A database with
+//! a log is refused, because no recovery would find these writes.
 //!
-//! Neighbours: `ensile-bench silo` is its user; `key_value` is the same with records that several may use at once.
+//! Neighbours: `ensile-bench silo` is the user. `key_value` is the same access for shared records.
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{PinHandle, Pinned};
@@ -24,7 +24,7 @@ use crate::tables::TableCore;
 use crate::typed::{Table, undecodable};
 use crate::worker::Worker;
 
-/// One thread's way to tables that it has to itself.
+/// Access of a single thread to tables without other users.
 pub struct Exclusive<'db> {
     shared: &'db SharedState,
     pin: PinHandle,
@@ -45,10 +45,10 @@ impl std::fmt::Debug for Exclusive<'_> {
 }
 
 impl Database {
-    /// Access without concurrency control, for one thread: see the module's warning.
+    /// Access without concurrency control, for a single thread: see the module's warning.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the database has a log, which would not recover what is written through it.
+    /// [`Error::Misuse`] if the database has a log or makes pictures, because recovery would not find these writes.
     pub fn exclusive(&self) -> Result<Exclusive<'_>> {
         self.check_unlogged("access without concurrency control")?;
         let shared = self.shared();
@@ -57,7 +57,7 @@ impl Database {
 }
 
 impl Exclusive<'_> {
-    /// Runs `work` on rows that nobody else uses until it returns. What it has written stays, whatever it returns.
+    /// Runs `work` on rows without other users until `work` returns. The writes stay, with any result of `work`.
     #[inline]
     pub fn run<R>(&mut self, work: impl FnOnce(&mut ExclusiveRows<'_>) -> R) -> R {
         let Self { shared, pin, buffers } = self;
@@ -71,7 +71,7 @@ impl Exclusive<'_> {
     }
 }
 
-/// Rows that nobody else uses.
+/// Rows without other users.
 pub struct ExclusiveRows<'x> {
     shared: &'x SharedState,
     worker: &'x mut Worker,
@@ -93,7 +93,7 @@ impl<'x> ExclusiveRows<'x> {
         Ok((!record.word().is_absent()).then_some(record))
     }
 
-    /// What `read` makes of the row of `key`.
+    /// The result of `read` for the row of `key`.
     ///
     /// # Errors
     /// [`Error::Decode`]; [`Error::Misuse`] for another database's table.
@@ -110,7 +110,7 @@ impl<'x> ExclusiveRows<'x> {
         seen.map(Some).map_err(|error| undecodable::<V>(&table.core, error))
     }
 
-    /// Changes the row of `key` in place; false if there is none.
+    /// Changes the row of `key` in place; false if the row is missing.
     ///
     /// # Errors
     /// As for [`read`](Self::read); [`Error::Misuse`] if the row outgrows its record or its table has indexes.
@@ -154,10 +154,10 @@ impl<'x> ExclusiveRows<'x> {
         done
     }
 
-    /// Writes a row whose key is free, and its entries in the table's indexes.
+    /// Writes a row with a free key, and its entries in the table's indexes.
     ///
     /// # Errors
-    /// [`Error::KeyExists`], [`Error::NotUnique`]: what was written before it was found out stays.
+    /// [`Error::KeyExists`], [`Error::NotUnique`]: writes before the error stay.
     #[inline]
     pub fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<()> {
         let (mut bytes, mut index_key) =
@@ -189,7 +189,7 @@ impl<'x> ExclusiveRows<'x> {
         Ok(())
     }
 
-    /// Adds a record for a key, or answers the one that is there.
+    /// Adds a record for a key. Returns the existing record if the key exists.
     #[inline]
     fn add(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<Option<Record<'x>>> {
         self.shared.check_table(table)?;

@@ -1,13 +1,13 @@
-//! Index and records without transactions: Silo's Key-Value (§5.2), the yardstick for what transactions cost.
+//! Index and records without transactions: Silo's Key-Value (§5.2), the baseline for the cost of transactions.
 //!
-//! Single-key reads and writes are atomic by the record's lock and optimistic read; there are no sets, no epochs
-//! beyond the pin, no log and no versions. For measuring in a database of its own, not for sharing tables with
-//! transactions: snapshots do not see what is written here as they should. A database with a log is refused, since no
+//! The record's lock and the optimistic read make single-key reads and writes atomic. Key-value access has no sets, no
+//! epochs beyond the pin, no log and no versions. Use it for measurements in a separate database, and do not share
+//! tables with transactions: snapshots do not see these writes correctly. A database with a log is refused, because no
 //! recovery would find these writes.
 //!
 //! In builds with the feature `laboratory` only.
 //!
-//! Neighbours: `ensile-bench` is its user; `reading` and `record` do the work.
+//! Neighbours: `ensile-bench` is the user; `reading` and `record` do the work.
 
 use ensile_base::sync::{Arc, fence_after_exchange};
 use ensile_base::{Epoch, Tid};
@@ -26,7 +26,7 @@ use crate::shared::SharedState;
 use crate::tables::TableCore;
 use crate::typed::Table;
 
-/// A locked record that becomes free as it was when this is dropped: by a panic in the caller's code, or for a value
+/// Guard of a locked record, which unlocks the record unchanged: after a panic in the caller's code, or for a value
 /// that does not fit.
 struct Unchanged<'p> {
     record: Record<'p>,
@@ -40,7 +40,7 @@ impl Drop for Unchanged<'_> {
     }
 }
 
-/// Single-key access to the bytes of one table by one thread.
+/// Single-key access to the bytes of a table by a single thread.
 struct RawKeyValue<'db> {
     shared: &'db SharedState,
     table: Arc<TableCore>,
@@ -53,7 +53,7 @@ impl Drop for RawKeyValue<'_> {
     fn drop(&mut self) {
         // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
         if !self.shared.is_own_process() {
-            // What is registered here is on a list of the child's own.
+            // In a forked child `register_pin` uses a list of the child.
             let unrelated = self.shared.register_pin();
             std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
         }
@@ -67,7 +67,7 @@ impl<'db> RawKeyValue<'db> {
         Self { shared, table, pin, scratch: Scratch::default(), value: Vec::new() }
     }
 
-    /// Reads a key's value, of a database that is known to be open.
+    /// Reads a key's value. The caller has checked that the database is open.
     #[inline]
     fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let call = self.pin.begin(self.shared.epochs.now());
@@ -84,8 +84,8 @@ impl<'db> RawKeyValue<'db> {
         found.then(|| read(self.scratch.bytes()))
     }
 
-    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing. The database is
-    /// known to be open.
+    /// Reads a key's value and writes the result of `change`, atomically. False if the key is missing. The caller has
+    /// checked that the database is open.
     #[inline]
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
         let call = self.pin.begin(self.shared.epochs.now());
@@ -118,15 +118,15 @@ impl<'db> RawKeyValue<'db> {
         result
     }
 
-    /// Puts a value of the size that the key was first put with.
+    /// Writes a value, of at most the capacity of the key's record.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.shared.check_open()?;
-        // Another thread may add the key, or supersede its record, between the two.
+        // Another thread may add the key, or supersede its record, between the two calls.
         while !(self.modify(key, |_, out| out.extend_from_slice(value))? || self.add(key, value)) {}
         Ok(())
     }
 
-    /// Adds a row whose key is missing or was deleted. False if there is one.
+    /// Adds a row with a missing or deleted key. False if the row exists.
     fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
         let shared = self.shared;
         let call = self.pin.begin(shared.epochs.now());
@@ -140,7 +140,7 @@ impl<'db> RawKeyValue<'db> {
                 RecordInsert::Exists(there, record) => {
                     let before = there.lock();
                     if before.is_latest() && before.is_absent() {
-                        // As in commit: the thread that registered the absent record for removal frees it (U1).
+                        // As in commit: the thread that registered the absent record for removal frees the record (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
                         let kept = false;
                         let old =
@@ -162,8 +162,8 @@ impl<'db> RawKeyValue<'db> {
     }
 }
 
-/// Single-key access to a table by one thread, without transactions: the yardstick of `ensile-bench`, for what
-/// transactions cost. See [`Database::key_value`] for what it lacks.
+/// Single-key access to a table by a single thread, without transactions: the baseline of `ensile-bench` for the cost
+/// of transactions. [`Database::key_value`] lists the limits.
 pub struct KeyValue<'db, K, V> {
     raw: RawKeyValue<'db>,
     types: PhantomData<fn() -> (K, V)>,
@@ -176,13 +176,13 @@ impl<K, V> std::fmt::Debug for KeyValue<'_, K, V> {
 }
 
 impl Database {
-    /// Single-key access to `table` without transactions, for one thread: index and records alone, to measure what
-    /// transactions cost (Silo §5.2). Only for tables that no transaction writes: snapshots do not see what is written
-    /// through it.
+    /// Single-key access to `table` without transactions, for a single thread: only index and records, to measure the
+    /// cost of transactions (Silo §5.2). Only for tables without writes by transactions: snapshots do not see writes
+    /// through this access.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the database has a log, which would not recover these writes, or for a table of another
-    /// one.
+    /// [`Error::Misuse`] if the database has a log or makes pictures, because recovery would not find these writes;
+    /// also for a table of another database.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -202,7 +202,7 @@ impl Database {
         Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
     }
 
-    /// Refuses what writes past the log, in a database that has one.
+    /// Refuses an operation that bypasses the log. `log` is also present in a database that only makes pictures.
     pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
         if self.shared().log.is_none() {
             return Ok(());
@@ -224,7 +224,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
-    /// What `read` makes of the value of `key`.
+    /// The result of `read` for the value of `key`.
     ///
     /// # Errors
     /// As for [`KeyValue::get`].
@@ -235,8 +235,8 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
-    /// Changes the value of `key` atomically. False if there is none. The record is locked while `change` runs, so it
-    /// must not come back to this table; if it panics, the value is as before.
+    /// Changes the value of `key` atomically. False if the key is missing. The record is locked during `change`, so
+    /// `change` must not access this table. After a panic of `change` the value is unchanged.
     ///
     /// # Errors
     /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
@@ -257,7 +257,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
         broken.map_or(Ok(found), |error| Err(self.undecodable(&error)))
     }
 
-    /// Puts a value; one that replaces another must not be longer than the first was.
+    /// Writes a value. A replacement must fit the record of the first value.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the value does not fit its record; [`Error::Closed`].
@@ -281,7 +281,7 @@ pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
     buffer
 }
 
-/// The length of a value that does not fit its record, in bytes.
+/// Length in bytes of a value that does not fit its record.
 struct TooLong(usize);
 
 impl From<TooLong> for Error {

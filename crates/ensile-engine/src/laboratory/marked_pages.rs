@@ -1,10 +1,10 @@
-//! The pages of a table that is not there: what a commit does to find the page of a first change and to mark it, apart
-//! from all else that a commit does.
+//! Pages of a table that does not exist. A commit's search for the page of a first change, and its mark, run without
+//! the rest of the commit.
 //!
-//! In builds with the feature `experiments` only. The search, the states and the marks are the engine's own. Only the
-//! load of the table's map under a pin is missing, as there is no table.
+//! In builds with the feature `experiments` only. The search, the states and the marks are the engine's code. Only the
+//! load of the table's map under a pin is missing, because no table exists.
 //!
-//! Neighbours: `ensile-bench siren marks` is its user; `record::page_map` has the map.
+//! Neighbours: `ensile-bench siren marks` is the user; `record::page_map` has the map.
 
 use ensile_base::Epoch;
 use ensile_durability::PictureAttempt;
@@ -13,7 +13,7 @@ use crate::record::page_map::loaded::LoadedTablePages;
 use crate::record::page_map::{LOADED, PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::PageMarks;
 
-/// Two maps of the same pages: one that collects marks between two pictures, and the next picture's.
+/// Two maps of the same pages: a map that collects marks between two pictures, and the map of the next picture.
 #[derive(Debug)]
 pub struct MarkedPages {
     between: PageMap,
@@ -21,7 +21,7 @@ pub struct MarkedPages {
 }
 
 impl MarkedPages {
-    /// Pages without marks that begin with these keys, of which the first is empty and the others grow.
+    /// Pages without marks, with these first keys. The first key is empty, and the keys are ascending.
     #[must_use]
     pub fn new(first_keys: &[&[u8]]) -> Self {
         let since = Epoch::ZERO.next();
@@ -39,14 +39,14 @@ impl MarkedPages {
         self.between.bounds().page_of(key)
     }
 
-    /// What a commit does at a key's first change between two pictures: a search, a load, and an exchange if the page
-    /// has no mark.
+    /// The work of a commit for a key's first change between two pictures: a search, a load, and an exchange for a page
+    /// without a mark.
     #[inline]
     pub fn change(&self, key: &[u8]) {
         self.change_page(self.page_of(key));
     }
 
-    /// The same, by a page whose number is known.
+    /// As [`change`](Self::change), for a known page number.
     #[inline]
     pub fn change_page(&self, page: usize) {
         let page = self.between.page(page);
@@ -55,8 +55,8 @@ impl MarkedPages {
         }
     }
 
-    /// What the next picture does: marks are carried over to its map, and pages without one are closed. The numbers of
-    /// those that it writes. To be called once, as no mark is ever taken away.
+    /// The work of the next picture: carries the marks over to its map and closes pages without a mark. Returns the
+    /// numbers of the written pages. Call it once, because no mark is ever removed.
     #[must_use]
     pub fn settle(&self) -> Vec<usize> {
         self.next.mark_from(&self.between, PageMarks::BEFORE);
@@ -72,7 +72,7 @@ impl MarkedPages {
         marked
     }
 
-    /// Bytes of memory that one map takes.
+    /// Memory of a map in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.between.bytes()

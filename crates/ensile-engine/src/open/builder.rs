@@ -1,6 +1,6 @@
-//! The settings of a database about to be opened.
+//! Settings of a database before its open.
 //!
-//! Neighbours: `opening` opens what is set here.
+//! Neighbours: `opening` opens a database with these settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc as StdArc;
@@ -16,10 +16,10 @@ use crate::error::Result;
 use crate::shared::{Durability, Settings};
 use crate::variants::Switches;
 
-/// Called from time to time while recovery loads a checkpoint and replays the log.
+/// Callback during recovery, while a checkpoint loads and the log replays.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 
-/// Settings of a database about to be opened.
+/// Settings of a database before its open.
 ///
 /// ```no_run
 /// # extern crate ensile_engine as ensile;
@@ -44,7 +44,7 @@ pub struct Builder {
     pub(super) path: Option<PathBuf>,
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
-    /// As it was asked for; strict with a log, relaxed without one.
+    /// The requested level. The default is strict with a log, and relaxed without a log.
     pub(super) durability: Option<Durability>,
     pub(super) is_without_log: bool,
     pub(super) log_folders: Option<Vec<PathBuf>>,
@@ -107,24 +107,25 @@ impl Builder {
         Self { path: Some(path.to_owned()), ..Self::in_memory() }
     }
 
-    /// When results are released unless a transaction says otherwise. Strict by default; a database without a log is
-    /// relaxed. [`Durability::Process`] is for all of its transactions.
+    /// Sets the time at which results are released, unless a transaction chooses its own. The default is strict; a
+    /// database without a log is relaxed. [`Durability::Process`] applies to all transactions of a database.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// No log: consistent checkpoints alone, [pictures](crate::checkpoint::Strategy::Pictures), make the database
-    /// durable (SIREN §5). For a cache that comes back after a crash, or a replicated state machine whose log is
-    /// elsewhere.
+    /// Removes the log: only consistent checkpoints, [pictures](crate::checkpoint::Strategy::Pictures), make the
+    /// database durable (SIREN §5). Meant for a cache that survives a crash, or for a replicated state machine with a
+    /// log elsewhere.
     ///
-    /// Results are released at commit. A crash, or the end of the process without a close, loses what is newer than the
-    /// last picture: whole epochs, the newest first. [`Receipt::durable`](crate::Receipt::durable) asks for a picture
-    /// and waits for it; all that wait at a time share one. Otherwise pictures begin as [`Builder::checkpoints`] says,
-    /// and [`Database::close`](crate::Database::close) takes a last one if anything has changed. A picture that fails
-    /// is tried again, and commits go on. A transaction that asks for [`Durability::Strict`] is refused.
+    /// Results are released at commit. After a crash, or an end of the process without a close, commits newer than the
+    /// last picture are lost: whole epochs, the newest first. [`Receipt::durable`](crate::Receipt::durable) requests a
+    /// picture and waits for the picture; receipts that wait at the same time share a picture. Otherwise the schedule
+    /// of [`Builder::checkpoints`] begins pictures, and [`Database::close`](crate::Database::close) takes a last
+    /// picture after any change. A failed picture is tried again, and commits continue. A transaction with
+    /// [`Durability::Strict`] is refused.
     ///
-    /// A database may have a log in one life and none in the next, as each open says. No change loses what was durable.
+    /// Each open decides between a log and no log. No change between the two loses durable data.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -144,9 +145,9 @@ impl Builder {
         self
     }
 
-    /// Folders for the logs, one logger each, on different devices if there are several. They are remembered by links
-    /// in the database's folder, `log0` and so on, so later opens need not say so again; a folder is made if only its
-    /// last part is missing. By default the logs are in the database's folder.
+    /// Sets folders for the logs, with a logger for each folder. Several folders belong on different devices. Links in
+    /// the database's folder, `log0` and so on, remember the folders, so later opens need not repeat them. A folder is
+    /// made if only the last part of its path is missing. By default the logs are in the database's folder.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -159,24 +160,24 @@ impl Builder {
         self
     }
 
-    /// An archive: each closed log file is copied to this folder before it may be removed, so that the database can be
-    /// had as it was at the end of any epoch that was durable: with a [backup](crate::Database::backup) of before, by
-    /// [`restore_to_epoch`](crate::folder::restore_to_epoch), whichever the strategy of checkpoints, and without one by
-    /// [`restore_from_archive`](crate::folder::restore_from_archive). Give an empty folder, best on another device; it
-    /// is made if only its last part is missing. It is remembered by a link in the database's folder, so later opens
-    /// archive without being told. [`Archiving::Ended`] ends it: what it has stays as it is, nothing more comes, and
-    /// its folder need not be there.
+    /// Sets the folder of an archive. Each closed log file is copied to the archive before its removal, so the database
+    /// can be restored to the end of any durable epoch. [`restore_to_epoch`](crate::folder::restore_to_epoch) restores
+    /// from the archive and an earlier [backup](crate::Database::backup), with any strategy of checkpoints.
+    /// [`restore_from_archive`](crate::folder::restore_from_archive) restores without a backup. Give an empty folder,
+    /// best on another device; the folder is made if only the last part of its path is missing. A link in the
+    /// database's folder remembers the archive, so later opens archive without this setting. [`Archiving::Ended`] ends
+    /// the archive: its files stay, no file is added, and the folder may be absent.
     ///
-    /// Files are copied by a checkpointer, soon after they are closed: a log that is written to begins a new file every
-    /// four seconds ([`Tuning::log_file_interval`]). A close archives what is left. No commit waits for the archive. If
-    /// it cannot be written, the log is kept for it, however long that takes:
-    /// [`Stats::archive_error`](crate::stats::Stats::archive_error) and the log's figures say so, and it is tried again
-    /// every second. Then no checkpoint frees any log, so watch its size. An open asks for the archive's folder, as for
-    /// the log's own.
+    /// A checkpointer copies files soon after their close: a log with new entries begins a file every four seconds
+    /// ([`Tuning::log_file_interval`]). A close archives the rest. No commit waits for the archive. If the archive
+    /// cannot be written, the log is kept for as long as necessary, and the copy is tried again every second.
+    /// [`Stats::archive_error`](crate::stats::Stats::archive_error) and the log's figures report the state. In this
+    /// state no checkpoint frees any log, so watch the log's size. An open requires the archive's folder, as for the
+    /// log's folders.
     ///
-    /// An archive that is begun with the database has all of it, and needs no backup; it grows for ever. One that is
-    /// begun later has what comes behind the checkpoint of that time, and needs a backup that was made since. What is
-    /// in the open log file of a database that runs is not in it yet.
+    /// An archive that begins with the database is complete and needs no backup; the archive grows for ever. A later
+    /// archive begins behind the checkpoint of that time, and needs a backup made since. The open log file of a running
+    /// database is not in the archive yet.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -189,14 +190,14 @@ impl Builder {
         self
     }
 
-    /// Whether the log also records what each write replaced: the old value, or that the key was absent. This is for
-    /// change capture (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default.
-    /// Recovery does not need it.
+    /// Records in the log also the value replaced by each write: the old value, or the absence of the key. Change
+    /// capture uses these values (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by
+    /// default. Recovery does not need before-images.
     ///
-    /// Each write logs 4 bytes more and the old value, which is copied while the record is locked. So an overwrite logs
-    /// about twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes more
-    /// than 256 MiB is refused (`Error::TooLarge`). A log may be written partly with and partly without; versions of
-    /// Ensile that do not know before-images refuse to open a log that has any.
+    /// Each write logs 4 more bytes and the old value. The old value is copied while the record is locked. So an
+    /// overwrite logs about twice the bytes. Old values count as part of a transaction's log entry: a transaction that
+    /// replaces or deletes more than 256 MiB is refused (`Error::TooLarge`). A log may have entries with and entries
+    /// without before-images. Versions of Ensile without before-images refuse to open a log with before-images.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -223,13 +224,13 @@ impl Builder {
         self
     }
 
-    /// Finished checkpoints and closed log files also go to a shared store, on a thread of their own, so that another
-    /// machine can take over ([`folder::take_over`](crate::folder::take_over)). Nothing waits for it. What is committed
-    /// reaches the store a few seconds later; [`Stats::shipping`](crate::stats::Stats::shipping) says up to which epoch
-    /// it is complete there, and [`Database::ship`] brings everything there now.
+    /// Ships finished checkpoints and closed log files to a shared store, on a separate thread. Another machine can
+    /// then take over ([`folder::take_over`](crate::folder::take_over)). No commit waits for the shipping. A commit
+    /// reaches the store a few seconds later. [`Stats::shipping`](crate::stats::Stats::shipping) has the last epoch
+    /// that is complete in the store, and [`Database::ship`] ships the rest at once.
     ///
-    /// Once another machine has taken over, nothing is shipped any more, and by default the log stops
-    /// ([`WhenFenced`](crate::folder::WhenFenced)). Pictures cannot be shipped: they are backed up.
+    /// After a take-over by another machine, shipping ends, and by default the log stops
+    /// ([`WhenFenced`](crate::folder::WhenFenced)). Pictures cannot be shipped: use backups.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -246,64 +247,65 @@ impl Builder {
         self
     }
 
-    /// Ends the shipping of a folder that ships: from this open on, it remembers no shared store. Without this, and
-    /// without [`ship_to`](Self::ship_to), the open is refused: another machine may have taken over, and the folder
-    /// learns of that from the store alone.
+    /// Ends the shipping of a folder: from this open on, the folder remembers no shared store. An open of a shipping
+    /// folder with neither this call nor [`ship_to`](Self::ship_to) is refused: another machine may have taken over,
+    /// and only the store has this information.
     ///
-    /// A folder that remembers that it was fenced stays fenced, until `ensile adopt` makes it a database of its own.
+    /// A folder that remembers a fence stays fenced, until `ensile adopt` makes the folder an independent database.
     pub fn stop_shipping(mut self) -> Self {
         self.shipping = None;
         self.shipping_open.shipping = Shipping::Stopped;
         self
     }
 
-    /// Opens a fenced folder too: one whose database another machine has taken over. Such a folder is refused
-    /// otherwise.
+    /// Opens also a fenced folder: another machine has taken over the database of the folder. Without this call such a
+    /// folder is refused.
     ///
-    /// What only this folder has can be read, and nothing is acknowledged: each transaction that writes gets an error,
-    /// unless the folder is opened with [`ship_to`](Self::ship_to) and
-    /// [`WhenFenced::GoOn`](crate::folder::WhenFenced::GoOn). To go on with the folder, make it a database of its own
-    /// by `ensile adopt`.
+    /// Data that only this folder has can be read. No write is acknowledged: each writing transaction gets an error.
+    /// The exception is an open with [`ship_to`](Self::ship_to) and
+    /// [`WhenFenced::GoOn`](crate::folder::WhenFenced::GoOn). To continue with the folder, make the folder an
+    /// independent database by `ensile adopt`.
     pub fn open_fenced(mut self) -> Self {
         self.shipping_open.opens_fenced = true;
         self
     }
 
-    /// When checkpoints begin by themselves. A database with a folder makes them by default, so that its log stays
-    /// short: see [`Schedule`].
+    /// Sets the schedule of automatic checkpoints. By default a database with a folder makes checkpoints, to keep its
+    /// log short: see [`Schedule`].
     pub fn checkpoints(mut self, schedule: Schedule) -> Self {
         self.schedule = schedule;
         self
     }
 
-    /// Folders for checkpoints, one checkpointer each, on different devices if there are several; remembered as
-    /// [`Builder::log_folders`] are. By default they are in the database's folder.
+    /// Sets folders for checkpoints, with a checkpointer for each folder. Several folders belong on different devices.
+    /// Links remember the folders as for [`Builder::log_folders`]. By default checkpoints are in the database's folder.
     pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
         self.checkpoint_folders = Some(folders.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Time between epochs: the most that group commit waits when no strict result is waited for. 40 ms by default,
-    /// 1 ms at least.
+    /// Sets the time between epochs: the longest wait of a group commit while no thread waits for a strict result. 40
+    /// ms by default, 1 ms at least.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.settings.epoch_interval = interval;
         self
     }
 
-    /// Whether old versions are kept for snapshot transactions. On by default.
+    /// Keeps old versions for snapshot transactions, or not. On by default.
     pub fn snapshots(mut self, keep: bool) -> Self {
         self.settings.snapshots = keep;
         self
     }
 
-    /// Most bytes of garbage that open transactions and snapshots may hold back. Above it those are ended that hold
-    /// back more than half of it: their next call returns `Error::Expired`. 256 MiB by default.
+    /// Sets the limit of garbage that open transactions and snapshots may hold back, in bytes. Above the limit,
+    /// transactions and snapshots that hold back more than half of the limit are ended: their next call returns
+    /// `Error::Expired`. 256 MiB by default.
     pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.garbage_bytes_max = bytes;
         self
     }
 
-    /// Settings that few programs change: see [`Tuning`].
+    /// Sets the settings for experts: see [`Tuning`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.settings.semi_fuzzy = tuning.semi_fuzzy;
         self.settings.displaced_bytes_max = tuning.displaced_bytes_max;
@@ -312,41 +314,40 @@ impl Builder {
         self
     }
 
-    /// Runs parts of the engine in another form than the one that ships, to measure what they are worth.
+    /// Runs parts of the engine in another variant than the shipped variant, to measure the difference.
     #[cfg(feature = "experiments")]
     pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
         self.settings.switches.variants = variants;
         self
     }
 
-    /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or
-    /// missing, a new database is made. Of a path that is missing, only the last folder is made.
+    /// Opens the database: locks the folder, recovers the log, and starts the threads. For an empty or missing folder
+    /// the call makes a new database. Of a missing path, only the last folder is made.
     ///
-    /// An empty folder may be one whose device is not mounted: where there must be a database, use
-    /// [`Builder::open_existing`].
+    /// An empty folder may belong to a device that is not mounted. Use [`Builder::open_existing`] if the database must
+    /// exist.
     ///
     /// # Errors
-    /// `Error::Misuse` for settings that cannot work, such as other log folders than the database already has.
-    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do: `InUse`
-    /// if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was copied,
-    /// restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there, `ForeignFolder`
-    /// if such a folder is another database's, `NotADatabase` if the folder holds something else, `Disk` if the disk
-    /// refuses. `Error::NoThread`. Nothing on disk is lost by a failed open, and the folder is free again.
+    /// `Error::Misuse` for impossible settings, such as log folders that differ from the database's.
+    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that gives the remedy:
+    /// `InUse` if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was
+    /// copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there,
+    /// `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds other files, `Disk`
+    /// if the disk refuses. `Error::NoThread`. A failed open loses no data on disk and frees the folder.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }
 
-    /// As [`Builder::open`], but there must be a database: none is made.
+    /// As [`Builder::open`], but the database must exist: no database is made.
     ///
     /// # Errors
-    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if
-    /// there is none.
+    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if no
+    /// database exists.
     pub fn open_existing(self) -> Result<Database> {
         self.open_as(Opening::Existing)
     }
 
-    /// As [`Builder::open_existing`]; `progress` is called from time to time while a checkpoint is loaded and the log
-    /// is replayed.
+    /// As [`Builder::open_existing`], with calls of `progress` while a checkpoint loads and the log replays.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -361,36 +362,36 @@ impl Builder {
         Self { progress: Some(StdArc::new(progress)), ..self }.open_existing()
     }
 
-    /// As [`Builder::open`], but there must be no database yet: the folder is empty, or not there.
+    /// As [`Builder::open`], but the database must not exist: the folder is empty or missing.
     ///
     /// # Errors
     /// As for [`Builder::open`];
-    /// [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if there is one.
+    /// [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if a database exists.
     pub fn create_new(self) -> Result<Database> {
         self.open_as(Opening::New)
     }
 }
 
 impl Database {
-    /// A database in the folder `path`, which is made if it is not there.
+    /// Settings of a database in the folder `path`. A missing folder is made.
     pub fn builder(path: impl AsRef<std::path::Path>) -> Builder {
         Builder::at(path.as_ref())
     }
 
-    /// Settings of a database without a folder: [`Database::in_memory`] with more to choose.
+    /// Settings of a database without a folder: [`Database::in_memory`] with more settings.
     pub fn builder_in_memory() -> Builder {
         Builder::in_memory()
     }
 
-    /// A database without a log: it lives as long as its handles.
+    /// Opens a database without a folder, which lives as long as its handles.
     ///
     /// # Errors
-    /// None today; opening is fallible for all databases alike.
+    /// None today; every way to open a database is fallible.
     pub fn in_memory() -> Result<Self> {
         Builder::in_memory().open()
     }
 
-    /// Opens the database in the folder `path` with default settings, recovering what its log holds.
+    /// Opens the database in the folder `path` with default settings, and recovers its log.
     ///
     /// # Errors
     /// See [`Builder::open`].
@@ -398,7 +399,7 @@ impl Database {
         Self::builder(path).open()
     }
 
-    /// Opens the database that must be in the folder `path`, with default settings: none is made.
+    /// Opens the existing database in the folder `path` with default settings: no database is made.
     ///
     /// # Errors
     /// See [`Builder::open_existing`].
@@ -406,7 +407,7 @@ impl Database {
         Self::builder(path).open_existing()
     }
 
-    /// Makes a new database in the folder `path`, which is empty or not there, with default settings.
+    /// Makes a new database in the empty or missing folder `path`, with default settings.
     ///
     /// # Errors
     /// See [`Builder::create_new`].

@@ -1,12 +1,12 @@
-//! Where a picture's pages begin: tables are cut into pages beside their writers (SIREN, §2.1). And the bytes of rows,
-//! by which a cycling checkpoint cuts tables into ranges (SiloR §8).
+//! Bounds of a picture's pages: tables are cut into pages beside their writers (SIREN, §2.1). Also the bytes of rows,
+//! for the ranges of a cycling checkpoint (SiloR §8).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N17: pages are cut before their freeze. A page that has no mark keeps its bounds; if it is marked later, it is
-//!   marked as a whole. Runs of pages that have one are cut anew, so each of the new ones is to be marked.
-//! - No pin stands for more than some thousand keys.
+//! - N17: Pages are cut before their freeze. A page without a mark keeps its bounds; a later mark applies to the whole
+//!   page. Runs of pages with a mark are cut again, so each new page is to be marked.
+//! - A pin lasts for some thousand keys at most.
 //!
-//! Neighbours: `pages` publishes what is cut here; `record::page_map` has the bounds and the marks.
+//! Neighbours: `pages` publishes the bounds; `record::page_map` has the bounds and the marks.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -22,18 +22,18 @@ use crate::record::{HEADER_BYTES, LeafWitness, Record};
 use crate::shared::SharedState;
 use crate::tables::logged_tables::LoggedTable;
 
-/// A piece of a table, from its lower bound on: one page that stays as it is, or a run of pages that is cut anew.
+/// A piece of a table, from its lower bound on: a page with unchanged bounds, or a run of pages to cut again.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     from: Vec<u8>,
-    /// Where the run ends, this bound left out; `None` is the table's end.
+    /// End of the piece, exclusive; `None` is the table's end.
     to: Option<Vec<u8>>,
     is_cut: bool,
 }
 
 impl SharedState {
-    /// Where pages of about `page_bytes` begin in a table, as it is now. If marks are carried over, only runs of pages
-    /// that have one of them are cut.
+    /// Bounds of pages of about `page_bytes` in the current table. With carried marks, only runs of pages with a
+    /// carried mark are cut.
     pub(super) fn cut(
         &self,
         table: &LoggedTable,
@@ -50,21 +50,21 @@ impl SharedState {
         let mut bounds = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let inner = if piece.is_cut { self.cut_run(&table.tree, &piece, page_bytes) } else { Vec::new() };
-            // The table's first page begins with the empty key, which no map stores.
+            // The table's first page begins with the empty key, and no map stores this key.
             bounds.extend((!piece.from.is_empty()).then_some(piece.from));
             bounds.extend(inner);
         }
         PageBounds::new(&bounds)
     }
 
-    /// Where the pages of a run begin, but for the first.
+    /// Lower bounds of the pages of a run, without the first.
     fn cut_run(&self, tree: &RecordTree, run: &Piece, page_bytes: usize) -> Vec<Vec<u8>> {
         let mut cut = PageCut { page_bytes, bounds: Vec::new(), filled: 0 };
         self.count_rows(tree, run, &mut cut);
         cut.end()
     }
 
-    /// Says the bytes of all rows of all logged tables, by which a checkpoint cuts them into ranges (SiloR §8).
+    /// Adds the bytes of all rows of all logged tables to `cut`, which divides the tables into ranges (SiloR §8).
     pub(super) fn measure_tables(&self, cut: &mut RangeCut) {
         let whole = Piece { from: Vec::new(), to: None, is_cut: true };
         for (section, table) in self.logged_tables.all() {
@@ -72,7 +72,7 @@ impl SharedState {
         }
     }
 
-    /// Counts the rows of a run, in rounds, each under a pin of its own.
+    /// Counts the rows of a run, in rounds. Each round has its own pin.
     fn count_rows(&self, tree: &RecordTree, run: &Piece, count: &mut impl CountRows) {
         let mut pin = self.epochs.register_pin();
         let mut from = Some(run.from.clone());
@@ -89,18 +89,18 @@ impl SharedState {
     }
 }
 
-/// Takes rows' bytes, in the order of their keys.
+/// Receiver of the bytes of rows, in the order of their keys.
 trait CountRows {
-    /// The next key, and the bytes of its value if it has a row.
+    /// Adds the next key, with the bytes of its value; `None` for a key without a row.
     fn add(&mut self, key: &[u8], value_bytes: Option<usize>);
 }
 
-/// Bytes that a row takes in a page, or in a block of a checkpoint.
+/// Size of a row in a page, or in a block of a checkpoint, in bytes.
 fn entry_bytes(key: &[u8], value_bytes: usize) -> usize {
     PageContents::FRAME_BYTES + checkpoint_entry::bytes(key.len(), value_bytes)
 }
 
-/// The rows of a table, as a checkpoint cuts them into ranges.
+/// Rows of a table, for the ranges of a checkpoint.
 struct TableRows<'c> {
     section: u32,
     cut: &'c mut RangeCut,
@@ -114,7 +114,7 @@ impl CountRows for TableRows<'_> {
     }
 }
 
-/// The pieces of a table whose pages were marked so.
+/// The pieces of a table; pages with one of `marks` are to be cut.
 fn pieces_of(map: &PageMap, marks: PageMarks) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (page, state) in map.pages().iter().enumerate() {
@@ -128,8 +128,8 @@ fn pieces_of(map: &PageMap, marks: PageMarks) -> Vec<Piece> {
     pieces
 }
 
-/// Where pages begin, as the rows of a run are counted one after the other. A page has `page_bytes` and one row at
-/// most, and the last one half of that more.
+/// Bounds of pages, found while the rows of a run are counted. A page has at most `page_bytes` and a row, and the last
+/// page has at most half of `page_bytes` more.
 struct PageCut {
     page_bytes: usize,
     bounds: Vec<Vec<u8>>,
@@ -150,8 +150,8 @@ impl CountRows for PageCut {
 }
 
 impl PageCut {
-    /// The run has ended. What fills less than half a page stays with the page before: if not, each run that grows a
-    /// little would leave such a page.
+    /// Ends the run. A rest below half a page stays with the page before. Otherwise each run with a little growth would
+    /// leave a small page.
     fn end(mut self) -> Vec<Vec<u8>> {
         if self.filled < self.page_bytes / 2 {
             self.bounds.pop();
@@ -160,21 +160,21 @@ impl PageCut {
     }
 }
 
-/// A scan that counts rows' bytes. No value is copied.
+/// A scan that counts the bytes of rows. The scan copies no value.
 struct RowCounter<'p, 'c, C> {
     count: &'c mut C,
     batch: RecordBatch<'p>,
-    /// Keys that are still looked at under this pin.
+    /// Keys left under this pin.
     left: usize,
-    /// The first key that was not.
+    /// First uncounted key.
     stopped_at: Option<Vec<u8>>,
 }
 
 impl<C: CountRows> RowCounter<'_, '_, C> {
-    /// Counts the batch, whose records have been asked for.
+    /// Counts the prefetched records of the batch.
     fn flush(&mut self) {
         for (key, record) in self.batch.iter() {
-            // Both may change until the freeze: a page that grows meanwhile is overfull.
+            // Presence and length may change until the freeze: a page that grows in the meantime is overfull.
             let bytes = (!record.word().is_absent()).then(|| record.length());
             self.count.add(key, bytes);
         }

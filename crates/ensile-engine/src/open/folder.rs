@@ -1,13 +1,13 @@
-//! A database's folder looked at, or repaired, without opening the database.
+//! Examination and repair of a database's folder, without opening the database.
 //!
-//! [`verify`] reads every byte and judges it as an open would; [`inspect`] also lists the tables and counts their rows,
-//! which it rebuilds in memory; [`repair`] cuts a damaged folder to its last consistent epoch; [`changes`] reads the
-//! log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of these runs while a process has
-//! the database open, except [`lease`], which keeps files from being removed while they are read, and [`backup`].
-//! [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
+//! [`verify`] reads every byte and validates the folder as an open would. [`inspect`] also lists the tables and counts
+//! their rows, rebuilt in memory. [`repair`] cuts a damaged folder to its last consistent epoch. [`changes`] reads the
+//! log as a sequence of changes. [`adopt`] makes a copy an independent database. These functions refuse a folder while
+//! a process has the database open. The exceptions are [`lease`], which protects files from removal during a read, and
+//! [`backup`]. [`verify`] and [`inspect`] write nothing: a read-only folder is enough.
 //!
-//! Neighbours: the durability crate has the files; this module knows what their entries mean. The `ensile` command
-//! prints it.
+//! Neighbours: the durability crate reads the files; this module decodes the entries. The `ensile` command prints the
+//! results.
 
 mod backup;
 mod shipping;
@@ -53,24 +53,24 @@ use crate::record::{LeafWitness, Record, Scratch, Seen};
 use crate::tables::CATALOG_ID;
 use crate::tables::catalog::Trees;
 
-/// A table as the folder holds it.
+/// Facts about a table in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableFacts {
-    /// Its number in the files.
+    /// Number of the table in the files.
     pub id: u32,
-    /// Its name; `None` if the catalogue does not name it.
+    /// Name of the table; `None` if the catalogue has no name.
     pub name: Option<String>,
-    /// The type of its keys.
+    /// Type of the keys.
     pub key_type: String,
-    /// The type of its values.
+    /// Type of the values.
     pub value_type: String,
-    /// Its secondary indexes, which are not in the files but built at open.
+    /// Secondary indexes. Indexes are built at open and are not in the files.
     pub indexes: Vec<String>,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of keys and values.
     pub bytes: u64,
-    /// Writes to it in the log that record what they replaced
+    /// Number of logged writes to the table that record a before-image
     /// ([`Builder::before_images`](crate::Builder::before_images)).
     pub before_images: u64,
 }
@@ -78,41 +78,40 @@ pub struct TableFacts {
 /// A write in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'c> {
-    /// The transaction's TID, which contains its epoch. Transactions that have nothing to do with each other may have
-    /// the same TID.
+    /// TID of the transaction, which contains its epoch. Independent transactions may have the same TID.
     pub tid: Tid,
-    /// Its place among its transaction's writes: 0 begins a transaction.
+    /// Position among the writes of the transaction; 0 begins a transaction.
     pub write: usize,
-    /// The table's number in the files.
+    /// Number of the table in the files.
     pub table: u32,
-    /// The table's name; `None` if the catalogue does not name it.
+    /// Name of the table; `None` if the catalogue has no name.
     pub table_name: Option<&'c str>,
     /// The encoded key.
     pub key: &'c [u8],
-    /// What it replaced.
+    /// The replaced value.
     pub before: Before<'c>,
     /// The encoded value; `None`: the key was deleted.
     pub after: Option<&'c [u8]>,
 }
 
-/// Reads every byte of the folder and judges it as an open would.
+/// Reads every byte of the folder and validates the folder as an open would.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is
-/// no error: it is what the answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`]. A
-/// folder of an application's own objects is no database's: [`DurabilityError::OtherEntries`].
+/// [`Error::Durability`](crate::Error::Durability) if the folder is missing, unreadable or in use. Damage is no error:
+/// the result reports damage. An unreadable file is no error: [`Examination::unread`] has the file. A folder of an
+/// application's own objects is no database: [`DurabilityError::OtherEntries`].
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::examine(&disk, &Framing)?)
 }
 
-/// As [`verify`], and lists the tables. It lists none where something is damaged, as their rows would be a guess.
+/// As [`verify`], and lists the tables. The list is empty for a damaged folder, because the rows would be a guess.
 ///
 /// # Errors
 /// As for [`verify`].
 pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let disk = existing(path)?;
-    // The rows live in it.
+    // The rows live in `memory`.
     let memory = Memory::new(&MemoryConfig::default());
     let target = Counting { replay: Replay::new(&memory, false), images: Mutex::default() };
     let found = ensile_durability::examine::examine(&disk, &target)?;
@@ -125,16 +124,16 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     Ok((found, tables))
 }
 
-/// Shows the durable writes in the log in the order of their TIDs, until `visit` breaks. For each key this is the order
-/// in which they happened; over all keys it is the order of the epochs. (Within an epoch a TID is above the TIDs of
-/// what its transaction read and overwrote. It is not always above the TIDs of transactions that read what it
-/// overwrote. So an application that applies changes elsewhere should show them epoch by epoch.) Changes that an
-/// installed checkpoint covers are left out: from its first epoch on, no change is missing. If something is damaged,
-/// nothing is shown and the examination says what.
+/// Shows the durable writes in the log in the order of their TIDs, until `visit` breaks. For a single key this order is
+/// the order of the writes. Over all keys, only the order of epochs is exact. Within an epoch, a TID is above the TIDs
+/// of the rows that its transaction read and overwrote. A TID is not always above the TIDs of transactions that read
+/// the overwritten rows. So an application that applies changes elsewhere should show the changes epoch by epoch.
+/// Changes below an installed checkpoint are left out: from the checkpoint's first epoch on, no change is missing. For
+/// a damaged folder the call shows no change, and the examination reports the damage.
 ///
-/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few
-/// epochs. If the last process ended without a close, the end of its log is written and synced once more first. So the
-/// next open finds what is shown here, even if the power fails in between.
+/// The call reads all files before the first change, as [`verify`] does. The changes of a few epochs are in memory at a
+/// time. If the last process ended without a close, the call first writes and syncs the end of the log again. The next
+/// open then finds the shown changes, even after a power failure in between.
 ///
 /// # Errors
 /// As for [`verify`].
@@ -143,7 +142,7 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
     let names = Names(Mutex::new(BTreeMap::from([(CATALOG_ID, CATALOG_NAME.to_owned())])));
     let mut show = |Entry { tid, body }: Entry<'_>| {
         let names = names.0.lock();
-        // Their form was checked when the names were read.
+        // The form of the entries was checked with the names.
         for (at, write) in Writes(body).flatten().enumerate() {
             let LoggedWrite { table, key, value: after, before } = write;
             let table_name = names.get(&table).map(String::as_str);
@@ -154,23 +153,24 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
     Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
 }
 
-/// Is this the folder of an archive ([`Builder::archive`](crate::Builder::archive)), and not a database's?
+/// True if the folder is an archive ([`Builder::archive`](crate::Builder::archive)), and not a database.
 #[must_use]
 pub fn is_archive(path: &Path) -> bool {
     ensile_durability::archived::is_archive(path)
 }
 
-/// What can be had from an archive: reads the headers of its files. A database may be adding some meanwhile.
+/// Reads the headers of an archive's files, and returns the epochs that can be restored. A database may add files at
+/// the same time.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is not there or cannot be read, or its list is
-/// damaged; [`Error::Misuse`](crate::Error::Misuse) if it is no archive. A damaged file is no error: the answer names
-/// it.
+/// [`Error::Durability`](crate::Error::Durability) if the folder is missing or unreadable, or its list is damaged;
+/// [`Error::Misuse`](crate::Error::Misuse) if the folder is no archive. A damaged file is no error: the result names
+/// the file.
 pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
     Ok(ensile_durability::archived::inspect_archive(&existing(path)?)?)
 }
 
-/// As [`inspect_archive`], and reads every byte of it.
+/// As [`inspect_archive`], and reads every byte of the archive.
 ///
 /// # Errors
 /// As for [`inspect_archive`].
@@ -178,25 +178,25 @@ pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
     Ok(ensile_durability::archived::verify_archive(&existing(path)?, &Framing)?)
 }
 
-/// Makes a new database in `folder`, which is empty or not there, as the one with this archive was at the end of an
-/// epoch. The archive must have been begun with the database: else it needs a backup to begin with. The epoch is one
-/// that was durable and counted; [`inspect_archive`] says what can be had. Everything that is taken is read once more
-/// before this returns.
+/// Makes a new database in `folder`, with the state of the archived database at the end of `epoch`. The folder is empty
+/// or missing. The archive must have begun with the database; a later archive needs a backup as its base. The epoch
+/// must have been durable and counted; [`inspect_archive`] lists the epochs. The call reads all restored bytes once
+/// more before it returns.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the archive does not have that, naming what can be had, or if
-/// something is damaged, or the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if there is no archive.
-/// Nothing counts in the folder then.
+/// [`Error::Durability`](crate::Error::Durability) if the archive lacks the epoch (the text names the available
+/// epochs), for damage, or if the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if `archive` is no
+/// archive. The folder then has no valid database.
 pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
     restore_from_archive_with(archive, folder, epoch, None, &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`restore_from_archive`], but writes, and reads once more, at most `bytes_per_second`. `watch` is called between
-/// any two pieces, and while the rate has no room; the restore is cancelled if it breaks. One that was cancelled is run
-/// again, or the folder removed.
+/// As [`restore_from_archive`], with a limit of `bytes_per_second` for writes and for the second read. The call runs
+/// `watch` between any two pieces, and while the rate has no room. The restore is cancelled if `watch` breaks. After a
+/// cancellation run the restore again, or remove the folder.
 ///
 /// # Errors
-/// As for [`restore_from_archive`]; also if it was cancelled.
+/// As for [`restore_from_archive`]; also after a cancellation.
 pub fn restore_from_archive_with(
     archive: &Path,
     folder: &Path,
@@ -207,7 +207,7 @@ pub fn restore_from_archive_with(
     let archive = existing(archive)?;
     let restore = ArchiveRestore::of(&archive, epoch)?;
     let restore = restore.paced(bytes_per_second, Clock::machine())?;
-    // Where nothing can be had the folder is not made.
+    // The folder is only made for an available epoch.
     let target = RestoreTarget::open(folder, &[&*archive])?;
     let mut stopped = Ok(());
     let made = restore.make(target.disk(), &Framing, &mut |progress, wait| {
@@ -217,41 +217,42 @@ pub fn restore_from_archive_with(
     target.ended(stopped.and(made.map_err(Error::from)), is_cancelled)
 }
 
-/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.
-/// Before it returns it has read the whole folder once more, and found it whole.
+/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of the cut bytes. `None` if the folder has no
+/// damage. Before a return the call reads the whole folder once more and finds no damage.
 ///
 /// # Errors
-/// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state
-/// can be had from what is there, or something cannot be read: the message says why; and if something is damaged after
-/// the cut.
+/// As for [`verify`]; if a log's folder is missing as a whole, because its device may not be mounted; if no consistent
+/// state is left, or a file is unreadable: the message gives the reason; and if a file is damaged after the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
 }
 
-/// As [`repair`], and gives up what is asked for. A log's folder that is missing as a whole: with all that it held and
-/// all that came after it in the other logs; make sure first that its device is not merely unmounted. All of the log,
-/// where no cut of it helps: the installed picture is then kept alone.
+/// As [`repair`], and gives up the data named by `options`. The first option gives up a missing folder of a log, with
+/// its entries and all later entries of the other logs. Make sure first that the folder's device is not merely
+/// unmounted. The second option gives up the whole log, if no cut of the log helps: only the installed picture is kept.
 ///
 /// # Errors
-/// As for [`repair`]; also if the picture alone is to be kept, and a cut of the log keeps more.
+/// As for [`repair`]; also if only the picture is to be kept, and a cut of the log keeps more.
 pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair_with(&existing(path)?, &Framing, options)?)
 }
 
-/// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as
-/// its parent. Until then an open refuses it, as the original may be in use. Its rows are those of the copy.
+/// Makes a copied, restored or moved folder an independent database, with a new identity and the old identity as its
+/// parent. Until then an open refuses the folder, because the original may be in use. The rows are the rows of the
+/// copy.
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of
-/// the original: copy those too and point the links to the copies. Also, as
-/// [`DurabilityError::WouldLose`](crate::DurabilityError::WouldLose), if a life with
-/// [`Durability::Process`](crate::Durability::Process) was not closed, and the copy proves less than that had returned.
-/// [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
+/// the original: copy these folders too, and point the links to the copies.
+/// [`DurabilityError::WouldLose`](crate::DurabilityError::WouldLose) if a process with
+/// [`Durability::Process`](crate::Durability::Process) did not close the database, and acknowledged results that the
+/// copy does not prove. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. The folder is then
+/// unchanged.
 pub fn adopt(path: &Path) -> Result<Adopted> {
     adopt_with(path, AdoptOptions::default())
 }
 
-/// As [`adopt`], and gives up what is asked for: [`Adopted::not_proven`] says what that was.
+/// As [`adopt`], and gives up the results named by `options`: [`Adopted::not_proven`] reports these results.
 ///
 /// # Errors
 /// As for [`adopt`].
@@ -259,27 +260,27 @@ pub fn adopt_with(path: &Path, options: AdoptOptions) -> Result<Adopted> {
     Ok(ensile_durability::adopt_with(&existing(path)?, options)?)
 }
 
-/// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens
-/// them. A removal waits for a minute at most: [`Lease::has_all_names`] tells whether all files are still there.
+/// Protects the files of a database from removal during a read, and opens the files. The database may be open in any
+/// process. A removal waits for a minute at most: [`Lease::has_all_names`] is true if all files still exist.
 ///
-/// The database goes on writing to its last log files. `HINT` may say more than the log files that the lease has: a
-/// copy leaves it out.
+/// The database continues to write to its last log files. `HINT` may describe more than the leased log files: a copy
+/// leaves `HINT` out.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or cannot be read, or while it is
-/// being opened: try again.
+/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or is unreadable, or during an open:
+/// try again.
 pub fn lease(path: &Path) -> Result<Lease> {
     Ok(ensile_durability::lease(&existing(path)?)?)
 }
 
-/// What the catalogue itself is called here.
+/// Name of the catalogue in results.
 const CATALOG_NAME: &str = "the catalogue";
 
 fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
 
-/// Takes entries apart and keeps nothing.
+/// Decoder of entries that keeps no data.
 struct Framing;
 
 impl Recoverable for Framing {
@@ -322,7 +323,7 @@ fn each_row_of(
     })
 }
 
-/// Rebuilds the rows, and counts the before-images of each table.
+/// Replay that rebuilds the rows, and counts the before-images of each table.
 struct Counting {
     replay: Replay,
     images: Mutex<BTreeMap<u32, u64>>,
@@ -330,7 +331,7 @@ struct Counting {
 
 impl Recoverable for Counting {
     fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
-        // Each number is whole at every point.
+        // Each count is valid at any time, also after a panic.
         let mut images = self.images.lock();
         each_write(entries, &mut |write| {
             if write.before != Before::NotRecorded {
@@ -353,7 +354,7 @@ impl Recoverable for Counting {
     }
 }
 
-/// Takes entries apart and keeps the names of tables: those that there were, whether or not they are there still.
+/// Decoder of entries that keeps the names of all tables, also of removed tables.
 struct Names(Mutex<BTreeMap<u32, String>>);
 
 impl Names {
@@ -387,7 +388,7 @@ impl Recoverable for Names {
     }
 }
 
-/// What is in recovered trees, by the catalogue among them.
+/// Facts about recovered trees, with names from the catalogue.
 fn tables_of(trees: &mut Trees) -> Vec<TableFacts> {
     let mut tables: BTreeMap<u32, TableFacts> = BTreeMap::new();
     for (&id, tree) in &mut *trees {

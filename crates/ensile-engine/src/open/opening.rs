@@ -1,7 +1,7 @@
-//! Opening: from settings to a database that is recovered and runs.
+//! Open of a database: from the settings to a recovered, running database.
 //!
-//! Neighbours: `builder` has the settings; `replay` takes in what the durability crate reads; `threads` drives the
-//! result.
+//! Neighbours: `builder` has the settings. `replay` takes the recovered entries from the durability crate. `threads`
+//! runs the database.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::shared::{Durability, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::cores::Cores;
 
-/// What runs in an open store.
+/// Running parts of an open store.
 type Running = (StdArc<Log>, (StdArc<Checkpoints>, Option<StdArc<Shipper>>));
 
 impl Builder {
@@ -128,7 +128,7 @@ impl Builder {
         Ok(database)
     }
 
-    /// Are there files to ship, if they are to be?
+    /// Refuses shipping for a database in memory, for pictures with a log, and for an invalid configuration.
     fn check_shipping(&self, opening: Opening) -> Result<()> {
         let Some(shipping) = &self.shipping else { return Ok(()) };
         if self.path.is_none() && self.disk.is_none() {
@@ -142,7 +142,7 @@ impl Builder {
         Ok(shipping.check(self.log_config(opening).loggers)?)
     }
 
-    /// Starts the store that was recovered, and what runs in it.
+    /// Starts the recovered store, its log, its checkpoints and its shipping.
     fn start(&self, recovered: Recovered, epochs: &Arc<Epochs>) -> Result<Running> {
         let config = self.checkpoint_config();
         let store = OpenStore::start(recovered.store, Arc::clone(epochs), self.clock.clone())?;
@@ -196,14 +196,14 @@ impl Builder {
         };
         report.phases = phases.reports(report);
         if let Finished::Open(open) = &mut finished {
-            // What applying takes is not measured here: rows and their bytes say it.
+            // The time to apply entries is not measured here: the rates use rows and their bytes.
             open.learn(0);
         }
         Ok(finished)
     }
 }
 
-/// A full disk at open says what to do.
+/// Adds the remedy to the error of a full disk at open.
 fn told_to_free_space(error: Error) -> Error {
     match error {
         Error::Durability(DurabilityError::Disk(disk)) if disk.is_full() => {

@@ -1,13 +1,13 @@
-//! An experiment: a page's first change leaves all rows of the page to the picture under way, and not one (SIREN §4.1,
-//! copy-on-update of pages).
+//! An experiment: the first change of a page leaves all rows of the page to the picture under way, and not a single row
+//! (SIREN §4.1, copy-on-update of pages).
 //!
 //! Invariants:
-//! - Rows are left before the commit binds: of the page nothing has changed by then that the picture needs, or it was
-//!   left by itself (N3). The freeze is over, so the newest version below it stays what it is.
-//! - A row may be left twice, by itself and with its page, with one TID: the checkpointer drops one of them.
-//! - A page is known to be copied behind its last row. So who finds it so leaves nothing.
+//! - Rows are left before the commit binds. By then the page has no change that the picture needs, except versions left
+//!   by themselves (N3). The freeze is over, so the newest version below the freeze does not change.
+//! - A row may be left twice, by itself and with its page, with the same TID: the checkpointer drops a copy.
+//! - A page is marked as copied after its last row. A caller that finds the mark leaves no rows.
 //!
-//! Neighbours: `commit::displaced` asks; `pages` merges what was left; `variants` says whether.
+//! Neighbours: `commit::displaced` calls; `pages` merges the left rows; `variants` has the switch.
 
 use std::ops::Bound;
 
@@ -23,7 +23,7 @@ use crate::record::pending::{PendingRemove, RemovePlace};
 use crate::shared::SharedState;
 use crate::worker::{Worker, WorkerCounters};
 
-/// Rows of a page, copied.
+/// Copied rows of a page.
 struct Copies<'w> {
     blocks: &'w mut Blocks,
     place: RemovePlace,
@@ -41,8 +41,8 @@ impl RowTarget for Copies<'_> {
 }
 
 impl SharedState {
-    /// Leaves all rows of the page, unless it was done. False if pages are not copied, or not yet: until the freeze is
-    /// over rows are left one by one.
+    /// Leaves all rows of the page, unless the page is already copied. False if pages are not copied, or the freeze is
+    /// not over: until then rows are left one by one.
     pub(crate) fn leave_page_copy(
         &self,
         worker: &mut Worker,

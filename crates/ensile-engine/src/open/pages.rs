@@ -1,22 +1,24 @@
-//! The engine's side of a picture: tables are cut into pages, and those that have changed are taken page by page beside
-//! their writers (SIREN, §3.1).
+//! The engine's side of a picture. Tables are cut into pages, and changed pages are taken page by page beside their
+//! writers (SIREN, §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N1: maps are published before the freeze is announced. Once E is two above what is read behind that, no commit has
-//!   an older map.
-//! - N5: pages are settled once E is above the freeze. Then a mark *before* that is not there never comes, and the page
-//!   is what it was in the picture before.
-//! - N7: marks are carried over once no commit has an older map, and before the freeze.
-//! - N8: a page is closed behind its walk, and what commits have left of it until then is merged in; semi-fuzzy, it is
-//!   found in their workers' lists behind that (N9).
-//! - N13: who is late takes, closes and ends nothing of a later attempt.
-//! - K3: a picture whose commits displace more than may wait gives way. The heartbeat notices, and checkpointers do
-//!   between pages. Its pages are closed some at a time, by the heartbeat and by the checkpointer that ends it.
-//! - No pin stands from one page to the next, or for more than some thousand keys, or a MiB of rows and one row, while
-//!   pages are walked.
+//! - N1: Maps are published before the announcement of the freeze. Once E is two above the epoch read after the
+//!   publication, no commit has an older map.
+//! - N5: Pages are settled once E is above the freeze. From then on a page gets no mark *before*, and an unmarked page
+//!   is unchanged since the previous picture.
+//! - N7: Marks are carried over after the last commit with an older map has ended, and before the freeze.
+//! - N8: A page is closed at the end of its walk, and versions left by commits until the close are merged in. In
+//!   semi-fuzzy mode the versions are in the lists of workers, and are taken after the close (N9).
+//! - N13: A late caller takes, closes and ends nothing of a later attempt.
+//! - K3: A picture gives way if its commits displace more than the limit. The heartbeat checks the limit, and
+//!   checkpointers check between pages. The heartbeat and the checkpointer that ends the picture close its pages in
+//!   steps.
+//! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
+//!   row.
 //!
-//! Neighbours: `cut` says where pages begin, `walk` copies rows; `record::page_map` has maps, `record::pending` lists
-//! and marks; commits leave versions and mark pages (`commit::displaced`); the durability crate's checkpointers call.
+//! Neighbours: `cut` returns the bounds of pages, `walk` copies rows. `record::page_map` has maps, `record::pending`
+//! has lists and marks. Commits leave versions and mark pages (`commit::displaced`). The durability crate's
+//! checkpointers are the callers.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow, Range as Run};
@@ -50,10 +52,10 @@ impl Pages for SharedState {
             self.catch_up(&mut attempts);
             (attempts.begin(wanted), attempts.carried())
         };
-        // From here on none but this one is published, or a newer one instead.
+        // From here on only this attempt is published, or a newer attempt.
         while self.close_pages_step() {}
         self.collect_after_pictures();
-        // What the last one has left does not count against this one.
+        // Versions of the last picture do not count against this picture.
         self.free_ended();
         let tables = self.logged_tables.all();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(table, page_bytes, carried)));
@@ -67,7 +69,8 @@ impl Pages for SharedState {
                 pictures.may_take(attempt, since);
             }
         }
-        // SeqCst: the maps come before E is read (N7); partner: a commit's fence behind its epoch (C1).
+        // SeqCst: the maps are published before E is read (N7); partner: a commit's fence after the read of its epoch
+        // (C1).
         fence(Ordering::SeqCst);
         let epoch = self.epochs.now();
         pictures.attempts.lock().was_published(attempt, epoch);
@@ -98,7 +101,7 @@ impl Pages for SharedState {
         let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
         let pages: usize = maps.iter().flat_map(|(_, _, runs)| runs).map(ExactSizeIterator::len).sum();
         let mut result = vec![Vec::new(); parts];
-        // A slice ends where its share of all pages ends, and where its run does.
+        // A slice ends at the end of its share of all pages, and at the end of its run.
         let shares = parts * SLICES_PER_PART;
         let (mut share, mut first) = (0, 0);
         for (section, map, runs) in maps {
@@ -186,7 +189,7 @@ impl Pages for SharedState {
             }
         }
         while self.close_pages_step() {}
-        // Also what one has left that gave way.
+        // Versions may also remain of an attempt that gave way.
         self.free_ended();
     }
 
@@ -196,19 +199,19 @@ impl Pages for SharedState {
 }
 
 impl SharedState {
-    /// Carries these marks of all tables' maps over to those that are published.
+    /// Carries these marks of all tables' maps over to the published maps.
     fn carry_over(&self, marks: PageMarks) {
         for (_, table) in self.logged_tables.all() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             table.pages.carry_over(marks, &self.epochs, call.pinned());
         }
-        // The maps before wait for pins now.
+        // The previous maps now wait for pins.
         self.own_pictures().expect_remains();
     }
 
-    /// Carries over what an attempt has missed that ended before that: its maps are those that are published, and have
-    /// whole marks then. If it is too early, the next one has all pages (N13).
+    /// Carries over the missed marks of an attempt that ended too early. Its maps are the published maps, and get
+    /// complete marks. If the call is too early, the next attempt has all pages (N13).
     fn catch_up(&self, attempts: &mut PictureAttempts) {
         if let Some(marks) = attempts.marks_missed(self.epochs.now()) {
             self.carry_over(marks);
@@ -216,27 +219,27 @@ impl SharedState {
         }
     }
 
-    /// The table's map for this attempt. Each logged table has one until the attempt ends (N1).
+    /// The table's map for this attempt. Each logged table has such a map until the attempt ends (N1).
     fn map_of<'m>(
         &self,
         attempt: PictureAttempt,
         table: &'m LoggedTable,
         pinned: Pinned<'m>,
     ) -> Result<&'m PageMap, PagesEnded> {
-        // One that has ended has open pages until they are closed, and its map until the next one takes its place.
+        // An ended attempt has open pages until their close, and its map stays until the next attempt replaces the map.
         let map = table.pages.load(pinned).filter(|map| map.attempt() == attempt && !map.is_over());
         map.ok_or_else(|| self.own_pictures().why_ended(attempt))
     }
 
-    /// Closes the pages of which no row was changed below the freeze: they are what they were (N5). What commits have
-    /// left of them while that was in doubt is freed.
+    /// Closes the pages without a changed row below the freeze: these pages are unchanged (N5). Versions that commits
+    /// left for such pages in the meantime are freed.
     fn settle(&self, attempt: PictureAttempt, tables: &[(u32, Arc<LoggedTable>)]) -> Result<(), PagesEnded> {
         for (_, table) in tables {
             let mut lists = Vec::new();
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             let map = self.map_of(attempt, table, call.pinned())?;
-            // A newer freeze is a later attempt's, and this one was over before.
+            // A newer freeze belongs to a later attempt, and this attempt was over before.
             debug_assert!(
                 self.epochs.is_installed_below(self.epochs.newest_freeze()) || map.is_over(),
                 "every commit below the freeze has ended, and has marked its pages (N5)"
@@ -245,25 +248,27 @@ impl SharedState {
                 let ((), list) = page.close_behind(|| ());
                 lists.extend(list.filter(|list| !list.is_empty()));
             }
-            // Before the next table: the attempt may end there, and nobody else has these.
+            // The lists are freed before the next table: the attempt may end at that table, and only this function has
+            // the lists.
             self.free_displaced(lists.into_iter().flatten());
         }
         Ok(())
     }
 
-    /// Ends the picture under way if commits have displaced more than may wait for it (K3).
+    /// Ends the picture under way if commits have displaced more than the limit (K3).
     pub(crate) fn bound_displaced(&self) {
         if self.displaced_too_much().is_none() {
             return;
         }
         let mut attempts = self.own_pictures().attempts.lock();
-        // Once more: perhaps that one has ended meanwhile, and the next one is published.
+        // The second check is under the lock: the picture may have ended in the meantime, with the next picture
+        // published.
         if let Some(why) = self.displaced_too_much() {
             self.give_way(&mut attempts, why);
         }
     }
 
-    /// Ends the picture under way, if there is one, for this reason.
+    /// Ends the picture under way, if a picture is under way, for this reason.
     pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
         if let Some(ended) = attempts.give_way(why) {
             self.begin_to_close_pages(attempts, ended);
@@ -275,8 +280,8 @@ impl SharedState {
         pictures
     }
 
-    /// Copies the rows of the page that begins with `first`, in rounds, and closes it behind the last of them (N8).
-    /// Where it ends, and what was left of it; `page` is not whole if the attempt has ended.
+    /// Copies the rows of the page that begins with `first`, in rounds, and closes the page after the last round (N8).
+    /// Returns the end of the page and its left versions. After an error `page` is incomplete.
     fn walk_page(
         &self,
         (attempt, freeze): (PictureAttempt, Epoch),
@@ -309,36 +314,37 @@ impl SharedState {
                     stopped_at = Some(stopped.at);
                 }
                 ControlFlow::Continue(Some(list)) => return Ok((upper.map(<[u8]>::to_vec), list)),
-                // The attempt has ended meanwhile.
+                // The attempt has ended in the meantime.
                 ControlFlow::Continue(None) => return Err(self.own_pictures().why_ended(attempt)),
             }
         }
     }
 
-    /// The attempt has ended: nothing is taken of it any more, and its pages are closed from here on. Its maps stay
-    /// published, and go on collecting marks.
+    /// Begins the close of an ended attempt's pages, and ends its takes. Its maps stay published, and continue to
+    /// collect marks.
     fn begin_to_close_pages(&self, attempts: &mut PictureAttempts, attempt: PictureAttempt) {
         self.logged_tables.end_picture();
         self.own_pictures().take_no_more();
-        // Those that are added behind this have no open page.
+        // Tables added after this have no open page.
         let tables = self.logged_tables.all().into_iter().map(|(id, _)| id).collect();
         attempts.begin_to_close_pages(EndingMaps { attempt, tables, closed: 0 });
     }
 
-    /// Closes some pages of the attempt that has ended. False if all of them are closed.
+    /// Closes some pages of the ended attempt. False if all pages are closed.
     pub(crate) fn close_pages_step(&self) -> bool {
         self.close_some_pages(&mut self.own_pictures().attempts.lock())
     }
 
-    /// As [`SharedState::close_pages_step`], for the heartbeat: who has the lock does it instead, or publishes.
+    /// As [`SharedState::close_pages_step`], for the heartbeat. The holder of the lock does the step instead, or
+    /// publishes maps.
     pub(crate) fn try_close_pages_step(&self) -> bool {
         let attempts =
             self.pictures.as_ref().and_then(|pictures| pictures.attempts.try_lock_unless_panicked());
         attempts.is_some_and(|mut attempts| self.close_some_pages(&mut attempts))
     }
 
-    /// Closes pages, and puts aside what is left to them. Nobody publishes other maps meanwhile: that waits for the
-    /// lock, and for the last of these pages (N13).
+    /// Closes pages, and puts their versions aside. No thread publishes other maps in the meantime: a publication waits
+    /// for the lock, and for the last of these pages (N13).
     fn close_some_pages(&self, attempts: &mut PictureAttempts) -> bool {
         let Some(ending) = attempts.ending() else { return false };
         let (mut lists, mut left) = (Vec::new(), CLOSED_PER_STEP);
@@ -358,7 +364,8 @@ impl SharedState {
         has_more
     }
 
-    /// Closes up to `most` pages of the table. How much of a step that was.
+    /// Closes up to `most` pages of the table. Returns the number of closed pages, or 1 for none, as the cost of the
+    /// step.
     fn close_pages_of(
         &self,
         table: &LoggedTable,
@@ -377,7 +384,7 @@ impl SharedState {
         );
         let pages = &map.pages()[ending.closed..];
         let closed = pages.len().min(most);
-        // Commits that have this map leave nothing more in these.
+        // Commits with this map leave no more versions in these pages.
         let left = pages[..closed].iter().filter_map(|page| page.close_behind(|| ()).1);
         lists.extend(left.filter(|list| !list.is_empty()));
         ending.closed += closed;
@@ -389,7 +396,7 @@ impl SharedState {
     }
 }
 
-/// Runs of neighbours that the picture writes.
+/// Runs of adjacent pages that the picture writes.
 fn marked_runs(map: &PageMap) -> Vec<Run<usize>> {
     let mut runs: Vec<Run<usize>> = Vec::new();
     for (page, _) in map.pages().iter().enumerate().filter(|(_, page)| page.has_any(PageMarks::BEFORE)) {
@@ -401,7 +408,7 @@ fn marked_runs(map: &PageMap) -> Vec<Run<usize>> {
     runs
 }
 
-/// Takes out what was left by itself and with its page.
+/// Takes out versions left twice: by themselves and with their page.
 #[cfg(feature = "experiments")]
 fn left_twice(left: &mut Vec<PendingRemove>) -> Vec<PendingRemove> {
     left.sort_unstable_by(|a, b| a.key().cmp(b.key()));
@@ -417,8 +424,8 @@ fn left_twice(left: &mut Vec<PendingRemove>) -> Vec<PendingRemove> {
     twice
 }
 
-/// Merges the versions that commits have left of a page into what the walk has found there. A key that comes from both
-/// has one TID, and counts once (N4).
+/// Merges the versions that commits left for a page into the rows of its walk. A key found in both has the same TID in
+/// both, and counts once (N4).
 fn merge(page: &mut PageContents, space: &mut PageSpace, freeze: Epoch) {
     let PageSpace { left, walked, .. } = space;
     left.sort_unstable_by(|a, b| a.key().cmp(b.key()));

@@ -1,22 +1,23 @@
-//! Recovery's side of the engine: log entries become records again, the largest TID wins (Silo §4.10, SiloR §5).
+//! Recovery's side of the engine: log entries become records again, and the largest TID wins (Silo §4.10, SiloR §5).
 //!
-//! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record
-//! with the delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest
-//! entries come first, so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then
-//! the oldest come first. So memory grows with the rows that there are, not with the length of the log.
+//! Entries come from several threads, with the entries of an epoch in any order. A delete leaves a tombstone: an absent
+//! record with the delete's TID, which wins over older puts. A tombstone is removed after all logs have passed its
+//! epoch (L8). The newest entries come first, so that most older versions are skipped. When tombstones take
+//! `REPLAY_WAITING_BYTES_MAX`, the oldest entries come first. So memory grows with the number of rows, and not with the
+//! length of the log.
 //!
-//! A row costs several waits for memory, each as long as all that is computed for it. So the writes of a block are
-//! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is
-//! written. A checkpoint's entries come in key order and need neither a descent each nor a comparison of TIDs.
+//! A row costs several waits for memory, and each wait is as long as the whole computation for the row. So the writes
+//! of a block are looked up in groups with interleaved descents. The records of a group are prefetched before the first
+//! write. A checkpoint's entries come in key order, and need neither a descent for each entry nor a comparison of TIDs.
 //!
-//! If the database takes pictures and one was loaded, the load and each write mark the pages of that which lack
-//! something (`record::page_map::loaded`): the next picture writes these, and no more.
+//! In a database with pictures and a loaded picture, the load and each write mark the picture's incomplete pages
+//! (`record::page_map::loaded`). The next picture writes only the marked pages.
 //!
 //! Invariants:
-//! - E3: a thread holds a pin for as long as it is in a block. What another thread unlinks meanwhile is freed later.
+//! - E3: A thread in a block holds a pin. Memory unlinked by another thread in the meantime is freed later.
 //!
-//! Neighbours: the durability crate calls [`Recoverable::replay`]; `worker` writes the records, `tombstones` has the
-//! deletes; `tables::catalog` takes over the trees.
+//! Neighbours: the durability crate calls [`Recoverable::replay`]. `worker` writes the records, `tombstones` has the
+//! deletes. `tables::catalog` takes over the trees.
 
 mod tombstones;
 mod worker;
@@ -40,46 +41,45 @@ use crate::tables::catalog::Trees;
 use tombstones::{BlockDeletes, Tombstones};
 use worker::{GROUP, PendingWrite, ReplayWorker};
 
-/// A table that is being recovered.
+/// A table under recovery.
 #[derive(Clone)]
 struct ReplayedTable {
     tree: Arc<RecordTree>,
-    /// If its pages are marked.
+    /// Pages of the loaded picture, if pages are marked.
     pages: Option<StdArc<LoadedTablePages>>,
 }
 
-/// What a recovery leaves of tables.
+/// Tables after a recovery.
 pub(crate) struct RecoveredTables {
     pub(crate) trees: Trees,
-    /// If a picture was loaded, of a database that takes pictures: the pages of each table that it has.
+    /// Pages of each table in the loaded picture, in a database with pictures.
     pub(crate) pages: Option<LoadedMaps>,
 }
 
-/// What a thread takes for as long as it is in a block: memory, the tables that it has met, and a pin.
+/// State of a thread in a block: memory, known tables, and a pin.
 struct ReplaySession {
     tables: Vec<(u32, ReplayedTable)>,
     worker: ReplayWorker,
     pin: PinHandle,
 }
 
-/// A database being recovered.
+/// A database under recovery.
 pub(crate) struct Replay {
     memory: StdArc<Memory>,
     takes_pictures: bool,
-    /// The pages of a picture are named before anything is loaded, and so before any session has met the table.
+    /// Tables by id. The pages of a picture are announced before any load, so before any session has met the table.
     tables: Mutex<HashMap<u32, ReplayedTable>>,
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     sessions: Mutex<Vec<Box<ReplaySession>>>,
     tombstones: Tombstones,
-    /// Replay's own epochs, for reclamation alone. They move each time that the durability crate reports how far replay
-    /// is.
+    /// Epochs of the replay alone, for reclamation. The epochs advance at each progress report of the durability crate.
     epochs: Epochs,
-    /// How often they were moved.
+    /// Number of advances of the epochs.
     ticks: AtomicU64,
 }
 
 impl Replay {
-    /// `takes_pictures`: pages of a picture that is loaded are marked.
+    /// Creates a replay. `takes_pictures`: pages of a loaded picture are marked.
     pub(crate) fn new(memory: &StdArc<Memory>, takes_pictures: bool) -> Self {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: std::time::Duration::MAX };
         Self {
@@ -93,7 +93,7 @@ impl Replay {
         }
     }
 
-    /// Works in a session that no other thread has, under its pin.
+    /// Runs `work` in a session without another thread, under the session's pin.
     fn in_session<R>(
         &self,
         work: impl FnOnce(&mut ReplayWorker, &mut Vec<(u32, ReplayedTable)>, Pinned<'_>) -> R,
@@ -116,7 +116,7 @@ impl Replay {
         result
     }
 
-    /// The place of a table among those that a worker has met.
+    /// Position of a table among the tables that a worker has met.
     #[inline]
     fn table_at(&self, id: u32, tables: &mut Vec<(u32, ReplayedTable)>, worker: &mut ReplayWorker) -> usize {
         let known = tables.iter().position(|(met, _)| *met == id);
@@ -128,7 +128,7 @@ impl Replay {
 
     #[cold]
     fn table(&self, id: u32, worker: &mut ReplayWorker) -> ReplayedTable {
-        // Once for each thread and table, and for each block of a checkpoint.
+        // Called for each thread and table, and for each block of a checkpoint.
         let mut tables = self.tables.lock();
         let new = || {
             let tree = Arc::new(RecordTree::new(&mut worker.nodes(&self.epochs).0));
@@ -177,7 +177,7 @@ impl Replay {
             let inserted = run.insert(key, record, &mut nodes, changes, pinned);
             if let RecordInsert::Exists(there, record) = inserted {
                 worker.blocks.discard(record);
-                // A picture may have a row in its page, and beside the pages (N11).
+                // A picture may have a row in its page and also beside the pages (N11).
                 if there.word().tid() != entry.tid {
                     return Err(refused("its key came before in this checkpoint, with another TID"));
                 }
@@ -186,7 +186,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Removes the tombstones of a batch that is due.
+    /// Removes the tombstones of a due batch.
     fn remove(&self, batch: &BlockDeletes) {
         self.in_session(|worker, tables, pinned| {
             let of_batch: Vec<_> =
@@ -196,18 +196,16 @@ impl Replay {
         });
     }
 
-    /// Moves the epochs on: what was retired before is free once the blocks that are under way now have ended.
+    /// Advances the epochs: objects retired before become free after the end of the blocks under way.
     fn tick(&self) {
         // Relaxed: a number; the epochs have their own lock.
         let ticks = self.ticks.fetch_add(1, Ordering::Relaxed) + 1;
-        // No clock: a tick stands for the shortest epoch. Nobody is bound, and a thread that comes too late changes
-        // nothing.
+        // A tick stands for the shortest epoch, without a clock. No thread is bound, and a late thread changes nothing.
         self.epochs.try_advance(ticks.saturating_mul(EPOCH_MICROS_MIN * 1_000));
         self.epochs.scan();
     }
 
-    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the tables
-    /// over.
+    /// Ends the replay: removes the remaining tombstones, if the last report left any, and returns the tables.
     pub(crate) fn finish(self) -> RecoveredTables {
         self.passed(Epoch::MAX);
         // No thread is in a block any more: after a tick every pin is newer than any unlink.
@@ -245,7 +243,7 @@ impl Recoverable for Replay {
         if self.takes_pictures {
             let own = LoadedTablePages::new(pages.first_keys, pages.epoch);
             pages.to_move.iter().for_each(|page| own.mark(pages.first_keys[*page]));
-            // Also of a section without a row: the next picture keeps its pages.
+            // Announced also for a section without a row: the next picture keeps the section's pages.
             let table = self.in_session(|worker, _, _| self.table(pages.section, worker));
             let named = ReplayedTable { pages: Some(StdArc::new(own)), ..table };
             self.tables.lock().insert(pages.section, named);
@@ -257,7 +255,7 @@ impl Recoverable for Replay {
         self.load(section, entries)?;
         let pages = self.tables.lock().get(&section).and_then(|table| table.pages.clone());
         if let Some(pages) = pages {
-            // On the disk their pages lack them (N10).
+            // The pages on the disk lack these rows (N10).
             let keys = entries.iter().filter_map(|entry| checkpoint_entry::key_of(entry.body));
             keys.for_each(|key| pages.mark(key));
         }

@@ -1,8 +1,8 @@
-//! What a test drives itself: the disk, the clock, and the steps that a database's threads would take.
+//! Test control over a database: the disk, the clock, and the steps of the database's threads.
 //!
-//! In builds with the feature `simulation` only: the types are those of crates that applications do not have.
+//! In builds with the feature `simulation` only: the types belong to crates that applications do not have.
 //!
-//! Neighbours: `builder` opens; `threads` takes the same steps on threads of its own.
+//! Neighbours: `builder` opens; `threads` takes the same steps on its own threads.
 
 use std::sync::Arc as StdArc;
 
@@ -16,67 +16,67 @@ use crate::open::builder::Builder;
 use crate::open::threads::{boundary_step, step};
 
 impl Builder {
-    /// Another disk than the machine's.
+    /// Replaces the machine's disk.
     pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
         self.disk = Some(disk);
         self
     }
 
-    /// Another clock than the machine's.
+    /// Replaces the machine's clock.
     pub fn manual_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
-    /// results that are waited for on the driving thread may wait for ever.
+    /// Starts no threads: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. A wait for a
+    /// strict result on the driving thread may last for ever.
     pub fn without_threads(mut self) -> Self {
         self.own_threads = false;
         self
     }
 
-    /// Pictures can be taken of it by [`Database::pages`].
+    /// Enables pictures by [`Database::pages`].
     pub fn pictures(mut self) -> Self {
         self.settings.pictures = true;
         self
     }
 }
 
-/// Steps of a database that was opened [`without_threads`](Builder::without_threads).
+/// Steps of a database opened [`without_threads`](Builder::without_threads).
 impl Database {
-    /// One tick of the heartbeat.
+    /// Runs a tick of the heartbeat.
     pub fn heartbeat_step(&self) {
         if self.shared().is_own_process() {
             step(self.shared(), &mut drop);
         }
     }
 
-    /// What the heartbeat does between two ticks if the first of them began a snapshot boundary.
+    /// Runs the heartbeat's step between two ticks, if the last tick began a snapshot boundary.
     pub fn boundary_step(&self) {
         if self.shared().is_own_process() && self.shared().epochs.has_boundary_ahead() {
             let _ = boundary_step(self.shared());
         }
     }
 
-    /// One step of a checkpointer. `None` without a folder.
+    /// Runs a step of a checkpointer. `None` without a folder.
     pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
         let shared = self.shared();
         shared.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, shared))
     }
 
-    /// What a picture asks of the database. `None` if it was not opened for [`pictures`](Builder::pictures).
+    /// The database's side of a picture. `None` if the database was not opened for [`pictures`](Builder::pictures).
     pub fn pages(&self) -> Option<&dyn Pages> {
         self.shared().pages()
     }
 
-    /// Announces the freeze of the picture that was begun. `None` if E is not yet above the newest one.
+    /// Announces the freeze of the current picture. `None` if E is not yet above the newest freeze.
     pub fn announce_freeze(&self) -> Option<Epoch> {
         self.shared().epochs.announce_freeze()
     }
 
-    /// Passes a picture of all pages, of which nothing is written: each key's next change is its first one since a
-    /// freeze then. `wait` returns when some time has passed. The database was opened for
-    /// [`pictures`](Builder::pictures), and nobody else takes any.
+    /// Runs a picture of all pages without any writes: each key's next change is then its first change since a freeze.
+    /// `wait` returns after some time. The database was opened for [`pictures`](Builder::pictures), and no other caller
+    /// takes pictures.
     pub fn pass_a_picture(&self, page_bytes: usize, mut wait: impl FnMut()) {
         let Some(pages) = self.pages() else { return };
         let mut reach = |epoch| {
@@ -93,7 +93,8 @@ impl Database {
         pages.picture_installed(published.attempt);
     }
 
-    /// One step of a logger, and the file that its thread makes ready after it. True if the step wrote something.
+    /// Runs a step of a logger, and prepares the next file as the logger's thread does. True if the step wrote or
+    /// synced.
     pub fn logger_step(&self, logger: usize) -> bool {
         let Some(log) = &self.shared().log else { return false };
         let step = log.logger_step(logger);

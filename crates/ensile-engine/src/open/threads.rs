@@ -1,10 +1,10 @@
-//! The threads of a database: a heartbeat, one that makes memory ready, one per logger, one per checkpointer, one
-//! that ships if files are shipped, and recovery's for as long as it lasts.
+//! The threads of a database: a heartbeat, a thread that prepares memory, loggers, checkpointers, a shipper if files
+//! are shipped, and the threads of a recovery.
 //!
-//! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
-//! same steps from one seed.
+//! The threads only call steps of lower crates. A caller that opens a database `without_threads` drives the same steps
+//! from a single seed.
 //!
-//! Neighbours: `opening` starts them; the steps are those of `ensile-epoch` and `ensile-durability`.
+//! Neighbours: `opening` starts the threads. The steps are in `ensile-epoch` and `ensile-durability`.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -18,38 +18,40 @@ use crate::database::threads::{SHIPPER, Threads};
 use crate::error::Result;
 use crate::shared::SharedState;
 
-/// How often a checkpointer looks whether the epoch that it waits for has come.
+/// Interval at which a checkpointer checks for the awaited epoch.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
-/// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
+/// Interval at which a checkpointer checks for a due checkpoint. A request wakes the checkpointer earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
-/// How often the shipper looks whether a file was closed.
+/// Interval at which the shipper checks for closed files.
 const SHIP_WAIT: Duration = Duration::from_millis(250);
-/// It looks at least so often whether the database is closed.
+/// Largest interval at which the shipper checks for the close of the database.
 const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The heartbeat tries to close a boundary's epoch without leaving its core for this long at most: an epoch lasts some
-/// hundred microseconds at least (E5), and a thread that sleeps is woken late on a busy machine.
+/// Longest time for which the heartbeat spins to close a boundary's epoch. An epoch lasts some hundred microseconds at
+/// least (E5), and a busy machine wakes a sleeping thread late.
 const BOUNDARY_SPIN: Duration = Duration::from_micros(300);
-/// Then it tries again after each of some short sleeps: commits of the epoch before may be under way on this core.
+/// Length of each sleep after the spin, before a further attempt: commits of the epoch before may run on this core.
 const BOUNDARY_SLEEP: Duration = Duration::from_micros(EPOCH_MICROS_MIN);
-/// It sleeps for this long at most.
+/// Longest total time of these sleeps.
 const BOUNDARY_SLEEPS: Duration = Duration::from_millis(3);
-/// These are parts of a tick: shorter ticks spin and sleep less.
+/// Parts of a tick for the spin and for the sleeps: shorter ticks spin and sleep less.
 const BOUNDARY_SPIN_PART: u32 = 16;
 const BOUNDARY_SLEEPS_PART: u32 = 4;
-/// A clock that stands still must not keep it: more tries and sleeps than fit these times.
+/// Limits of spins and sleeps for a clock that stands still, above the number that fits the times.
 const BOUNDARY_SPINS_MAX: u32 = 1 << 13;
 const BOUNDARY_SLEEPS_MAX: u32 = 32;
 
-/// Starts the threads. If the system refuses one, those before it run already: the caller closes the database.
+/// Starts the threads. If the system refuses a thread, the threads before it run already, and the caller closes the
+/// database.
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
     threads.spawn("ensile-heartbeat".to_owned(), move || {
         keep(&heart, 0);
         heartbeat(&heart, step);
     })?;
-    // With several nodes a worker's memory is to be on its own (Silo §5.1), so it touches it first.
+    // With several memory nodes a worker's memory belongs on the worker's node (Silo §5.1), so the worker touches the
+    // memory first.
     if ensile_disk::has_one_memory_node() {
         let shared = Arc::clone(shared);
         shared.memory.begin_preparing();
@@ -92,15 +94,15 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
     Ok(())
 }
 
-/// Keeps one of the database's own threads on a core, if workers are kept on theirs.
+/// Pins a thread of the database to a core, if workers are pinned.
 fn keep(shared: &SharedState, number: usize) {
     if let Some(cores) = &shared.cores {
         cores.keep_own_thread(number);
     }
 }
 
-/// A tick each interval. In between a boundary is served soon after it began, and what workers leave lying is freed, in
-/// small steps.
+/// Runs a tick each interval. Between ticks the heartbeat serves a boundary soon after its begin, and frees the garbage
+/// of workers in small steps.
 fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
     let _guard = StopOnPanic { shared };
     let interval = shared.settings.epoch_interval;
@@ -116,9 +118,9 @@ fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Ad
     }
 }
 
-/// Serves the boundary that a tick began, so that rows have versions for two boundaries for a short time only (V1). A
-/// tick that comes too soon after an early close tries again for a moment, as boundaries begin at ticks. The time that
-/// it took, by the database's clock.
+/// Serves the boundary begun by a tick, so that rows have versions for two boundaries for a short time only (V1). A
+/// tick too soon after an early close tries again for a moment, because boundaries begin at ticks. Returns the elapsed
+/// time by the database's clock.
 fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
     let (began, mut last) = (shared.clock.nanos(), ticked);
     let (mut spins_left, mut sleeps_left) = (BOUNDARY_SPINS_MAX, BOUNDARY_SLEEPS_MAX);
@@ -138,20 +140,20 @@ fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
     }
 }
 
-/// What the heartbeat does next for a boundary.
+/// Next action of the heartbeat for a boundary.
 #[derive(Debug, PartialEq, Eq)]
 enum Serving {
-    /// It tries at once.
+    /// Try at once.
     Again,
-    /// It tries in a moment, on its core.
+    /// Try in a moment, on the same core.
     Spin,
-    /// It tries after a short sleep.
+    /// Try after a short sleep.
     Sleep,
-    /// The boundary is served, there is none, or it is left to the next tick.
+    /// Stop: the boundary is served, does not exist, or is left to the next tick.
     Over,
 }
 
-/// What comes after the `last` attempt, `passed` after the tick, while a boundary is not served or is.
+/// The action after the `last` attempt, `passed` after the tick; `is_ahead` is true for a boundary not yet served.
 fn serving(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) -> Serving {
     let spin = BOUNDARY_SPIN.min(interval / BOUNDARY_SPIN_PART);
     match last {
@@ -159,7 +161,7 @@ fn serving(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) 
         Advance::Advanced(_) if is_ahead => Serving::Again,
         Advance::Advanced(_) => Serving::Over,
         Advance::TooSoon if passed < spin => Serving::Spin,
-        // A tick that began no boundary is over: the next one comes soon.
+        // Without a boundary the tick is over: the next tick comes soon.
         _ if is_ahead && passed < spin + BOUNDARY_SLEEPS.min(interval / BOUNDARY_SLEEPS_PART) => {
             Serving::Sleep
         }
@@ -167,8 +169,8 @@ fn serving(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) 
     }
 }
 
-/// A new epoch if there can be one, and at once what may be freed then: commits of a boundary's epoch put versions into
-/// pages until a scan has seen the readers of the boundary before (V1).
+/// Begins a new epoch if possible, and then scans at once for freeable garbage. Commits of a boundary's epoch put
+/// versions into pages until a scan has seen the readers of the boundary before (V1).
 fn advance(shared: &SharedState) -> Advance {
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
     if matches!(advanced, Advance::Advanced(_)) {
@@ -180,7 +182,8 @@ fn advance(shared: &SharedState) -> Advance {
     advanced
 }
 
-/// A heartbeat that panics closes no epoch any more: a thread that waits for one must not wait for ever.
+/// Guard of the heartbeat. A panicked heartbeat closes no epoch any more, and a thread that waits for an epoch must not
+/// wait for ever.
 struct StopOnPanic<'a> {
     shared: &'a SharedState,
 }
@@ -193,8 +196,8 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// A checkpointer's life. It leaves the core to other threads where it waits only: giving it up behind each block costs
-/// a whole slice on recent Linux, and beside busy threads a picture took minutes.
+/// Runs a checkpointer. The thread yields its core only where it waits. A yield after each block costs a whole time
+/// slice on recent Linux, and a picture beside busy threads took minutes.
 fn checkpoint(shared: &SharedState, checkpointer: usize) {
     let Some(checkpoints) = &shared.checkpoints else { return };
     checkpoints.give_way();
@@ -209,9 +212,9 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
     }
 }
 
-/// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that
-/// was empty for long (M2), and readers that hold back too much expire (E6).
-/// `then` is called as soon as it is known whether there is a new epoch.
+/// Runs a tick: begins an epoch, updates the limits of freeable garbage, frees some garbage of workers and long unused
+/// memory (M2), and expires readers that hold back too much (E6). `then` is called as soon as the result of the epoch's
+/// begin is known.
 pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
     shared.gate.end_overdue(&shared.clock);
     let advanced = advance(shared);
@@ -225,7 +228,7 @@ pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
             log.reserved_epochs_step();
         }
     }
-    // Another thread that takes this step frees instead.
+    // Another thread in this step frees instead.
     if let Some(mut collector) = shared.collector.try_lock_unless_panicked() {
         shared.collection_tick(&mut collector);
         shared.collection_step(&mut collector);
@@ -233,13 +236,13 @@ pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
     shared.memory.give_back_step();
 }
 
-/// Between two ticks: closes the epoch of a boundary that is not served yet. No logger is woken for that: the next tick
-/// wakes them, and the log is written no more often.
+/// Step between two ticks: closes the epoch of a boundary that is not served yet. The step wakes no logger: the next
+/// tick wakes the loggers, and the log gets no additional writes.
 pub(crate) fn boundary_step(shared: &SharedState) -> Advance {
     shared.epochs.try_serve_boundary(shared.clock.nanos())
 }
 
-/// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or
+/// Runs a step again and again on several threads, or on as many as the system grants, until the step returns false or
 /// fails. After each step `after` is called, with true on the first thread.
 pub(crate) fn in_parallel<E: Send>(
     threads: usize,

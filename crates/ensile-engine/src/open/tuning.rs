@@ -1,6 +1,6 @@
-//! Settings that few programs change, and when checkpoints begin.
+//! Expert settings of a database, and the schedule of checkpoints.
 //!
-//! Neighbours: `builder` takes both; `opening` makes the configuration of the log and of checkpoints from them.
+//! Neighbours: `builder` takes both values. `opening` makes the configurations of the log and of checkpoints.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::shared::Durability;
 
-/// As many as the machine lets this process use at once.
+/// Number of threads that the process may run at the same time.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// How much checkpointers give way by default: commits wait for loggers and workers, and never for a checkpointer.
+/// Default niceness of checkpointers. Commits wait for loggers and workers, and never for a checkpointer.
 const CHECKPOINT_NICENESS: u8 = if cfg!(target_os = "linux") { 5 } else { 0 };
 
-/// Settings for experts: the defaults fit most programs. Give a changed one to
-/// [`Builder::tuning`](crate::Builder::tuning).
+/// Settings for experts: the defaults fit most programs. [`Builder::tuning`](crate::Builder::tuning) takes a changed
+/// value.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -32,84 +32,81 @@ const CHECKPOINT_NICENESS: u8 = if cfg!(target_os = "linux") { 5 } else { 0 };
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Logger threads, each with log files of its own. `None`, the default: one for each of
-    /// [`Builder::log_folders`](crate::Builder::log_folders), and 1 without such folders. A number that differs from
-    /// the number of folders is refused.
+    /// Number of logger threads; each logger has its own log files. `None`, the default, means a logger for each of
+    /// [`Builder::log_folders`](crate::Builder::log_folders), and 1 without log folders. A number different from the
+    /// number of folders is refused.
     pub loggers: Option<usize>,
-    /// Bytes after which a log begins a new file. 64 MiB by default. Checkpoints discard whole files.
+    /// Size in bytes after which a log begins a new file; 64 MiB by default. Checkpoints discard whole files.
     pub log_file_bytes: u64,
-    /// Age at which a log begins a new file, if the current one was written to. 4 s by default.
+    /// Age at which a log begins a new file, if the current file is not empty; 4 s by default.
     pub log_file_interval: Duration,
-    /// Bytes that all log buffers together may take. A transaction that would need more waits before it commits until
-    /// the disk has taken some. 64 MiB by default. Every thread that writes has half a MiB in any case, and an entry
-    /// that is larger has its own.
+    /// Limit of all log buffers together, in bytes; 64 MiB by default. At the limit a transaction waits before its
+    /// commit until the disk has taken some bytes. Every writing thread always has half a MiB, and a larger entry has
+    /// its own buffer.
     pub log_buffer_bytes_max: usize,
-    /// How long a strict result waits for space on a full disk. Then the caller gets
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays,
-    /// and becomes durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits
-    /// for ever.
+    /// Time for which a strict result waits for space on a full disk; 30 s by default. [`Duration::MAX`] waits for
+    /// ever. After this time the caller gets
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet). The commit stays and
+    /// becomes durable once the disk has space, so do not run the transaction again.
     pub full_disk_wait: Duration,
-    /// Threads that write a checkpoint. `None`, the default: one for each of
-    /// [`Builder::checkpoint_folders`](crate::Builder::checkpoint_folders), and 1 without such folders. A number that
-    /// differs from the number of folders is refused.
+    /// Number of threads that write a checkpoint. `None`, the default, means a thread for each of
+    /// [`Builder::checkpoint_folders`](crate::Builder::checkpoint_folders), and 1 without checkpoint folders. A number
+    /// different from the number of folders is refused.
     pub checkpointers: Option<usize>,
-    /// Files that each checkpointer writes, so that as many threads can load them. As many as there are cores by
-    /// default.
+    /// Number of files that each checkpointer writes; the number of cores by default. The same number of threads can
+    /// load the files.
     pub checkpoint_files: usize,
-    /// Most bytes a second that checkpoints write, not 0. `None`, the default: no limit.
+    /// Limit of checkpoint writes in bytes a second, not 0. `None`, the default, means no limit.
     pub checkpoint_bandwidth: Option<u64>,
-    /// By how much checkpointers give way to the application's threads, 0 to 19: it is added to the niceness of the
-    /// thread that opens the database, up to 19. 5 by default, about a third of the weight of a thread with 0; and 0
-    /// on systems other than Linux, which have no niceness of a single thread.
+    /// Niceness of checkpointers, 0 to 19. The value is added to the niceness of the thread that opens the database, up
+    /// to 19. The default is 5, about a third of the weight of a thread with 0. The default is 0 on systems other than
+    /// Linux, because these systems have no niceness of a single thread.
     ///
-    /// A larger one is for results that must not be late beside a checkpoint while the cores are not fully busy. Where
-    /// they are, it costs: with 10 a checkpointer beside twenty busy threads on two cores gets 1 % of a core, so a
-    /// checkpoint may take minutes. Meanwhile the log grows, and so do the versions that a picture waits for
-    /// ([`Tuning::displaced_bytes_max`]), recovery takes longer, and an archive gets its files later.
-    /// [`CheckpointStats::niceness_refused`](ensile_durability::CheckpointStats::niceness_refused) says if the system
-    /// refused it.
+    /// A larger value is for results that must not be late beside a checkpoint while the cores are not fully busy. On
+    /// fully busy cores a larger value slows checkpoints. With 10, a checkpointer beside twenty busy threads on two
+    /// cores gets 1 % of a core, and a checkpoint may take minutes. During this time the log and the versions for a
+    /// picture grow ([`Tuning::displaced_bytes_max`]). Recovery takes longer, and an archive gets its files later.
+    /// [`CheckpointStats::niceness_refused`](ensile_durability::CheckpointStats::niceness_refused) reports a refusal by
+    /// the system.
     pub checkpoint_niceness: u8,
-    /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
+    /// Bytes after which a checkpointer syncs its writes; 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
-    /// What a checkpoint shows: [`Strategy::Fuzzy`], [`Strategy::Cycling`] or [`Strategy::Pictures`]. `None`, the
-    /// default: fuzzy with a log, and pictures [without](crate::Builder::without_log), where the others are refused. It
-    /// may change from one open to the next. A database in memory makes no checkpoints.
+    /// Strategy of checkpoints: [`Strategy::Fuzzy`], [`Strategy::Cycling`] or [`Strategy::Pictures`]. `None`, the
+    /// default, means fuzzy with a log. [Without a log](crate::Builder::without_log) the default is pictures, and other
+    /// strategies are refused. The strategy may change from open to open. A database in memory makes no checkpoints.
     pub checkpoint_strategy: Option<Strategy>,
-    /// Of [`Strategy::Cycling`]: into how many ranges of about equal bytes the tables are cut, 1 to 1024, 16 by
-    /// default. Turns of more ranges keep the log shorter: what is replayed comes to (n + 1) / n of what is written
-    /// while a round of n turns goes on. Each turn waits for two epochs and some syncs, and has files of its own. It
-    /// may change from one open to the next.
+    /// Number of ranges of about equal bytes for [`Strategy::Cycling`], 1 to 1024, 16 by default. More ranges keep the
+    /// log shorter: the replay covers (n + 1) / n of the bytes written during a round of n turns. Each turn waits for
+    /// two epochs and some syncs, and has its own files. The number may change from open to open.
     pub checkpoint_ranges: usize,
-    /// About how many bytes of rows a picture takes at a time: 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
-    /// rows that are displaced wait for a shorter time, and there are more pages to look among.
+    /// Approximate size of a picture's page, in bytes of rows; 4 KiB to 1 MiB, 64 KiB by default. With smaller pages
+    /// displaced rows wait for a shorter time, and a commit searches among more pages.
     pub checkpoint_page_bytes: usize,
-    /// Whether consistent checkpoints are semi-fuzzy (SIREN §3.3): what commits displace meanwhile is written at once,
-    /// in blocks of its own, and freed. On by default. Else it stays in memory until its page is written, and a
+    /// True for semi-fuzzy consistent checkpoints (SIREN §3.3), the default. Displaced versions are written at once, in
+    /// their own blocks, and freed. With false, a displaced version stays in memory until its page is written, and a
     /// checkpoint has each row once.
     pub semi_fuzzy: bool,
-    /// Bytes of memory that versions may take which commits displace while a consistent checkpoint is under way, until
-    /// that has taken them ([`Stats::displaced_bytes`](crate::stats::Stats::displaced_bytes)): 1 MiB at least, 4 GiB by
-    /// default. A checkpoint that cannot keep up gives way: the attempt fails, says so, and its versions are freed. No
-    /// commit waits for it, and none fails. The next attempt begins as after any that failed.
+    /// Memory limit of the versions that commits displace during a consistent checkpoint, in bytes; at least 1 MiB, 4
+    /// GiB by default. [`Stats::displaced_bytes`](crate::stats::Stats::displaced_bytes) shows the current size. A
+    /// checkpoint that cannot keep up gives way: the attempt fails with a report, and its versions are freed. No commit
+    /// waits for the checkpoint, and no commit fails. The next attempt begins as after any failed attempt.
     ///
-    /// A row counts once, when it is changed for the first time since the checkpoint's freeze, with its key, its value
-    /// and 32 bytes in a block of the next size: 352 bytes for a row of 300. Not counted are the checkpoint's own
-    /// buffers, and what a transaction that is about to commit has copied. It is looked at as epochs end and between
-    /// pages, so what commits displace in that time comes on top.
+    /// A row counts once, at its first change after the checkpoint's freeze. A row counts with its key, its value and
+    /// 32 bytes, in a block of the next size: 352 bytes for a row of 300. The checkpoint's own buffers do not count,
+    /// nor do copies made by a transaction before its commit. The limit is checked at the end of epochs and between
+    /// pages, so commits may exceed the limit between two checks.
     pub displaced_bytes_max: u64,
-    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened, one
-    /// at least. As many as there are cores by default.
+    /// Number of threads that load a checkpoint and replay the log at open, at least 1; the number of cores by default.
+    /// The threads also rebuild indexes when a table is opened.
     pub recovery_threads: usize,
-    /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
-    /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
-    /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
-    /// often.
+    /// Time between snapshot boundaries (Silo §4.9); 250 ms by default. A snapshot is older than the last epoch by at
+    /// most about this time, and by a quarter more if the heartbeat is late or has longer ticks. A longer interval
+    /// keeps old versions for longer. A shorter interval copies frequently changed rows more often.
     pub snapshot_interval: Duration,
-    /// Bytes of memory to map and to touch when the database opens, so that no request meets a page fault. 0 by
-    /// default.
+    /// Bytes of memory to map and to touch at open, so that no request meets a page fault; 0 by default.
     pub prefault_bytes: usize,
-    /// Whether a thread stays on one core from its first commit on, so that its caches stay its own. The threads take
-    /// in turn the cores that the opening thread may run on. Off by default, since the threads are the application's.
+    /// True if a thread stays on a core from its first commit, for warm caches. The threads take turns with the cores
+    /// of the opening thread. False by default, because the threads belong to the application.
     pub pin_workers: bool,
 }
 
@@ -135,8 +132,8 @@ impl Default for Tuning {
             semi_fuzzy: true,
             displaced_bytes_max: 4 << 30,
             recovery_threads: cores(),
-            // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
-            // are read, and costs writers no more that could be measured.
+            // The paper has a second (§4.9). A quarter of a second keeps fewer versions, and readers find these
+            // versions in the caches. Writers have no measurable extra cost.
             snapshot_interval: Duration::from_millis(250),
             prefault_bytes: 0,
             pin_workers: false,
@@ -144,12 +141,12 @@ impl Default for Tuning {
     }
 }
 
-/// When checkpoints begin by themselves. The default: 10 s after the last one, or after 4 GiB of log. Without a log
-/// bytes that transactions have changed count in place of the log's.
+/// Schedule of automatic checkpoints. The default: 10 s after the last checkpoint, or after 4 GiB of log. Without a log
+/// the bytes changed by transactions count instead of the log's bytes.
 ///
-/// Times and bytes are those of checkpoints that write all rows. A turn of a
-/// [cycling](crate::checkpoint::Strategy::Cycling) checkpoint that writes one of n ranges begins after an n-th of them:
-/// a round takes about as long as a whole checkpoint with the time before it, and as many bytes are written a second.
+/// Times and bytes are for checkpoints that write all rows. A [cycling](crate::checkpoint::Strategy::Cycling)
+/// checkpoint writes a single range of n in a turn, and a turn begins after an n-th of the times and bytes. A round
+/// takes about the time of a whole checkpoint plus the time before it, and writes the same number of bytes a second.
 ///
 /// ```no_run
 /// # extern crate ensile_engine as ensile;
@@ -171,33 +168,34 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Only when [`Database::checkpoint`](crate::Database::checkpoint) asks for one. The log grows until then.
+    /// Schedule without automatic checkpoints: only [`Database::checkpoint`](crate::Database::checkpoint) makes a
+    /// checkpoint. The log grows until then.
     pub const fn on_demand() -> Self {
         Self { interval: None, log_bytes: None, log_records: None, adaptive: None, recovery_time: None }
     }
 
-    /// A checkpoint begins this long after the last one ended, later while the log hardly grows, or, without a log,
-    /// while nothing changes.
+    /// Begins a checkpoint at this time after the end of the last. The checkpoint begins later while the log hardly
+    /// grows or, without a log, while no row changes.
     pub const fn interval(self, interval: Duration) -> Self {
         Self { interval: Some(interval), ..self }
     }
 
-    /// A checkpoint begins once this many bytes of log were written since the last one began, or, without a log, once
-    /// this many bytes of keys and rows were changed.
+    /// Begins a checkpoint after this many bytes of log since the begin of the last. Without a log, bytes of changed
+    /// keys and rows count.
     pub const fn log_bytes(self, bytes: u64) -> Self {
         Self { log_bytes: Some(bytes), ..self }
     }
 
-    /// A checkpoint begins once this many transactions were logged since the last one began, or since the open. Without
-    /// a log there are none to count, so this asks for none.
+    /// Begins a checkpoint after this many logged transactions since the begin of the last checkpoint, or since the
+    /// open. Without a log the setting has no effect, because no logged transaction counts.
     pub const fn log_records(self, records: u64) -> Self {
         Self { log_records: Some(records), ..self }
     }
 
-    /// A checkpoint begins once the log is as long as it may be at the load of the moment (SLACH §4): while little is
-    /// written the log is kept short, while much is written checkpoints are put off. Or once as much time has passed as
-    /// may, by the load ([`AdaptiveThreshold::of_time`]). In place of the interval, of [`Schedule::log_bytes`] and of
-    /// [`Schedule::log_records`], which may be set again behind this.
+    /// Begins a checkpoint when the log reaches a length that depends on the current load (SLACH §4). At low load the
+    /// log is kept short; at high load checkpoints are put off. A checkpoint also begins after a time that depends on
+    /// the load ([`AdaptiveThreshold::of_time`]). Adaptive thresholds replace the interval, [`Schedule::log_bytes`] and
+    /// [`Schedule::log_records`]. A later call may set these again.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -212,16 +210,17 @@ impl Schedule {
         Self { interval: None, log_bytes: None, log_records: None, adaptive: Some(adaptive), ..self }
     }
 
-    /// Checkpoints begin in time for no open to take longer than this, as far as that is known: at what opens of this
-    /// folder have cost, for what there is to load and to replay, and with what will be logged until the checkpoint is
-    /// installed. [`CheckpointStats::recovery`](ensile_durability::CheckpointStats::recovery) shows the prediction and
-    /// its rates. An open lasts until [`Builder::open`](crate::Builder::open) returns: indexes are rebuilt behind it.
+    /// Begins checkpoints early enough that no open takes longer than `target`, by prediction. The prediction uses the
+    /// cost of earlier opens of the folder, the bytes to load and to replay, and the log expected until the
+    /// installation of the checkpoint. [`CheckpointStats::recovery`](ensile_durability::CheckpointStats::recovery)
+    /// shows the prediction and its rates. An open lasts until [`Builder::open`](crate::Builder::open) returns: indexes
+    /// are rebuilt afterwards.
     ///
-    /// A target that is below what loading alone takes is refused by
-    /// [`Database::reschedule_checkpoints`](crate::Database::reschedule_checkpoints), with the figure. An open is never
-    /// refused for it, nor does a database stop that has grown beyond it:
-    /// [`CheckpointStats::unreachable`](ensile_durability::CheckpointStats::unreachable) says so, and the log is kept
-    /// as short as an eighth of the target allows. Without a log this asks for none: an open replays nothing.
+    /// [`Database::reschedule_checkpoints`](crate::Database::reschedule_checkpoints) refuses a target below the time of
+    /// the load alone, and gives the figure. No open is refused for a target. A database that has grown beyond its
+    /// target runs on: [`CheckpointStats::unreachable`](ensile_durability::CheckpointStats::unreachable) reports the
+    /// state, and the log is kept as short as an eighth of the target allows. Without a log the setting has no effect:
+    /// an open replays nothing.
     pub const fn recovery_time(self, target: Duration) -> Self {
         Self { recovery_time: Some(target), ..self }
     }
@@ -244,8 +243,8 @@ impl Schedule {
 }
 
 impl Database {
-    /// Changes when checkpoints begin by themselves. One that is under way goes on. The next open has what
-    /// [`Builder::checkpoints`](crate::Builder::checkpoints) says again.
+    /// Changes the schedule of automatic checkpoints. A checkpoint under way continues. The next open uses the schedule
+    /// of [`Builder::checkpoints`](crate::Builder::checkpoints) again.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -258,16 +257,16 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a database without a folder and for a schedule that cannot work, such as a recovery time
-    /// below what loading alone takes; [`Error::Closed`].
+    /// [`Error::Misuse`] for a database without a folder, and for an impossible schedule, such as a recovery time below
+    /// the time of the load alone; [`Error::Closed`].
     pub fn reschedule_checkpoints(&self, schedule: Schedule) -> Result<()> {
         Ok(self.own_checkpoints()?.reschedule(&schedule.of(CheckpointConfig::default()))?)
     }
 
-    /// The application has served so many requests since it said so last, and lost so many for want of capacity. From
-    /// then on the load of an [`AdaptiveThreshold`] is the rate of requests, whatever they write; where that
-    /// [is probed](AdaptiveThreshold::is_probed), the capacity is the rate at which 5 % of them are lost. To be called
-    /// about once a second.
+    /// Reports the requests that the application has served, and has lost for want of capacity, since the last report.
+    /// From the first report on, the load of an [`AdaptiveThreshold`] is the rate of requests, independent of written
+    /// bytes. With a [probed](AdaptiveThreshold::is_probed) threshold the capacity is the rate at which 5 % of the
+    /// requests are lost. Call this about once a second.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
@@ -282,7 +281,8 @@ impl Builder {
     pub(super) fn log_config(&self, opening: Opening) -> LogConfig {
         let checkpoints = self.checkpoint_config();
         let folders = self.log_folders.as_ref();
-        // Set by itself: in a build for experiments a log has a setting more, which keeps its default here.
+        // `full_wait` is set separately, so that every build needs `..LogConfig::default()`: a build for experiments
+        // has a further log setting, and keeps its default here.
         let full_wait = self.tuning.full_disk_wait;
         let config = LogConfig {
             loggers: self.loggers(),
@@ -302,13 +302,13 @@ impl Builder {
         LogConfig { full_wait, ..config }
     }
 
-    /// How many logs there are to be.
+    /// Number of loggers.
     fn loggers(&self) -> usize {
         let folders = self.log_folders.as_ref().map(Vec::len);
         if self.is_without_log { 0 } else { self.tuning.loggers.or(folders).unwrap_or(1) }
     }
 
-    /// What checkpoints show.
+    /// Strategy of checkpoints.
     pub(super) fn strategy(&self) -> Strategy {
         let usual = if self.is_without_log { Strategy::Pictures } else { Strategy::Fuzzy };
         self.tuning.checkpoint_strategy.unwrap_or(usual)

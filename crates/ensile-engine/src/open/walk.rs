@@ -1,16 +1,16 @@
-//! The engine's side of a checkpoint: tables are walked beside their writers, a block at a time (SiloR §4.1).
+//! The engine's side of a checkpoint: a walk of tables beside their writers, block by block (SiloR §4.1).
 //!
 //! A section is a logged table's id, its bounds are keys, and an entry is a row (`formats::checkpoint_entry`).
 //!
 //! Invariants:
-//! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. A change that ends one of
-//!   these after the walk began is of an epoch that the log has.
-//! - Nothing is held between blocks, and no pin stands for more than a round: some thousand keys, and a MiB of rows
-//!   with one row on top. The next round descends again from the key where this one stopped.
-//! - Records are read as transactions read them (C5), and no shared line is written.
+//! - K1: A record is written if the record is its key's latest version, present, and of an epoch below e_l. A change
+//!   that ends one of these conditions after the begin of the walk has an epoch that the log covers.
+//! - A walk holds no pin and no lock between blocks. A pin lasts for a round at most: some thousand keys, and a MiB of
+//!   rows plus a row. The next round descends again from the key at the end of the round before.
+//! - A walk reads records as transactions do (C5), and writes no shared line.
 //!
-//! Neighbours: `tables::logged_tables` has the tables; `threads` steps the checkpointers; `replay` loads what they
-//! write.
+//! Neighbours: `tables::logged_tables` has the tables. `threads` steps the checkpointers. `replay` loads the written
+//! checkpoints.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -24,16 +24,16 @@ use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
 
-/// Slices of a part: progress is measured in them.
+/// Slices of a part, as the unit of progress.
 pub(super) const SLICES_PER_PART: usize = 16;
-/// Entries whose records are asked for before the first of them is read: a leaf or two.
+/// Number of records prefetched before the first is read: a leaf or two.
 const BATCH: usize = 32;
-/// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
+/// Largest number of bytes prefetched of a record. Beyond these the processor detects the pattern.
 const PREFETCHED_BYTES_MAX: usize = 512;
-/// Keys that are looked at under one pin while a table is walked, or a picture cuts it into pages. Few under shuttle,
-/// so that its short runs walk a page under several pins.
+/// Number of keys visited under a pin, by a walk of a table and by the cut of a table into pages. Small under shuttle,
+/// for walks of a page under several pins in short runs.
 pub(super) const KEYS_PER_PIN: usize = if cfg!(shuttle) { 2 } else { 4096 };
-/// Bytes of rows behind which a pin ends. Few under shuttle: a round may end between any two rows.
+/// Bytes of rows after which a pin ends. Small under shuttle: a round may end between any two rows.
 const BYTES_PER_PIN: usize = if cfg!(shuttle) { 64 } else { 1 << 20 };
 
 impl Walk for SharedState {
@@ -50,7 +50,7 @@ impl Walk for SharedState {
             for at in 0..count {
                 let to = bounds.next();
                 let next = to.clone();
-                // Small tables, which are one slice, are dealt out among the parts.
+                // Small tables have a single slice, and are distributed over the parts.
                 let part = (at * parts / count + section as usize) % parts;
                 result[part].push(Slice { section, from, to });
                 from = next.unwrap_or_default();
@@ -78,8 +78,8 @@ impl Walk for SharedState {
 }
 
 impl SharedState {
-    /// Copies the rows of a slice of epochs below `low`, from `resume` on (empty: its beginning), each round under a
-    /// pin of its own. True if there is no room for the row at `resume`.
+    /// Copies the rows of a slice with epochs below `low`, from `resume` on (empty: the begin of the slice). Each round
+    /// has its own pin. True if the row at `resume` has no room.
     fn copy_rounds(
         &self,
         tree: &RecordTree,
@@ -105,9 +105,9 @@ impl SharedState {
     }
 }
 
-/// Where rows are copied to.
+/// Destination of copied rows.
 pub(super) trait RowTarget {
-    /// Whether there is room for an entry with a body of `body_bytes`. If not, the walk stops there.
+    /// True if an entry with a body of `body_bytes` has room. If false, the walk stops.
     fn has_room(&mut self, body_bytes: usize) -> bool;
 
     /// Adds a row.
@@ -138,17 +138,17 @@ impl RowTarget for PageContents {
     }
 }
 
-/// Where copying rows stopped.
+/// Position at the end of a round of copies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stopped {
-    /// The key that found no room, or the first one that was not looked at in this round.
+    /// Key of the row without room, or first unvisited key of the round.
     pub(super) at: Vec<u8>,
-    /// It found no room. If not, the round was over.
+    /// True if the row had no room; false at the end of a round.
     pub(super) is_full: bool,
 }
 
-/// Copies the rows of a range that are present and of epochs below `low`, a round of them: what may be looked at under
-/// one pin. Where it stopped. Rows are read to the scratch.
+/// Copies a round of the present rows of a range with epochs below `low`: the rows for a single pin. Returns the
+/// position of the stop, or `None` at the end of the range. Rows are read to the scratch.
 pub(super) fn copy_rows(
     tree: &RecordTree,
     range: Range<'_>,
@@ -173,11 +173,11 @@ pub(super) fn copy_rows(
     visit.stopped
 }
 
-/// Keys of a scan, each with its record, which was asked for: by the time the batch is full they have come.
+/// Keys of a scan with their prefetched records. The records have arrived by the time the batch is full.
 pub(super) struct RecordBatch<'w> {
-    /// The keys, one behind the other.
+    /// The concatenated keys.
     keys: Vec<u8>,
-    /// Where each key ends, and its record.
+    /// End of each key, and its record.
     records: Vec<(usize, Record<'w>)>,
 }
 
@@ -186,7 +186,7 @@ impl<'w> RecordBatch<'w> {
         Self { keys: Vec::new(), records: Vec::with_capacity(BATCH) }
     }
 
-    /// Adds a key, and asks for the first `record_bytes` of its record. True if the batch is full.
+    /// Adds a key, and prefetches the first `record_bytes` of its record. True if the batch is full.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], record: Record<'w>, record_bytes: usize) -> bool {
         record.address().prefetch_exactly(record_bytes);
@@ -195,7 +195,7 @@ impl<'w> RecordBatch<'w> {
         self.records.len() >= BATCH
     }
 
-    /// Its keys, in order, each with its record.
+    /// The keys in order, with their records.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], Record<'w>)> {
         let begins = std::iter::once(0).chain(self.records.iter().map(|(end, _)| *end));
         begins.zip(&self.records).map(|(from, &(to, record))| (&self.keys[from..to], record))
@@ -213,17 +213,17 @@ struct RowCopier<'w, 't, T> {
     target: &'t mut T,
     scratch: &'t mut Scratch,
     batch: RecordBatch<'w>,
-    /// Bytes of the last record: the next ones are taken to be as large.
+    /// Bytes of the last record, as an estimate for the next records.
     record_bytes: usize,
-    /// Keys that are still looked at in this round.
+    /// Keys left in this round.
     keys_left: usize,
-    /// Bytes of rows behind which the round ends.
+    /// Bytes of rows left in this round.
     bytes_left: usize,
     stopped: Option<Stopped>,
 }
 
 impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
-    /// Copies the records of the batch, which have been asked for.
+    /// Copies the prefetched records of the batch.
     fn flush(&mut self) -> ControlFlow<()> {
         let mut batch =
             std::mem::replace(&mut self.batch, RecordBatch { keys: Vec::new(), records: Vec::new() });
@@ -238,7 +238,8 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         ControlFlow::Continue(())
     }
 
-    /// Adds a record if it belongs there. If not, because there is no room (true), or the round is over (false).
+    /// Adds a record with a matching epoch. Breaks with true for a record without room, and with false at the end of
+    /// the round.
     fn copy(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<bool> {
         if record.word().epoch() >= self.low {
             return ControlFlow::Continue(());
@@ -246,8 +247,8 @@ impl<'w, T: RowTarget> RowCopier<'w, '_, T> {
         if self.bytes_left == 0 {
             return ControlFlow::Break(false);
         }
-        // A change from here on is of an epoch >= e_l (K1), and then the record is left out: so if it is read, this was
-        // its length.
+        // A later change has an epoch >= e_l (K1), and a changed record is left out. So a record read below had this
+        // length.
         let length = record.length();
         if !self.target.has_room(checkpoint_entry::bytes(key.len(), length)) {
             return ControlFlow::Break(true);

@@ -1,6 +1,6 @@
-//! The readers of a transaction: the latest versions, and a memory of what was seen (Silo §4.4).
+//! The readers of a transaction: the latest versions, and a memory of the reads (Silo §4.4).
 //!
-//! Neighbours: `transaction` reads through them; commit validates what they remember.
+//! Neighbours: `transaction` reads through these readers; commit validates the remembered reads.
 
 use ensile_epoch::Pinned;
 
@@ -13,8 +13,8 @@ use crate::sets::write_set::{Expect, WriteSet};
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
-/// Reads a record's latest version: what a transaction remembers of it, and whether the key is present. `None` if
-/// another record has taken its place.
+/// Reads a record's latest version. Returns the entry for the read-set, and true if the key is present. `None` if
+/// another record has taken the record's place.
 #[inline(always)]
 fn read_latest<'p>(record: Record<'p>, scratch: &mut impl CopyTarget) -> Option<(Read<'p>, bool)> {
     let (word, present) = match record.read(scratch) {
@@ -25,7 +25,7 @@ fn read_latest<'p>(record: Record<'p>, scratch: &mut impl CopyTarget) -> Option<
     Some((Read { record: record.handle(), word }, present))
 }
 
-/// Reads the latest version of a point read's key, remembers what it saw, and notes where.
+/// Reader of a point read: reads the key's latest version, remembers the read, and notes the record.
 pub(crate) struct PointReader<'t, 'p> {
     sets: &'t mut Sets<'p>,
     /// The key's position in the table of keys.
@@ -72,8 +72,8 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
     }
 }
 
-/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of
-/// keys.
+/// Reads the latest versions of many rows, in order, and remembers the reads. The reader enters no key into the table
+/// of keys.
 pub(crate) struct ScanReader<'t, 'p> {
     reads: &'t mut Vec<Read<'p>>,
     nodes: &'t mut NodeSet<'p>,
@@ -111,11 +111,11 @@ impl<'p> Sets<'p> {
         ScanReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes }
     }
 
-    /// Reads the keys that inserts were told to be free: no commit will lock their records, and an error may rest on
-    /// them (R2).
+    /// Reads the keys that inserts found free: no commit will lock their records, and an error may rest on the absence
+    /// of the keys (R2).
     ///
     /// # Errors
-    /// [`Error::Conflict`] if one of them is taken by now.
+    /// [`Error::Conflict`] if a key is taken by now.
     #[cold]
     pub(crate) fn read_inserted_keys<'t>(
         &mut self,
@@ -135,7 +135,7 @@ impl<'p> Sets<'p> {
         Ok(())
     }
 
-    /// A point read, beyond own writes, of a key that the table of keys was asked for: true if present.
+    /// A point read, beyond own writes, of a key after a search in the table of keys. True if the key is present.
     #[inline(always)]
     pub(crate) fn look_up(
         &mut self,
@@ -151,8 +151,8 @@ impl<'p> Sets<'p> {
         })
     }
 
-    /// Reads the record of a key in the table of keys: true if present. `None` if no record is known, or another one
-    /// has taken its place.
+    /// Reads the record of a key in the table of keys. True if the key is present. `None` if no record is known, or
+    /// another record has taken the record's place.
     #[inline(always)]
     fn read_met(&mut self, at: usize, scratch: &mut Scratch, pinned: Pinned<'p>) -> Option<bool> {
         let handle = self.writes.keys.at(at).record()?;

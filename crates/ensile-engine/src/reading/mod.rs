@@ -1,6 +1,6 @@
-//! Reading through a table: one lookup and one scan for all readers.
+//! Reads through a table: one lookup and one scan for all readers.
 //!
-//! A [`Reader`] says what a version means to it: a transaction reads the latest and remembers what it saw, a snapshot
+//! A [`Reader`] gives a version its meaning: a transaction reads the latest version and remembers the read, a snapshot
 //! reads the version of its boundary and remembers nothing. The walk through index and records is the same.
 //!
 //! Neighbours: `transaction` and `snapshot` are the readers; `table` and `record` are read.
@@ -21,14 +21,14 @@ use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
-/// What a record was to its reader.
+/// State of a record for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionRead {
-    /// The data is where it was to be copied to.
+    /// The data is in the target of the copy.
     Present,
     /// The key is absent for this reader.
     Absent,
-    /// Not the key's record any more: look the key up again.
+    /// The record is no longer the key's: the caller looks the key up again.
     Superseded,
 }
 
@@ -39,8 +39,8 @@ impl VersionRead {
     }
 }
 
-/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of. What they are given to
-/// call runs outside the pin's calls (E6).
+/// Reads of bytes, common to transactions and snapshots, as a base of typed reads. Closures of the caller run outside
+/// the pin's calls (E6).
 pub(crate) trait RawRead {
     fn raw_get<R>(
         &mut self,
@@ -49,7 +49,7 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>>;
 
-    /// Copies what each key finds, in the order of the keys, for `read`.
+    /// Copies the found row of each key, in the order of the keys, for `read`.
     fn raw_get_many(
         &mut self,
         table: &TableCore,
@@ -57,8 +57,8 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&RowBatch),
     ) -> Result<()>;
 
-    /// Copies the next rows of a range of keys, or of entries of an index, for `read`, until the batch is full. If it
-    /// is not, the range has no more.
+    /// Copies the next rows of a range of keys, or of entries of an index, for `read`, until the batch is full. A batch
+    /// that is not full ends the range.
     fn raw_batch<R>(
         &mut self,
         source: (&TableCore, Option<&IndexCore>),
@@ -67,31 +67,32 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R>;
 
-    /// Forgets what was read behind a mark: of rows that the application was not shown.
+    /// Forgets the reads behind a mark: reads of rows that the application was not shown.
     fn forget_behind(&mut self, mark: u64);
 }
 
 /// A reader of records.
 pub(crate) trait Reader<'p> {
-    /// Reads a record, and remembers what it saw if it must.
+    /// Reads a record, and remembers the read if the reader must.
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
     fn witness(&mut self, witness: LeafWitness<'p>);
 
-    /// The reader's own writes, if it has any.
+    /// The reader's own writes, if the reader has any.
     fn own(&self) -> Option<&WriteSet<'p>>;
 
-    /// What it remembers by now, for [`RawRead::forget_behind`].
+    /// State of the reader's memory, for [`RawRead::forget_behind`].
     fn mark(&self) -> u64;
 
-    /// Notes where the key was found.
+    /// Notes the record of a key.
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let _ = (table, key, record);
     }
 }
 
-/// Looks `key` up in the table's index and reads its record, beyond the reader's own writes. True if present.
+/// Looks `key` up in the table's index and reads the key's record, beyond the reader's own writes. True if the key is
+/// present.
 #[inline]
 pub(crate) fn lookup<'p>(
     reader: &mut impl Reader<'p>,
@@ -127,17 +128,17 @@ pub(crate) fn lookup<'p>(
     }
 }
 
-/// What a reader's own writes say of a key.
+/// State of a key in a reader's own writes.
 pub(crate) enum Own<'w> {
-    /// Nothing.
+    /// The reader has not written the key.
     Unwritten,
-    /// It has this value.
+    /// The reader has put this value.
     Put(&'w [u8]),
-    /// It is deleted.
+    /// The reader has deleted the key.
     Deleted,
 }
 
-/// Looks through the reader's own writes.
+/// Searches the reader's own writes for a key.
 #[inline]
 pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet<'_>>, table: u32, key: &[u8]) -> Own<'w> {
     let Some(writes) = writes else { return Own::Unwritten };
@@ -157,12 +158,12 @@ pub(crate) struct ScanRange<'s> {
     pub(crate) direction: Direction,
     /// Positions of the reader's own writes within the range, in key order.
     pub(crate) own: &'s [u32],
-    /// Room for the key that the scan stands at.
+    /// Room for the scan's present key.
     pub(crate) key_buffer: &'s mut Vec<u8>,
 }
 
-/// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
-/// reader, a key, and the copy of its value.
+/// Visits the present keys of the range in order, with own writes merged in, until `visit` breaks. `visit` receives the
+/// reader, a key, and the copy of the key's value.
 fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     reader: &mut R,
     scan: ScanRange<'_>,
@@ -216,8 +217,8 @@ struct Merge<'m, 'p, R, C, F> {
 impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>>
     Merge<'_, 'p, R, C, F>
 {
-    /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
-    /// says whether `key` itself is an own write, which the caller then skips.
+    /// Visits own puts in front of `key` (without a key, all remaining puts). Breaks if the visitor breaks. Otherwise
+    /// returns true if `key` itself is an own write: the caller then skips the entry.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
         while let Some(at) = self.own.peek() {
             let Some(writes) = self.reader.own() else { break };
@@ -231,7 +232,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
                 break;
             }
             if write.kind == WriteKind::Put {
-                // The visitor gets the reader, so what it is shown must not borrow from it.
+                // The visitor receives the reader, so the visitor's key must not borrow from the reader.
                 let own_key = own_key.to_vec();
                 self.scratch.copy(writes.value(write));
                 self.own.skip();
@@ -253,7 +254,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         flow
     }
 
-    /// Reads the record behind an entry; if it was superseded since the leaf was read, looks the key up again.
+    /// Reads the record of an entry. If the record was superseded since the read of the leaf, looks the key up again.
     fn present(&mut self, key: &[u8], record: Record<'p>) -> bool {
         match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
@@ -288,8 +289,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
     }
 }
 
-/// Copies the rows of a table, or those that the entries of an index lead to (§4.7: two tree accesses), until the batch
-/// is full.
+/// Copies the rows of a table, or the rows of an index's entries (§4.7: two tree accesses), until the batch is full.
 pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
     (table, index): (&TableCore, Option<&IndexCore>),
@@ -311,8 +311,8 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
             rows.copy(value);
             return list.push(entry_key, Some(key), rows, reader.mark());
         }
-        // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
-        // two states, and its commit will fail; until then the entry is passed over.
+        // The row exists: rows and entries change in one transaction. If this reader misses the row, the reader has
+        // read two states, and its commit will fail; until then the scan skips the entry.
         if lookup(reader, table.place(), key, None, rows, pinned) {
             return list.push(entry_key, Some(key), rows, reader.mark());
         }

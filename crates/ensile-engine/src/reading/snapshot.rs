@@ -1,11 +1,11 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
-//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; each
-//! call pins anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, and
-//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes
-//! included; a key without any record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`. Each call pins
+//! anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, up to a limit.
+//! R1 — the rows that a snapshot has shown are durable once the largest epoch among them is durable, including epochs
+//! of deletes. A key without any record rests only on durable commits (`docs/protocols/records.md`, U2).
 //!
-//! Neighbours: opened by `database`; reads through `reading`.
+//! Neighbours: `database` opens snapshots; snapshots read through `reading`.
 
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
@@ -25,14 +25,14 @@ use crate::tables::{IndexCore, TableCore};
 
 /// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
 ///
-/// It never conflicts. A snapshot that is kept open while more garbage waits for it than
-/// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
+/// A snapshot never conflicts. The database ends an open snapshot if more garbage waits for the snapshot than
+/// `Builder::garbage_bytes_max` allows: the next call returns [`Error::Expired`](crate::Error::Expired).
 pub struct Snapshot<'db> {
     database: DatabaseRef<'db>,
-    /// Taken by drop only.
+    /// Pin and context, until the drop.
     kept: Option<SnapshotContext>,
     boundary: Epoch,
-    /// The largest epoch of a version that it has shown, absent ones included (R1).
+    /// The largest epoch of a shown version, including absent versions (R1).
     shown: Epoch,
 }
 
@@ -43,17 +43,17 @@ impl std::fmt::Debug for Snapshot<'_> {
     }
 }
 
-/// Reads versions of one boundary, and remembers nothing but the largest epoch.
+/// Reads versions of one boundary, and remembers only the largest epoch.
 struct VersionReader<'s, 'p> {
     boundary: Boundary<'p>,
     shown: &'s mut Epoch,
 }
 
 impl<'p> Reader<'p> for VersionReader<'_, 'p> {
-    // Always: a call would be a sixth of the work, and its few callers are what a snapshot's scans are made of.
+    // Always inlined: a call would be a sixth of the work, and a snapshot's scans consist of the few callers.
     #[inline(always)]
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
-        // No version as old: the key had no record then, so its absence was durable (U2).
+        // No version is old enough: the key had no record at the boundary, so the key's absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
         VersionRead::of(!word.is_absent())
@@ -72,8 +72,8 @@ impl<'p> Reader<'p> for VersionReader<'_, 'p> {
 }
 
 impl Database {
-    /// A snapshot transaction: read-only, as of the newest boundary, at most about one snapshot interval old, never
-    /// in conflict (Silo §4.9).
+    /// A snapshot transaction: read-only, as of the newest boundary, at most about one snapshot interval old, never in
+    /// conflict (Silo §4.9).
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -101,8 +101,9 @@ impl Database {
         Ok(Snapshot::open(DatabaseRef::Borrowed(self.shared())))
     }
 
-    /// A snapshot transaction that shows everything committed before this call: makes a boundary as soon as one may
-    /// follow the last, and waits until it is served. That takes three epochs at most, which are closed early.
+    /// A snapshot transaction that shows every commit before this call. The call makes a boundary as soon as a boundary
+    /// may follow the last, and waits until the boundary is served. The wait takes three epochs at most, and these
+    /// epochs are closed early.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -128,7 +129,8 @@ impl Database {
         let seen = shared.epochs.now();
         let is_served = || shared.epochs.served_snapshot() > seen;
         if shared.advance_until(is_served, |epochs, now| epochs.try_advance_to_boundary(now, seen)) {
-            // Who begins a boundary scans once it is served (V1); others wait for the same one.
+            // The thread that begins a boundary scans once the boundary is served (V1); others wait for the same
+            // boundary.
             if shared.epochs.has_boundary_ahead() {
                 shared.epochs.scan();
             }
@@ -147,27 +149,27 @@ impl<'db> Snapshot<'db> {
         Self { database, kept: Some(kept), boundary, shown: Epoch::ZERO }
     }
 
-    /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
+    /// The boundary: the snapshot shows every commit of an earlier epoch and no commit of this or a later epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.boundary
     }
 
-    /// The largest epoch of what it has shown so far, keys that were deleted included: once that epoch is durable, all
-    /// of it is (R1). Zero while it has shown nothing that anybody wrote.
+    /// The largest epoch of the versions shown so far, including deleted keys. Once this epoch is durable, all shown
+    /// rows are durable (R1). Zero while the snapshot has shown no written key.
     #[must_use]
     pub fn shown_epoch(&self) -> Epoch {
         self.shown
     }
 
-    /// Waits until everything that this snapshot has shown so far is durable (R1). Where that was durable already it
-    /// returns at once, on a full disk and after the log has failed too.
+    /// Waits until everything that this snapshot has shown so far is durable (R1). If everything is durable already,
+    /// the call returns at once, on a full disk and after a failure of the log too.
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
         self.database.check_process()?;
-        // An absence may have no record any more; what is of the boundary or above was not shown (N19).
+        // An absent key may have no record any more. Epochs of the boundary or above were not shown (N19).
         let unhooked = self.database.unhooked.newest().min(self.boundary.previous());
         self.database.wait_durable(self.shown.max(unhooked))
     }
@@ -204,10 +206,10 @@ impl RawRead for Snapshot<'_> {
         shared.check_table(table)?;
         kept.between(|context| context.descents.begin_many(keys));
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { descents, rows, .. }| {
-            // Often the record is not the one to be read.
+            // Only the header is prefetched: often the read needs an older version than the record.
             let mut places = descents.descend(table, Fetch::HEADER, pinned);
-            // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
-            // and a record that is superseded now leads to the boundary's version all the same.
+            // The descent's result is final here: a key without a record in the index has no version below the boundary
+            // (U2), and a record superseded now still leads to the boundary's version.
             let (rows, list) = rows.begin(BatchAsked::FOUND, false);
             let mut reader = VersionReader { boundary, shown };
             let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
@@ -221,7 +223,7 @@ impl RawRead for Snapshot<'_> {
         Ok(())
     }
 
-    /// Each batch has a pin of its own, and descends again: a long scan holds back versions only (E4).
+    /// Each batch has a pin of its own, and descends again: a long scan holds back only versions (E4).
     fn raw_batch<R>(
         &mut self,
         (table, index): (&TableCore, Option<&IndexCore>),
@@ -241,7 +243,7 @@ impl RawRead for Snapshot<'_> {
         Ok(kept.between(|context| context.show_rows(read)))
     }
 
-    /// What was copied and not shown is no part of what the snapshot has shown (R1).
+    /// Rows that were copied and not shown do not count as shown (R1).
     fn forget_behind(&mut self, mark: u64) {
         debug_assert!(mark <= self.shown.number(), "a mark lies behind what was read");
         self.shown = Epoch::new(mark);

@@ -28,30 +28,33 @@ impl<'m> AtRest<'m> {
         Self { blocks: Blocks::new(memory.cache()), memory, absent: 0, registered: 0 }
     }
 
-    /// Frees each tree and its records after the garbage, which has the absent records.
+    /// Frees each tree and its records. The garbage is freed before, because the garbage has the absent records.
     pub(crate) fn free_trees(&mut self, mut trees: Vec<Arc<RecordTree>>) {
         trees.sort_unstable_by_key(Arc::as_ptr);
         trees.dedup_by_key(|tree| Arc::as_ptr(tree));
         for tree in trees {
-            // SAFETY: nobody uses a block of the database any more, and each tree is here once. Only workers of the
-            // database insert into its trees.
+            // SAFETY: no thread uses a block of the database any more, and the vector has each tree once. Only workers
+            // of the database insert into its trees.
             self.absent += unsafe { tree.destroy(&mut self.blocks) };
         }
     }
 
-    /// Frees an absent record outside its tree. An absent record inside a tree goes with the tree.
+    /// Frees an absent record outside its tree. An absent record inside a tree is freed with the tree.
     pub(crate) fn free_absent(&mut self, record: RegisteredAbsent) {
         if record.record().word().is_latest() {
             self.registered += 1;
         } else {
-            // SAFETY: the record was superseded: its tree leads to another one.
+            // SAFETY: the record was superseded: its tree leads to the successor.
             let record = unsafe { record.unhooked() };
-            // SAFETY: nobody uses a block of the database any more.
+            // SAFETY: no thread uses a block of the database any more.
             unsafe { self.blocks.destroy(record) };
         }
     }
 
-    /// Panics if blocks are left beside the present pages of `workers` workers, which other threads keep.
+    /// Checks that no block is left, except the present pages of `workers` workers, which other threads keep.
+    ///
+    /// # Panics
+    /// If another block is left, or if an absent record of a tree is not registered (U1).
     pub(crate) fn check(self, workers: usize) {
         let Self { blocks, memory, absent, registered } = self;
         assert_eq!(absent, registered, "absent records of trees, and those that are to be unhooked (U1)");

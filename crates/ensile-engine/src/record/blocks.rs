@@ -1,13 +1,13 @@
-//! Building and destroying records, and the index's nodes, in a worker's memory.
+//! Constructs and destroys records, and the index's nodes, in a worker's memory.
 //!
-//! A record is born [`Fresh`], which its holder publishes in a tree or discards. What was published is freed by
-//! `garbage` only, by unsafe functions, when the limits say that no pin and no snapshot can reach it (E3, S1).
+//! A record begins as [`Fresh`], which its holder publishes in a tree or discards. Only `garbage` frees published
+//! records, by unsafe functions, when the limits say that no pin and no snapshot can reach a record (E3, S1).
 //!
 //! Neighbours: commit builds, `garbage` destroys, the index allocates nodes through [`NodeBlocks`].
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-// `Memory` takes `self` by std's, which no other door's can be.
+// Methods of `Memory` take `self` by the `Arc` of std. The `Arc` of the sync door cannot be a receiver.
 use std::sync::Arc;
 
 use ensile_base::Tid;
@@ -26,15 +26,15 @@ use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED,
 #[derive(Debug)]
 pub(crate) struct Blocks {
     cache: Cache,
-    /// Where the next version is copied to.
+    /// The page for the next copy of a version.
     page: VersionPage,
-    /// Pages without room, until the commit that filled them knows its epoch.
+    /// Pages without room, until the commit that filled the pages knows its epoch.
     full: Vec<PageBlock>,
-    /// Rooms for versions that were taken and did not come back.
+    /// Number of rooms for versions that were taken and not given back.
     rooms: usize,
 }
 
-/// Where versions went before a commit. Not to be copied.
+/// The place of the next version before a commit. Not `Copy`.
 #[derive(Debug)]
 pub(crate) struct VersionPlace {
     page: VersionPage,
@@ -46,7 +46,7 @@ impl Blocks {
         Self { cache, page: VersionPage::none(), full: Vec::new(), rooms: 0 }
     }
 
-    /// A record whose capacity is at least `capacity`, with this word, no data and no version before it.
+    /// A record with at least the capacity `capacity`, with this word, no data and no version before.
     #[inline]
     fn create(&mut self, capacity: usize, word: Word) -> Address {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
@@ -55,7 +55,7 @@ impl Blocks {
         Self::begin(block, class, word, 0)
     }
 
-    /// Makes a block of at least `class` bytes a record, with these marks in its chain word.
+    /// Writes a record's header into a block of at least `class` bytes, with these marks in the chain word.
     #[inline]
     fn begin(block: NonNull<u8>, class: SizeClass, word: Word, marks: u64) -> Address {
         let address = block.expose_provenance();
@@ -64,7 +64,8 @@ impl Blocks {
         debug_assert!(words.is_aligned(), "blocks and pages are cut at words");
         debug_assert!(class.bytes() >= (DATA_WORD + 1) * 8, "a record holds its header and its length");
         let chain = (class.index() as u64) << ADDRESS_BITS | marks;
-        // SAFETY: the block is ours alone, word-aligned and at least three words long; its words become atomics here.
+        // SAFETY: the block belongs to this call alone, is aligned to words and is at least three words long; the
+        // block's words become atomics here.
         unsafe {
             words.write(AtomicU64::new(word.bits()));
             words.add(1).write(AtomicU64::new(chain));
@@ -74,13 +75,13 @@ impl Blocks {
         Address(address)
     }
 
-    /// An absent record with TID 0 that has room for `capacity` bytes (§4.5 inserts; C3).
+    /// An absent record with TID 0 and room for `capacity` bytes (§4.5 inserts; C3).
     #[inline]
     pub(crate) fn placeholder(&mut self, capacity: usize) -> Placeholder {
         Placeholder(Fresh(self.create(capacity, Word::PLACEHOLDER)))
     }
 
-    /// A record that holds `value`, with the word `word`: for a replacement before it is published, or recovery.
+    /// A record with `value` and the word `word`: for a replacement before its publication, or recovery.
     #[inline]
     pub(crate) fn filled(&mut self, value: &[u8], word: Word) -> Fresh {
         let fresh = Fresh(self.create(value.len(), word));
@@ -88,8 +89,8 @@ impl Blocks {
         fresh
     }
 
-    /// Room for a preserved version of a record of `class` (§4.9). It is in the page, unless it is to be freed
-    /// `by_itself`, as a reader holds an older boundary (V1). Versions too large for a page are not copied.
+    /// Room for a preserved version of a record of `class` (§4.9). The room is in the page, unless the version must be
+    /// freed `by_itself`, because a reader holds an older boundary (V1). Versions too large for a page are not copied.
     #[inline]
     pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
         debug_assert!(VersionPage::takes(class), "the record of a larger version is replaced (V1)");
@@ -117,8 +118,8 @@ impl Blocks {
         room
     }
 
-    /// Takes back room for a version that was not needed. In a page it is used again if it was the last one taken,
-    /// and is lost until the page is freed otherwise.
+    /// Takes back unused room for a version. In a page the last taken room is used again; other room is lost until the
+    /// free of the page.
     pub(crate) fn unused_version(&mut self, room: VersionRoom) {
         let record = room.record();
         debug_assert!(record.previous_address().is_none(), "room that was not needed is part of no chain");
@@ -127,20 +128,20 @@ impl Blocks {
         if record.is_paged() {
             self.page.untake(room.0.value() as usize, record.class().bytes());
         } else {
-            // SAFETY: nothing links to room that comes back, and its holder gives it away.
+            // SAFETY: nothing links to unused room, and the room's holder gives it away.
             unsafe { self.destroy(RetiredRecord(room.0)) };
         }
     }
 
-    /// Where the next version goes: to be kept by a commit that may fail.
+    /// Place of the next version. A commit that may fail keeps the place.
     #[inline]
     pub(crate) fn place(&self) -> VersionPlace {
         debug_assert!(self.full.is_empty(), "a commit leaves no full page behind");
         VersionPlace { page: self.page, rooms: self.rooms }
     }
 
-    /// Goes back to where versions went before a commit that failed. It has given back all the room that it took, so
-    /// pages that it began are free at once.
+    /// Goes back to the place before a failed commit. The commit has given back all of its room, so pages that the
+    /// commit began are freed at once.
     pub(crate) fn rewind(&mut self, VersionPlace { page: before, rooms }: VersionPlace) {
         assert_eq!(self.rooms, rooms, "nothing was preserved in a page that is freed");
         let begun = std::mem::replace(&mut self.page, before);
@@ -149,34 +150,36 @@ impl Blocks {
         let kept = before.start().map(|start| start.as_ptr() as u64);
         for page in turned.into_iter().chain(begun).filter(|page| Some(page.address) != kept) {
             debug_assert!(page.address != 0, "a page that was begun lies somewhere");
-            // SAFETY: the page was begun since, and all room taken since has come back: no version in it was published.
+            // SAFETY: the page was begun after `place`, and all room taken since then has come back: no version in the
+            // page was published.
             unsafe { self.destroy_page(page) };
         }
     }
 
-    /// A page that was filled and not handed out yet: to be retired under the epoch of the commit that filled it.
+    /// A full page that was not handed out yet. The caller retires the page under the epoch of the commit that filled
+    /// it.
     #[inline]
     pub(crate) fn full_page(&mut self) -> Option<PageBlock> {
         self.full.pop()
     }
 
-    /// Frees a page of versions. Returns its bytes.
+    /// Frees a page of versions. Returns the page's length in bytes.
     ///
     /// # Safety
     /// Nothing reaches a version in the page any more: no snapshot (S1), and no commit (V1).
     pub(crate) unsafe fn destroy_page(&mut self, page: PageBlock) -> usize {
         let class = VersionPage::class();
         debug_assert_eq!(class.bytes(), PageBlock::BYTES);
-        // SAFETY: nothing reaches a version in the page, by the caller's word; `turn_page` allocated it under this
-        // class.
+        // SAFETY: the caller promises that nothing reaches a version in the page; `turn_page` allocated the page under
+        // this class.
         unsafe { self.cache.free(NonNull::new_unchecked(page.address as *mut u8), class) };
         class.bytes()
     }
 
-    /// Frees a record that was not published after all.
+    /// Frees a record without publication.
     #[inline]
     pub(crate) fn discard(&mut self, fresh: Fresh) {
-        // SAFETY: its holder alone knew the record, and gives it away.
+        // SAFETY: only the record's holder knew the record, and gives it away.
         unsafe { self.destroy(RetiredRecord(fresh.0)) };
     }
 
@@ -187,7 +190,7 @@ impl Blocks {
         self.discard(fresh);
     }
 
-    /// A version of a row as a picture needs it, in a block of its own.
+    /// A version of a row for a picture, in a block of its own.
     pub(crate) fn pending_remove(
         &mut self,
         version: (RemovePlace, Tid),
@@ -199,36 +202,36 @@ impl Blocks {
         unsafe { PendingRemove::begin(block, version, key, value) }
     }
 
-    /// Frees a version that no list has. Returns its bytes.
+    /// Frees a version that no list has. Returns the length of its block in bytes.
     pub(crate) fn free_pending(&mut self, version: PendingRemove) -> usize {
         let (block, class) = version.into_block();
         debug_assert!(class.bytes() >= size_of::<u64>(), "the class that it was allocated under");
-        // SAFETY: its holder gives it away, and it was allocated under this class.
+        // SAFETY: the block's holder gives the block away, and the block was allocated under this class.
         unsafe { self.cache.free(block, class) };
         class.bytes()
     }
 
-    /// Frees a record. Returns its bytes.
+    /// Frees a record. Returns the length of its block in bytes.
     ///
     /// # Safety
     /// Nothing reaches the record any more (E3).
     #[inline]
     pub(crate) unsafe fn destroy(&mut self, retired: RetiredRecord) -> usize {
         let address = retired.0;
-        // SAFETY: the record is not freed yet, and nothing but `retired` can free it.
+        // SAFETY: the record is not freed yet, and only `retired` can free the record.
         let class = unsafe { address.record() }.class();
-        // SAFETY: nothing reaches the record, by the caller's word; its class is the one it was allocated under.
+        // SAFETY: the caller promises that nothing reaches the record; the record was allocated under this class.
         unsafe { self.cache.free(NonNull::new_unchecked(address.value() as *mut u8), class) };
         class.bytes()
     }
 
-    /// Frees an index node. Returns its bytes.
+    /// Frees an index node. Returns the length of its block in bytes.
     ///
     /// # Safety
     /// Nothing reaches the node any more (E3).
     pub(crate) unsafe fn destroy_node(&mut self, node: NodeBlock) -> usize {
         debug_assert!(node.address != 0 && node.address.is_multiple_of(8), "a node lies at a word's address");
-        // SAFETY: nothing reaches the node, by the caller's word; class and address are those of its allocation.
+        // SAFETY: the caller promises that nothing reaches the node; class and address are the allocation's.
         unsafe { self.cache.free(NonNull::new_unchecked(node.address as *mut u8), node.class) };
         node.class.bytes()
     }
@@ -236,39 +239,40 @@ impl Blocks {
 
 #[cfg(feature = "audit")]
 impl Drop for Blocks {
-    /// A worker that ends leaves its present page to the memory's end: a snapshot may show versions in it.
+    /// A worker that ends leaves its present page until the end of the memory: a snapshot may show versions in the
+    /// page.
     fn drop(&mut self) {
         let pages = self.full.len() + usize::from(self.page.start().is_some());
         (0..pages).for_each(|_| self.cache.leave(VersionPage::class()));
     }
 }
 
-/// A record that no tree has: its holder alone knows it, and publishes or discards it. Not to be copied.
+/// A record that no tree has. Only its holder knows the record, and publishes or discards it. Not `Copy`.
 #[derive(Debug)]
 #[must_use = "publish it or discard it: its memory is lost otherwise"]
 pub(crate) struct Fresh(Address);
 
 impl Fresh {
-    /// The record, which nobody frees while its holder looks at it.
+    /// The record. Nothing frees the record during the borrow.
     #[inline]
     pub(crate) fn record(&self) -> Record<'_> {
-        // SAFETY: nobody else knows the record, and freeing it takes `self` by value.
+        // SAFETY: no other thread knows the record, and a free takes `self` by value.
         unsafe { self.0.record() }
     }
 
-    /// What a tree is to hold.
+    /// The value for a tree.
     #[inline]
     pub(super) fn value(&self) -> u64 {
         self.0.value()
     }
 
-    /// A tree has it: others know the record from here on.
+    /// The record's address, for a tree: other threads know the record from here on.
     #[inline]
     pub(super) fn publish(self) -> Address {
         self.0
     }
 
-    /// Gives the record its final word and version chain, before it is published.
+    /// Gives the record its final word and version chain, before its publication.
     #[inline]
     pub(super) fn finish(&self, word: Word, previous: Option<Address>) {
         let record = self.record();
@@ -278,30 +282,30 @@ impl Fresh {
     }
 }
 
-/// A new record that is absent: the commit that puts it into a tree fills it or unhooks it. Not to be copied.
+/// A new absent record: the commit that puts the record into a tree fills or unhooks it. Not `Copy`.
 #[derive(Debug)]
 #[must_use = "place it or discard it: its memory is lost otherwise"]
 pub(crate) struct Placeholder(pub(super) Fresh);
 
-/// A page of versions on its way out. Not to be copied: it is freed once.
+/// A page of versions that waits for its free. Not `Copy`: a page is freed once.
 #[derive(Debug)]
 pub(crate) struct PageBlock {
     address: u64,
 }
 
 impl PageBlock {
-    /// Bytes of a page.
+    /// Length of a page in bytes.
     pub(crate) const BYTES: usize = VersionPage::class().bytes();
 }
 
-/// An index node on its way out. Not to be copied: it is freed once.
+/// An index node that waits for its free. Not `Copy`: a node is freed once.
 #[derive(Debug)]
 pub(crate) struct NodeBlock {
     address: u64,
     class: SizeClass,
 }
 
-/// The index's view of a worker's memory: nodes come from its slabs and leave through its garbage list.
+/// The index's view of a worker's memory: nodes come from the slabs and leave through the garbage list.
 pub(crate) struct NodeBlocks<'w> {
     pub(crate) blocks: &'w mut Blocks,
     pub(crate) garbage_list: &'w mut GarbageList<NodeBlock>,
@@ -318,7 +322,7 @@ impl NodeBlocks<'_> {
 }
 
 // SAFETY: blocks are at least as large and as aligned as asked (classes that are multiples of 64 are aligned to 64),
-// belong to nobody else, and retired ones are freed by `collect` only once every pin has passed (E3).
+// and belong to no other holder. `collect` frees retired blocks only once every pin has passed (E3).
 unsafe impl NodeMemory for NodeBlocks<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         let block = self.blocks.cache.allocate(Self::class(layout));
@@ -329,7 +333,7 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         let class = Self::class(layout);
         debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
-        // SeqCst: the unlink before comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
+        // SeqCst: the unlink comes before the read of the tag's epoch (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
         self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
         *self.retired_bytes += class.bytes();
@@ -338,12 +342,12 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
     unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
         let class = Self::class(layout);
         debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
-        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        // SAFETY: the block was allocated under this class; by the caller's promise no other thread has seen the block.
         unsafe { self.blocks.cache.free(block, class) };
     }
 }
 
-/// The memory of a database. It stands in what all of the database's transactions and threads share.
+/// The memory of a database, a part of the data that all of the database's transactions and threads share.
 #[derive(Debug)]
 pub(crate) struct OwnedMemory(Arc<Memory>);
 
@@ -352,13 +356,13 @@ impl OwnedMemory {
         Self(memory)
     }
 
-    /// Gives all of it back to the system, whatever other threads keep of the database.
+    /// Gives all memory back to the system, whatever other threads keep of the database.
     ///
-    /// The exclusive reference says that nobody shares the database any more. Each transaction, snapshot and thread of
-    /// the database shares it, and tables and indexes are read through those only: nothing reaches a block. Other
-    /// threads' sessions may still have workers and contexts of this database. A session is taken with what its
-    /// database shares, so none is taken any more. They are only dropped, and the drop of a cache, a record's address
-    /// or a witness looks at no block.
+    /// The exclusive reference says that no thread shares the database any more. Each transaction, snapshot and thread
+    /// of the database shares the database, and tables and indexes are read only through them: nothing reaches a block.
+    /// Other threads' sessions may still have workers and contexts of this database. A session is taken with the shared
+    /// data of its database, so no session is taken any more. Workers and contexts are only dropped, and the drop of a
+    /// cache, a record's address or a witness reads no block.
     pub(crate) fn release(&mut self) {
         // SAFETY: nothing reaches a block any more, and caches are only dropped (above).
         unsafe { self.0.release() };
@@ -374,25 +378,24 @@ impl std::ops::Deref for OwnedMemory {
     }
 }
 
-/// Frees at once what nobody else has.
+/// Memory of a tree without other users: frees retired blocks at once.
 pub(super) struct Unseen<'b>(pub(super) &'b mut Blocks);
 
-// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `RecordTree::destroy` is the only one that has
-// them.
+// SAFETY: blocks as in `NodeBlocks`. Retired blocks need not wait, since `RecordTree::destroy` is their only user.
 unsafe impl NodeMemory for Unseen<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         self.0.cache.allocate(NodeBlocks::class(layout))
     }
 
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
+        // SAFETY: the block was allocated under this class, and the caller promises that nothing uses a retired block.
         unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
     }
 
     unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
         let class = NodeBlocks::class(layout);
         debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
-        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        // SAFETY: the block was allocated under this class; by the caller's promise no other thread has seen the block.
         unsafe { self.0.cache.free(block, class) };
     }
 }

@@ -1,6 +1,6 @@
-//! Which lines of a record are prefetched while only its address is known. Where the table's rows have one length,
-//! these are exactly the record's lines. Otherwise a guess is prefetched, and the remainder once the record's size is
-//! known.
+//! Range of a record to prefetch while only the record's address is known. If the table's rows have one length, the
+//! range is exactly the record's lines. Otherwise the range is a guess, and the remainder follows once the record's
+//! size is known.
 //!
 //! Neighbours: each table has a [`Fetch`]; multi-gets, batches and scans prefetch with it.
 
@@ -8,12 +8,12 @@ use ensile_memory::SizeClass;
 
 use super::{Address, HEADER_BYTES, Record};
 
-/// Bytes that are prefetched where rows differ in length.
+/// Length of the prefetch, in bytes, for rows of different lengths.
 const GUESS: usize = 128;
-/// No more bytes are prefetched: the processor prefetches what follows by itself.
+/// Largest length of a prefetch in bytes: the processor prefetches the following lines by itself.
 const BYTES_MAX: usize = 768;
 
-/// How much of a table's records is prefetched.
+/// Amount of a table's records to prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetch {
     at_once: u16,
@@ -21,10 +21,10 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// For readers of a record's first words only, which show whether it is the one.
+    /// For readers of a record's first words only, which show if the record is the needed version.
     pub(crate) const HEADER: Self = Self { at_once: 1, is_guess: false };
 
-    /// For rows of `bytes` bytes each, if they have one length.
+    /// For rows of `bytes` bytes each; `None` for rows of different lengths.
     pub(crate) fn of_rows(bytes: Option<usize>) -> Self {
         let at_once = bytes.map_or(GUESS, |bytes| bytes.saturating_add(HEADER_BYTES).min(BYTES_MAX));
         debug_assert!(
@@ -40,7 +40,7 @@ impl Fetch {
         record.prefetch_exactly(usize::from(self.at_once));
     }
 
-    /// As [`Fetch::ask`], of a record of this class, or one that is likely to be: nothing has to be guessed.
+    /// As [`Fetch::ask`], for a record with a known or likely class: no guess is needed.
     #[inline]
     pub(crate) fn ask_knowing(self, record: Address, class: SizeClass) {
         let bytes = if self.is_guess { class.bytes().min(BYTES_MAX) } else { usize::from(self.at_once) };
@@ -48,13 +48,13 @@ impl Fetch {
         record.prefetch_exactly(bytes);
     }
 
-    /// Whether [`Fetch::ask_for_rest`] may have something to do.
+    /// True if [`Fetch::ask_for_rest`] may have work.
     #[inline]
     pub(crate) fn is_guess(self) -> bool {
         self.is_guess
     }
 
-    /// Prefetches the lines beyond a guess, once the first ones are on their way.
+    /// Prefetches the lines beyond a guess, after the request for the first lines.
     #[inline]
     pub(crate) fn ask_for_rest(record: Record<'_>) {
         let bytes = record.class().bytes().min(BYTES_MAX);

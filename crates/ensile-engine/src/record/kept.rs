@@ -1,45 +1,45 @@
-//! A pin, and what a transaction keeps between its calls of what it found under that pin.
+//! A pin, and the data that a transaction keeps between its calls under the pin.
 //!
 //! ```text
 //! Resting --begin--> Kept --end--> Resting             Kept: enter (a call of the pin), between (no call), renew
 //!            open_snapshot --> KeptSnapshot --end--> Resting                 KeptSnapshot: enter, between
 //! ```
-//! What is kept has a type for each pin: [`Family::Under`]`<'p>`, in which records stand as [`Handle`]`<'p>`. Between
-//! calls `'p` is erased. Each call names it anew, for a closure that must work with any `'p`.
+//! Kept data has a type for each pin: [`Family::Under`]`<'p>`, with records as [`Handle`]`<'p>`. Between calls `'p` is
+//! erased. Each call names the lifetime anew, for a closure that must work with any `'p`.
 //!
-//! Invariants, and what each rests on:
+//! Invariants, each with its ground:
 //! - *A handle is followed under its own pin.* A closure knows nothing of its `'p`, so a handle of another pin has
-//!   another type, also where transactions nest; a handle's `'p` neither grows nor shrinks. Only [`Kept::enter`] and
+//!   another type, also in nested transactions; a handle's `'p` neither grows nor shrinks. Only [`Kept::enter`] and
 //!   [`KeptSnapshot::enter`] make the token that follows handles of `'p`.
-//! - *A handle is followed within a call.* `between` gives no token. [`Record`](super::Record) and [`Pinned`]
-//!   are not `Send`, and what is kept must be: none of them is kept.
-//! - *No handle outlives its pin.* What ends or moves a pin forgets all handles first: `end`, [`Kept::renew_after`],
-//!   [`Kept::open_snapshot`], and each [`KeptSnapshot::enter`].
-//!   [`Forget`] is unsafe to implement; `forgets!` writes it from a list of all fields, and the compiler proves of each
-//!   field that is passed over that it holds no handle.
+//! - *A handle is followed within a call.* `between` gives no token. [`Record`](super::Record) and [`Pinned`] are not
+//!   `Send`, and kept data must be `Send`, so neither is kept.
+//! - *No handle outlives its pin.* Every function that ends or moves a pin forgets all handles first: `end`,
+//!   [`Kept::renew_after`], [`Kept::open_snapshot`], and each [`KeptSnapshot::enter`]. [`Forget`] is unsafe to
+//!   implement; `forgets!` writes the implementation from a list of all fields. The compiler proves that each remaining
+//!   field holds no handle.
 //! - *A call needs a pin that was begun*: [`Resting`] and [`Kept`] are two types.
 //! - *A chain of versions is followed by a registered reader*: [`KeptSnapshot::enter`] alone makes a [`Boundary`].
 //!
-//! A transaction that is leaked leaves its pin standing. A closure that panics leaves its handles, which stay good. An
-//! expired pin lets no call in; forgetting follows no handle.
+//! A leaked transaction leaves its pin standing. A closure that panics leaves its handles, and the handles stay good.
+//! An expired pin lets no call in; forgetting follows no handle.
 //!
-//! Neighbours: `sets::context` is what is kept; `session` keeps it at rest; transactions and snapshots enter.
+//! Neighbours: `sets::context` is the kept data; `session` keeps the data at rest; transactions and snapshots enter.
 
 use ensile_base::Epoch;
 use ensile_epoch::{Epochs, Expired, PinHandle, Pinned};
 
 use super::Handle;
 
-/// What is kept under a pin: one type for each pin's lifetime.
+/// Types of data kept under a pin: a type for each lifetime of a pin.
 pub(crate) trait Family {
-    /// What is kept under the pin of `'p`.
+    /// Data kept under the pin of `'p`.
     type Under<'p>: Forget + Send;
 }
 
-/// What can forget the handles in it.
+/// Data that can forget its handles.
 ///
 /// # Safety
-/// After [`Forget::forget`] it holds no [`Handle`].
+/// After [`Forget::forget`] the data holds no [`Handle`].
 pub(crate) unsafe trait Forget {
     /// Forgets all handles, and follows none.
     fn forget(&mut self);
@@ -53,7 +53,7 @@ unsafe impl Forget for Option<Handle<'_>> {
     }
 }
 
-// SAFETY: each of its elements forgets its own, and it holds nothing else.
+// SAFETY: each element forgets its handles, and the vector holds nothing else.
 unsafe impl<T: Forget> Forget for Vec<T> {
     #[inline(always)]
     fn forget(&mut self) {
@@ -61,7 +61,7 @@ unsafe impl<T: Forget> Forget for Vec<T> {
     }
 }
 
-/// The boundary of a snapshot that a reader is registered for (S1): the versions that it needs are not freed for `'p`.
+/// Boundary of a snapshot with a registered reader (S1): nothing frees the snapshot's versions during `'p`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boundary<'p> {
     epoch: Epoch,
@@ -72,25 +72,26 @@ impl<'p> Boundary<'p> {
     /// Claims that a reader is registered.
     ///
     /// # Safety
-    /// For `'p` a reader of the snapshot of this boundary is registered, or no version is freed.
+    /// During `'p` a reader of the snapshot of this boundary is registered, or no version is freed.
     #[inline]
     pub(super) unsafe fn assume(epoch: Epoch, pinned: Pinned<'p>) -> Self {
         Self { epoch, _pinned: pinned }
     }
 
-    /// The snapshot shows versions with an epoch below this.
+    /// The boundary: the snapshot shows versions with an epoch below this epoch.
     #[inline]
     pub(crate) fn epoch(self) -> Epoch {
         self.epoch
     }
 }
 
-/// Implements [`Forget`] from a list of all fields: those that are `emptied`, those that are `forgotten` by their own
-/// [`Forget`], and those that hold no handle.
+/// Implements [`Forget`] from a list of all fields: `emptied` fields, fields `forgotten` by their own [`Forget`], and
+/// fields without handles.
 macro_rules! forgets {
     ($of:ident: emptied [$($emptied:ident),*], forgotten [$($forgotten:ident),*], free [$($free:ident),*]) => {
         #[expect(unsafe_code, reason = "written out by `record::kept`, which argues for it")]
-        // SAFETY: the pattern names each field. It is an emptied vector, forgets its own, or proves to be `'static`.
+        // SAFETY: the pattern names each field. A field is an emptied vector, forgets its handles, or proves to be
+        // `'static`.
         unsafe impl $crate::record::kept::Forget for $of<'_> {
             #[inline(always)]
             fn forget(&mut self) {
@@ -104,34 +105,34 @@ macro_rules! forgets {
 }
 pub(crate) use forgets;
 
-/// Compiles for what outlives every pin only.
+/// Compiles only for values that outlive every pin.
 #[inline(always)]
 pub(crate) fn holds_no_handle<T: 'static>(_: &T) {}
 
-/// A pin, and what is kept under it. At rest it holds no handle, whatever its type says.
+/// A pin, and the data kept under the pin. At rest the data holds no handle, whatever its type says.
 struct PinAndKept<F: Family> {
     pin: PinHandle,
     kept: F::Under<'static>,
 }
 
-/// What is kept while no pin stands: space.
+/// Kept data without a pin: empty space.
 pub(crate) struct Resting<F: Family>(Box<PinAndKept<F>>);
 
-/// What is kept under a pin that stands.
+/// Data kept under a standing pin.
 pub(crate) struct Kept<F: Family>(Box<PinAndKept<F>>);
 
-/// What the registered reader of a snapshot keeps: its pin stands within its calls only.
+/// Data that the registered reader of a snapshot keeps. The reader's pin stands only within its calls.
 pub(crate) struct KeptSnapshot<F: Family>(Box<PinAndKept<F>>);
 
 impl<F: Family> Resting<F> {
-    /// A pin that is not begun, and what is to be kept under it.
+    /// A pin that is not begun, and the data to keep under the pin.
     pub(crate) fn new(pin: PinHandle, kept: F::Under<'static>) -> Self {
         let mut resting = Self(Box::new(PinAndKept { pin, kept }));
         resting.0.kept.forget();
         resting
     }
 
-    /// What is kept at rest.
+    /// The kept data at rest.
     #[inline(always)]
     pub(crate) fn get(&self) -> &F::Under<'static> {
         &self.0.kept
@@ -146,17 +147,17 @@ impl<F: Family> Resting<F> {
 }
 
 impl<F: Family> PinAndKept<F> {
-    /// What is kept, under a name for the pin.
+    /// The kept data, under a name for the pin.
     #[inline(always)]
     fn under<'k, 'p: 'k>(kept: &'k mut F::Under<'static>) -> &'k mut F::Under<'p> {
-        // SAFETY: a type is laid out alike whatever its lifetimes are. `'p` is a name that the callers' closures know
-        // nothing of: no handle with another name gets in, and none in it goes by another name (module header).
+        // SAFETY: the layout of a type does not depend on lifetimes. `'p` is a name that the callers' closures know
+        // nothing of: no handle with another name gets in, and no handle inside goes by another name (module header).
         unsafe { &mut *std::ptr::from_mut(kept).cast() }
     }
 }
 
 impl<F: Family> Kept<F> {
-    /// Runs a call under the pin, or `expired` if the pin was taken away.
+    /// Runs `call` under the pin, or `expired` if the pin was taken away.
     #[inline(always)]
     pub(crate) fn enter<R>(
         &mut self,
@@ -171,7 +172,8 @@ impl<F: Family> Kept<F> {
         }
     }
 
-    /// Runs a call under the pin, and once that call is over what follows no handle; or `expired`.
+    /// Runs `call` under the pin, and afterwards `then`, which follows no handle; or `expired` if the pin was taken
+    /// away.
     #[inline(always)]
     pub(crate) fn enter_then<T, R>(
         &mut self,
@@ -188,24 +190,24 @@ impl<F: Family> Kept<F> {
         then(found, PinAndKept::<F>::under(kept))
     }
 
-    /// Runs what follows no handle, outside the pin's calls.
+    /// Runs `work`, which follows no handle, outside the pin's calls.
     #[inline(always)]
     pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut F::Under<'p>) -> R) -> R {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// Registers the owner as a reader of the newest snapshot; says which one. What was found before is forgotten.
+    /// Registers the owner as a reader of the newest snapshot; returns the boundary. Earlier handles are forgotten.
     pub(crate) fn open_snapshot(mut self, epochs: &Epochs) -> (KeptSnapshot<F>, Epoch) {
         self.0.kept.forget();
         let boundary = epochs.open_snapshot(&mut self.0.pin);
         (KeptSnapshot(self.0), boundary)
     }
 
-    /// Forgets everything that was found, ends the pin, waits as `wait` does, and begins the pin anew: nothing is held
-    /// back meanwhile.
+    /// Forgets all handles, ends the pin, calls `wait`, and begins the pin anew: the transaction holds nothing back
+    /// during the wait.
     #[cold]
     pub(crate) fn renew_after<R>(&mut self, epochs: &Epochs, wait: impl FnOnce() -> R) -> R {
-        /// The pin of what is kept stands, whatever becomes of the wait.
+        /// Begins the pin of the kept data at its drop, also after a panic of the wait.
         struct Begin<'k>(&'k mut PinHandle, &'k Epochs);
 
         impl Drop for Begin<'_> {
@@ -220,7 +222,7 @@ impl<F: Family> Kept<F> {
         wait()
     }
 
-    /// Forgets everything that was found, and ends the pin.
+    /// Forgets all handles, and ends the pin.
     #[inline(always)]
     pub(crate) fn end(mut self) -> Resting<F> {
         self.0.kept.forget();
@@ -230,11 +232,11 @@ impl<F: Family> Kept<F> {
 }
 
 impl<F: Family> KeptSnapshot<F> {
-    /// Runs a call under a pin at `epoch` (just read from the global epoch), as a registered reader of the snapshot.
-    /// What earlier calls have found is forgotten (E4).
+    /// Runs `call` under a pin at `epoch` (just read from the global epoch), as a registered reader of the snapshot.
+    /// Handles of earlier calls are forgotten (E4).
     ///
     /// # Errors
-    /// [`Expired`] if the reader was given up: `call` is not run.
+    /// [`Expired`] if the database gave the reader up: `call` does not run.
     #[inline]
     pub(crate) fn enter<R>(
         &mut self,
@@ -249,18 +251,18 @@ impl<F: Family> KeptSnapshot<F> {
         };
         debug_assert!(epoch >= boundary, "a boundary is served once E has reached it (S1)");
         let pinned = entered.pinned();
-        // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until it ends.
+        // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until the pin ends.
         let boundary = unsafe { Boundary::assume(boundary, pinned) };
         Ok(call(pinned, boundary, PinAndKept::<F>::under(kept)))
     }
 
-    /// Runs what follows no handle, outside the reader's calls.
+    /// Runs `work`, which follows no handle, outside the reader's calls.
     #[inline]
     pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut F::Under<'p>) -> R) -> R {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// Forgets everything that was found, and ends the pin and the registration.
+    /// Forgets all handles, and ends the pin and the registration.
     pub(crate) fn end(mut self) -> Resting<F> {
         self.0.kept.forget();
         self.0.pin.end();
@@ -268,7 +270,7 @@ impl<F: Family> KeptSnapshot<F> {
     }
 }
 
-/// Space for handles within one call: at rest it is empty.
+/// Space for handles within one call. At rest the space is empty.
 #[derive(Debug, Default)]
 pub(crate) struct HandleSpace(Vec<Option<Handle<'static>>>);
 
@@ -277,7 +279,7 @@ impl HandleSpace {
     #[inline]
     pub(crate) fn take<'p>(&mut self) -> Vec<Option<Handle<'p>>> {
         debug_assert!(self.0.is_empty(), "no handle outlives its call");
-        // An empty vector of one type becomes one of another, in the same allocation.
+        // An empty vector of one type becomes a vector of another type, in the same allocation.
         std::mem::take(&mut self.0).into_iter().map(|_| None).collect()
     }
 
@@ -289,7 +291,7 @@ impl HandleSpace {
         debug_assert!(self.0.is_empty(), "no handle outlives its call");
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the space in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.0.capacity() * size_of::<Option<Handle<'static>>>()

@@ -1,4 +1,4 @@
-//! Records: a TID word, the version before, the data inline (Silo §4.3), and the optimistic read (§4.5).
+//! Records: a TID word, a link to the version before and inline data (Silo §4.3), and the optimistic read (§4.5).
 //!
 //! ```text
 //! 0        8        16   20                      capacity = class - HEADER_BYTES
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Invariants:
-//! - C5: data is overwritten in place under the lock, as atomic words, behind the commit's fence; a reader clamps the
-//!   length to the capacity, which is fixed for the record's life, and trusts nothing before the TID word is read
-//!   again.
-//! - K3: the version before is linked before the new TID is stored.
-//! - E3: a [`Record`] carries the pin that it was found under, and so does a [`Handle`], which is what a transaction
-//!   keeps of a record between its calls (`kept`). A handle is followed under exactly that pin. An [`Address`] is bits:
-//!   safe code compares and prefetches it, and follows it nowhere.
+//! - C5: A writer overwrites data in place under the lock, as atomic words, behind the commit's fence. A reader clamps
+//!   the length to the capacity, which is fixed for the record's life, and trusts nothing before a second read of the
+//!   TID word.
+//! - K3: The version before is linked before the new TID is stored.
+//! - E3: A [`Record`] carries the pin under which a search found the record. A [`Handle`] carries the same pin; a
+//!   transaction keeps handles between calls (`kept`). Code follows a handle under exactly this pin. An [`Address`] is
+//!   plain bits: safe code compares and prefetches addresses, and never follows an address.
 //!
 //! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
 //! no snapshot can show; `garbage` destroys.
@@ -54,27 +54,27 @@ pub(crate) use scratch::{CopyTarget, KeptRow, RowSpace, Scratch};
 pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 use word::Word;
 
-/// Bytes before a record's data. The paper has 32 (§4.3).
+/// Length of a record's header in bytes. The paper's header has 32 (§4.3).
 pub(crate) const HEADER_BYTES: usize = 20;
 /// Data bytes that share the word of the length.
 const FIRST_BYTES: usize = 4;
-/// Words before the one that holds length and first data bytes.
+/// Words before the word of the length and the first data bytes.
 const DATA_WORD: usize = 2;
 
-/// From this length on data that nobody writes any more is copied as a whole, and not word by word.
+/// Least length, in bytes, from which immutable data is copied as a whole and not word by word.
 const COPIED_AS_A_WHOLE: usize = 128;
 
-/// Words copied in one turn of a loop.
+/// Words copied in one turn of an unrolled loop.
 const UNROLLED: usize = 4;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
-/// Records lie at words' addresses, so the low bits of a link are free. The address itself:
+/// The address bits of a link. Records are aligned to words, so the low bits of a link are free for marks.
 const LINK_MASK: u64 = ADDRESS_MASK & !7;
-/// The version lies in a page of versions. Fixed for its life.
+/// Mark: the version lies in a page of versions. The mark is fixed for the version's life.
 const PAGED: u64 = 1;
-/// The version was taken out of its chain, or the record out of its tree with no link to it (V1).
+/// Mark: the version is out of its chain, or the record is out of its tree and no link leads to the record (V1).
 const UNLINKED: u64 = 2;
 
 const _: () = assert!((PAGED | UNLINKED) & LINK_MASK == 0 && LINK_MASK | 7 == ADDRESS_MASK);
@@ -82,15 +82,16 @@ const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies a
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
 
-/// The address of a record: what the index maps a key to. Plain bits. Never zero, so that an `Option` of one is a word.
+/// Address of a record, in plain bits. The index maps keys to addresses. An address is never zero, so an `Option` of an
+/// address is a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Address(NonZeroUsize);
 
-/// A record that was found under the pin that stands for `'p`, as it is kept between calls. Ordered as commit locks
-/// (§4.4).
+/// Address of a record that a search found under the pin of `'p`, for keeping between calls. The order of handles is
+/// the order of commit locks (§4.4).
 ///
-/// `'p` is exactly that pin's: a handle passes neither for one of a longer pin nor for one of a shorter (it is
-/// invariant). So a pin follows no handle that was found under another one, which may have ended.
+/// `'p` is invariant: a handle passes neither for a handle of a longer pin nor for a handle of a shorter pin. So a pin
+/// follows no handle of another pin, because the other pin may have ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Handle<'p> {
     address: Address,
@@ -98,15 +99,15 @@ pub(crate) struct Handle<'p> {
 }
 
 impl<'p> Handle<'p> {
-    /// The record itself. The pin that it was found under stands still, and has stood since (E3).
+    /// The record. The search's pin stands now, and has stood since the search (E3).
     #[inline]
     pub(crate) fn at(self, _pinned: Pinned<'p>) -> Record<'p> {
-        // SAFETY: the record was linked while this very pin stood, which honours what was found under it (E3): nothing
-        // but the object that keeps the pin makes a token for `'p` (`kept`).
+        // SAFETY: the record was linked while this very pin stood. The pin honours every record found under the pin
+        // (E3): only the object that keeps the pin makes a token for `'p` (`kept`).
         unsafe { self.address.record() }
     }
 
-    /// Its address.
+    /// The record's address.
     #[inline]
     pub(crate) fn address(self) -> Address {
         self.address
@@ -114,7 +115,7 @@ impl<'p> Handle<'p> {
 }
 
 impl Address {
-    /// The address that a tree's value stands for.
+    /// The address in a tree's value.
     #[inline]
     const fn from_value(value: u64) -> Self {
         let Some(address) = NonZeroUsize::new(value as usize) else { panic!("no record at address zero") };
@@ -128,10 +129,10 @@ impl Address {
         self.0.get() as u64
     }
 
-    /// The record itself.
+    /// The record at this address.
     ///
     /// # Safety
-    /// A record lies here, and nothing frees it within `'p`.
+    /// A record lies at this address, and nothing frees the record within `'p`.
     #[inline]
     unsafe fn record<'p>(self) -> Record<'p> {
         debug_assert!(self.0.get().is_multiple_of(8), "a record lies at a word's address");
@@ -149,12 +150,12 @@ impl Address {
         prefetch::lines(self.bytes(), bytes);
     }
 
-    /// Prefetches the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
+    /// Prefetches the lines of exactly `bytes` bytes. About half of the small records stand across two lines.
     #[inline]
     pub(crate) fn prefetch_exactly(self, bytes: usize) {
         debug_assert!(bytes > 0, "a record has a header");
         prefetch::line(self.bytes());
-        // Most records that are read in numbers are small: no loop for them.
+        // Most records of reads in batches are small: no loop for small records.
         if bytes > LINE_BYTES {
             self.prefetch_rest(LINE_BYTES, bytes);
         }
@@ -169,22 +170,22 @@ impl Address {
     }
 }
 
-/// A record that cannot be freed for `'p`. It is not `Send`: what is kept between a transaction's calls must be, so it
-/// holds none.
+/// A record that nothing frees during `'p`. `Record` is not `Send`. Data that a transaction keeps between calls must be
+/// `Send`, so a transaction keeps no `Record`.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'p> {
     words: NonNull<AtomicU64>,
     _pin: PhantomData<&'p AtomicU64>,
 }
 
-/// What an optimistic read saw.
+/// Result of an optimistic read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// The data is in the scratch buffer, of the version with this word.
+    /// The scratch buffer holds the data of the version with this word.
     Present(Word),
-    /// The key is absent, by the version with this word.
+    /// The version with this word says that the key is absent.
     Absent(Word),
-    /// The record is no longer the key's latest: look the key up again.
+    /// The record is no longer the key's latest: the caller looks the key up again.
     Superseded,
 }
 
@@ -192,12 +193,12 @@ impl<'p> Record<'p> {
     #[inline(always)]
     fn at_word(self, index: usize) -> &'p AtomicU64 {
         debug_assert!(index < SizeClass::BYTES_MAX / 8, "no record is so long");
-        // SAFETY: every caller stays below the record's size: header words always exist, data words are bounded by
-        // the capacity. The record lives for 'p (module header), and all its words are only used as atomics.
+        // SAFETY: every caller stays below the record's size: header words always exist, and the capacity bounds data
+        // words. The record lives for 'p (module header), and every access to a record's words is atomic.
         unsafe { self.words.add(index).as_ref() }
     }
 
-    /// What a transaction keeps of it.
+    /// The record's address with the pin, for a transaction to keep.
     #[inline]
     pub(crate) fn handle(self) -> Handle<'p> {
         Handle { address: self.address(), pin: PhantomData }
@@ -208,16 +209,16 @@ impl<'p> Record<'p> {
         Address(self.words.expose_provenance())
     }
 
-    /// The TID word now.
+    /// The current TID word.
     #[inline(always)]
     pub(crate) fn word(self) -> Word {
-        // Acquire: what the word's writer installed before it is visible; partner: `unlock_with`.
+        // Acquire: the reader sees everything that the word's writer installed before the word; partner: `unlock_with`.
         let bits = self.at_word(0).load(Ordering::Acquire);
         debug_assert_ne!(bits, FREED_WORD, "a record that was freed is read (E3)");
         Word::from_bits(bits)
     }
 
-    /// The TID word once nobody holds the lock.
+    /// The TID word without a lock: waits until the lock is free.
     #[inline]
     fn unlocked_word(self) -> Word {
         let word = self.word();
@@ -236,7 +237,7 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// The chain word: the version before, and the size class.
+    /// The chain word: address of the version before, size class and marks.
     #[inline]
     fn chain(self) -> u64 {
         // Acquire: a version is complete before it is linked; partner: `link`.
@@ -245,7 +246,7 @@ impl<'p> Record<'p> {
         chain
     }
 
-    /// The version before this one, if one was kept.
+    /// The version before this version; `None` if no commit kept a version.
     #[inline]
     fn previous(self) -> Option<Self> {
         let words = NonNull::new((self.chain() & LINK_MASK) as *mut AtomicU64)?;
@@ -256,13 +257,13 @@ impl<'p> Record<'p> {
         Some(Self { words, _pin: self._pin })
     }
 
-    /// The record's size class: fixed for its life.
+    /// The record's size class, fixed for the record's life.
     #[inline]
     pub(crate) fn class(self) -> SizeClass {
         SizeClass::from_index((self.chain() >> ADDRESS_BITS) as usize)
     }
 
-    /// The most data bytes that it can hold: fixed for its life.
+    /// Largest length of data in bytes, fixed for the record's life.
     #[inline]
     pub(crate) fn capacity(self) -> usize {
         let class = self.class();
@@ -270,43 +271,43 @@ impl<'p> Record<'p> {
         class.bytes() - HEADER_BYTES
     }
 
-    /// Whether `bytes` data bytes can be overwritten in place.
+    /// True if a writer can overwrite the data in place with `bytes` bytes.
     #[inline]
     pub(crate) fn fits(self, bytes: usize) -> bool {
         bytes <= self.capacity()
     }
 
-    /// Copies the data out as it is, word by word. The reader decides by the TID word whether the copy is valid.
+    /// Copies the data out word by word, even during a write. The caller decides by the TID word if the copy is valid.
     #[inline(always)]
     fn copy_out(self, scratch: &mut impl CopyTarget) {
-        // Relaxed: validated by the fence and the second look at the TID word in the caller (C5).
+        // Relaxed: the caller's fence and second load of the TID word validate the load (C5).
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
-        // A torn length is clamped to what the allocation holds (C5).
+        // A torn length is clamped to the capacity (C5).
         let length = (first as u32 as usize).min(self.capacity());
         let words = scratch::words_of(length);
         let out = scratch.fill(length, words);
         debug_assert!(
             out.len() == words && (DATA_WORD + words) * 8 <= (HEADER_BYTES + length).next_multiple_of(8)
         );
-        // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
+        // SAFETY: the clamped length bounds `words`, so all of these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
-        // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
-        // Compilers do not unroll loops over atomics by themselves.
+        // Relaxed: the caller's fence and second load of the TID word validate the loads (C5).
+        // Compilers do not unroll loops over atomics.
         let (slots, last_slots) = out.as_chunks_mut::<UNROLLED>();
         let (words, last_words) = data.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter_mut().zip(words) {
             *slots = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         }
         for (slot, word) in last_slots.iter_mut().zip(last_words) {
-            // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
+            // Relaxed: the caller's fence and second load of the TID word validate the load (C5).
             *slot = word.load(Ordering::Relaxed);
         }
-        // The first data bytes lie above the length in the word, whatever the machine's byte order.
+        // The first data bytes lie above the length in the word, on machines of either byte order.
         out[0] = out[0].to_le();
     }
 
-    /// Reads the latest version without writing anything (§4.5, "to access record data"). Always inlined: a call would
-    /// be a tenth of the work, and its few callers are what reads are made of.
+    /// Reads the latest version without a store (§4.5, "to access record data"). Always inlined: a call would be a
+    /// tenth of the work, and reads consist of the few callers.
     #[inline(always)]
     pub(crate) fn read(self, scratch: &mut impl CopyTarget) -> Seen {
         loop {
@@ -324,8 +325,9 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// As [`Self::read`], of a version with an epoch below `low`; `None` if there is none, as the key is absent, or its
-    /// latest version is newer, or in another record, which then is newer too.
+    /// Reads a version with an epoch below `low`, otherwise as [`Self::read`]. `None` if the key is absent, if the
+    /// latest version is newer, or if the latest version is in another record. A version in another record is newer
+    /// too.
     #[inline]
     pub(crate) fn read_older(self, low: Epoch, scratch: &mut Scratch) -> Option<Word> {
         loop {
@@ -347,19 +349,20 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Whether the word is the same after the data was read.
+    /// True if the TID word is still `word` after the read of the data.
     #[inline]
     fn still(self, word: Word) -> bool {
-        // Acquire fence: the data loads come before the second look; if one of them saw a later commit's store, this
-        // fence pairs with that commit's fence after its locks, and the second look sees the lock (C5).
+        // Acquire fence: the data loads come before the second load of the TID word. If a data load saw a later
+        // commit's store, this fence pairs with the commit's fence after its locks, and the second load sees the lock
+        // (C5).
         fence(Ordering::Acquire);
-        // Relaxed: ordered by the fence.
+        // Relaxed: the fence orders the load.
         self.at_word(0).load(Ordering::Relaxed) == word.bits()
     }
 
-    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it
-    /// had, which may say that the key was absent then; `None` if no version is so old. The caller is a registered
-    /// reader of that snapshot.
+    /// The version of snapshot `boundary`, the newest version with an epoch below the boundary (S1), and the version's
+    /// word, which may say that the key was absent. `None` if no version is old enough. The caller is a registered
+    /// reader of the snapshot.
     #[inline]
     fn find_version(self, boundary: Boundary<'p>) -> Option<(Self, Word)> {
         let boundary = boundary.epoch();
@@ -368,7 +371,8 @@ impl<'p> Record<'p> {
         loop {
             let word = version.word();
             if word.epoch() >= boundary {
-                // Linked before this word's TID was stored (K3), so visible; no link: the key came later.
+                // K3: the link was stored before this word's TID, so the link is visible. No link means that the key is
+                // newer than the boundary.
                 version = version.previous()?;
             } else if word.is_locked() {
                 backoff.wait();
@@ -382,8 +386,8 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
-    /// says that the key was present. Always inlined, as [`Self::read`].
+    /// The word of the version of snapshot `boundary`, if the version exists. If the word says that the key was
+    /// present, the data is copied out. Always inlined, as [`Self::read`].
     #[inline(always)]
     pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut impl CopyTarget) -> Option<Word> {
         loop {
@@ -406,11 +410,11 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// The data of a version that was superseded before its word was read, where it lies; `None` also if it is so short
-    /// that it is copied as fast word by word.
+    /// The data, in place, of a version that was superseded before the read of `word`. `None` also for short data: a
+    /// copy word by word is as fast.
     #[inline]
     fn settled_data(self, word: Word) -> Option<&'p [u8]> {
-        // Loom's atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
+        // Loom's atomics are no plain memory. A big-endian machine has the first bytes in reverse order.
         if word.is_latest() || cfg!(any(loom, target_endian = "big")) {
             return None;
         }
@@ -418,16 +422,17 @@ impl<'p> Record<'p> {
         if length < COPIED_AS_A_WHOLE {
             return None;
         }
-        // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
-        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored
-        // before the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
+        // SAFETY: the data lies behind the header, up to the clamped length. Nothing writes the data: commits overwrite
+        // only a key's latest record (C2), and a superseded record never is the latest again. All of the data was
+        // stored before the word (K3), or before the link that led to the version; both loads are Acquire. The version
+        // lives for 'p.
         Some(unsafe {
             std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
         })
     }
 
-    /// A step of [`Self::read_version`] for many records at a time: the version before, prefetched. It breaks at a
-    /// version of an epoch below the boundary.
+    /// One step of [`Self::read_version`] for a batch of records: prefetches the version before. Breaks at a version
+    /// with an epoch below the boundary.
     #[inline]
     pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
         if self.word().epoch() < boundary.epoch() {
@@ -437,13 +442,13 @@ impl<'p> Record<'p> {
         ControlFlow::Continue(previous.inspect(|version| fetch.ask_knowing(version.address(), self.class())))
     }
 
-    /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
+    /// Locks the record (§4.4 phase 1); spins while another commit holds the lock. Returns the word before the lock.
     #[inline]
     pub(crate) fn lock(self) -> Word {
         let mut backoff = Backoff::new();
         loop {
             debug_assert_ne!(self.word().bits(), FREED_WORD);
-            // Relaxed: only a guess for the exchange.
+            // Relaxed: the load is only a guess for the exchange.
             let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).unlocked();
             if self.try_lock_at(seen) {
                 return seen;
@@ -452,18 +457,19 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Locks the record if its word is `seen`, unlocked.
+    /// Locks the record if the TID word is `seen` without a lock; true on success.
     #[inline]
     fn try_lock_at(self, seen: Word) -> bool {
-        // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. Release: the binding comes
-        // before the lock, which `fence_after_exchange` rests on (E2). The stores that follow are ordered after the
-        // lock by that fence (C1, C5). Relaxed on failure: nothing is concluded.
+        // Acquire: this thread may read everything that the last holder installed; partner: `unlock_with`.
+        // Release: the binding comes before the lock, and `fence_after_exchange` relies on this order (E2). The same
+        // fence orders the following stores after the lock (C1, C5).
+        // Relaxed on failure: nothing is concluded.
         let locked = seen.locked().bits();
         debug_assert_ne!(locked, seen.bits(), "taking a lock changes the word");
         self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Copies the data out under the lock, which holds it still.
+    /// Copies the data out. The caller holds the lock, so nothing changes the data.
     #[cfg(feature = "laboratory")]
     #[inline]
     pub(crate) fn copy_locked(self, scratch: &mut Scratch) {
@@ -471,19 +477,20 @@ impl<'p> Record<'p> {
         self.copy_out(scratch);
     }
 
-    /// Appends the data to `out` under the lock, which holds it still; `out` has room, so nothing is allocated (E1).
+    /// Appends the data to `out`. The caller holds the lock, so nothing changes the data. `out` has room, so the call
+    /// allocates nothing (E1).
     #[inline]
     pub(crate) fn append_locked(self, out: &mut Vec<u8>) {
         debug_assert!(self.word().is_locked());
         let length = self.length();
-        // Relaxed, both: the lock's exchange acquired what its last holder installed.
+        // Relaxed, both: the lock's exchange acquired everything that the last holder installed.
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed).to_le_bytes();
         let head = length.min(FIRST_BYTES);
         out.extend_from_slice(&first[size_of::<u32>()..][..head]);
         let at = out.len();
         out.resize(at + length - head, 0);
         let word = |index| {
-            // Relaxed: the lock's exchange acquired what its last holder installed.
+            // Relaxed: the lock's exchange acquired everything that the last holder installed.
             self.at_word(DATA_WORD + 1 + index).load(Ordering::Relaxed).to_ne_bytes()
         };
         let (whole, tail) = out[at..].as_chunks_mut::<8>();
@@ -494,14 +501,14 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Copies the data out where nobody else writes.
+    /// Copies the data out; no other thread writes.
     #[cfg(feature = "experiments")]
     #[inline]
     pub(crate) fn copy_alone(self, scratch: &mut Scratch) {
         self.copy_out(scratch);
     }
 
-    /// Overwrites the data in place where nobody else reads or writes: neither lock nor fence.
+    /// Overwrites the data in place without lock and fence; no other thread reads or writes.
     #[cfg(feature = "experiments")]
     #[inline]
     pub(crate) fn overwrite_alone(self, value: &[u8]) {
@@ -509,7 +516,7 @@ impl<'p> Record<'p> {
         self.store_data(value);
     }
 
-    /// Releases the lock and stores this word: the new version's, or the one that the lock was taken over.
+    /// Releases the lock and stores `word`: the new version's word, or the word before the lock.
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {
         debug_assert!(!word.is_locked());
@@ -518,7 +525,7 @@ impl<'p> Record<'p> {
             cfg!(any(loom, shuttle)) || before().tid() <= word.tid(),
             "a record's TID only grows (E5)"
         );
-        // Release: data, link and index change come before; partner: Acquire in `word` and `lock`.
+        // Release: stores of data, link and index come before; partner: Acquire in `word` and `lock`.
         self.at_word(0).store(word.bits(), Ordering::Release);
     }
 
@@ -537,56 +544,57 @@ impl<'p> Record<'p> {
             Some((head, rest)) => (*head, rest),
             None => (padded(value), &[][..]),
         };
-        // Relaxed, all data stores: behind the lock's fence, before the unlocking Release (C5).
+        // Relaxed, all data stores: the stores stand behind the lock's fence, before the unlocking Release (C5).
         self.at_word(DATA_WORD).store(combine(value.len() as u32, head), Ordering::Relaxed);
         let (words, tail) = rest.as_chunks::<8>();
-        // SAFETY: the value fits the record, so these words are inside it.
+        // SAFETY: the value fits the record, so these words are inside the record.
         let slots =
             unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD + 1).as_ptr(), words.len()) };
         let (slots, last_slots) = slots.as_chunks::<UNROLLED>();
         let (words, last_words) = words.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter().zip(words) {
             for (slot, word) in slots.each_ref().into_iter().zip(*words) {
-                // Relaxed: behind the lock's fence, before the unlocking Release (C5).
+                // Relaxed: the store stands behind the lock's fence, before the unlocking Release (C5).
                 slot.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
         }
         for (slot, word) in last_slots.iter().zip(last_words) {
-            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
+            // Relaxed: the store stands behind the lock's fence, before the unlocking Release (C5).
             slot.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         if !tail.is_empty() {
-            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
+            // Relaxed: the store stands behind the lock's fence, before the unlocking Release (C5).
             self.at_word(DATA_WORD + 1 + rest.len() / 8)
                 .store(u64::from_ne_bytes(padded(tail)), Ordering::Relaxed);
         }
     }
 
     /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a
-    /// version that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
+    /// freed version stays behind (E3), so `previous` may be the address of `self`, if `self` took the freed version's
+    /// memory.
     #[inline]
     fn link(self, previous: Option<Address>) {
-        // Relaxed: links and marks change under the lock only, or where nobody else knows the record.
+        // Relaxed: links and marks change only under the lock, or while no other thread knows the record.
         let others = self.at_word(1).load(Ordering::Relaxed) & !LINK_MASK;
         // Release: the version behind the link is complete; partner: Acquire in `chain`.
         self.at_word(1).store(others | previous.map_or(0, Address::value), Ordering::Release);
     }
 
-    /// The address of the version before, to pass on.
+    /// Address of the version before, for linking elsewhere.
     #[inline]
     fn previous_address(self) -> Option<Address> {
         self.previous().map(Record::address)
     }
 
-    /// Length of the data, in bytes, under the lock or of an immutable version; else a guess, until the version that it
-    /// belongs to is read.
+    /// Length of the data in bytes. The length is exact under the lock or of an immutable version; else the length is a
+    /// guess, until a read of the version confirms it.
     #[inline]
     pub(crate) fn length(self) -> usize {
-        // Relaxed: the caller holds the lock, or nobody writes, or the caller only guesses.
+        // Relaxed: the caller holds the lock, or no thread writes, or the caller only guesses.
         (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
     }
 
-    /// Makes the record absent, by `tid`, and releases the lock. The caller has the duty to unhook the record (U1).
+    /// Makes the record absent with `tid`, and releases the lock. The caller must unhook the record (U1).
     #[inline]
     pub(crate) fn delete(self, tid: Tid) -> Absent<'p> {
         debug_assert!(cfg!(any(loom, shuttle)) || !self.word().is_absent(), "a present record is deleted");
@@ -594,8 +602,8 @@ impl<'p> Record<'p> {
         Absent(self.handle())
     }
 
-    /// Copies the version that `self` holds (its word was `word`) into `room`, which becomes the version before,
-    /// under the lock (§4.9: the tree's pointer is not rewritten).
+    /// Copies the version in `self`, with the word `word`, into `room`, and links `room` as the version before. The
+    /// caller holds the lock. The tree's pointer stays (§4.9).
     #[inline]
     pub(crate) fn preserve(self, word: Word, room: VersionRoom) -> PreservedVersion {
         let old = room.record();
@@ -604,26 +612,26 @@ impl<'p> Record<'p> {
         debug_assert!(old.capacity() >= self.length(), "the room is as large as the record");
         let words = scratch::words_of(self.length());
         for index in DATA_WORD..DATA_WORD + words {
-            // Relaxed, both: our lock holds the source still; the copy is published by `link`'s Release.
+            // Relaxed, both: the lock keeps the source unchanged; `link`'s Release publishes the copy.
             let data = self.at_word(index).load(Ordering::Relaxed);
             old.at_word(index).store(data, Ordering::Relaxed);
         }
         old.link(self.previous_address());
-        // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
+        // Relaxed: the old version is still private; `link`'s Release below publishes the version with its word.
         old.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
         self.link(Some(room.0));
         PreservedVersion(room.0)
     }
 }
 
-/// Length in the low half, first data bytes above it, whatever the machine's byte order.
+/// A word with the length in the low half and the first data bytes above, on machines of either byte order.
 #[inline]
 fn combine(length: u32, first: [u8; FIRST_BYTES]) -> u64 {
     debug_assert!(length as usize <= ensile_base::limits::VALUE_BYTES_MAX, "no value is so long");
     u64::from(length) | u64::from(u32::from_le_bytes(first)) << 32
 }
 
-/// The few bytes that are left, with zeros behind.
+/// `bytes`, padded with zeros to `N` bytes.
 #[inline]
 fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     debug_assert!(bytes.len() <= N, "what is left fills a word at most");

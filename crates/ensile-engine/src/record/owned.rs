@@ -1,4 +1,4 @@
-//! Values that own a record, or what may become of one. None of them can be copied, so nothing is freed twice.
+//! Values that own a record or its future free. The values cannot be copied, so nothing is freed twice.
 //!
 //! | value | made by | goes to |
 //! |---|---|---|
@@ -9,26 +9,26 @@
 //! | [`Absent`] | [`Record::delete`], or a tree that took an absent record | garbage, which unhooks the record |
 //!
 //! Invariant:
-//! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the
-//!   record does not free it.
+//! - U1: An absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the
+//!   record does not free the record.
 //!
-//! Neighbours: commit holds these values in its write-set; `garbage` and `blocks` take them.
+//! Neighbours: commit holds these values in its write-set; `garbage` and `blocks` take the values.
 
 use ensile_epoch::Pinned;
 
 use super::{Address, Handle, Record};
 
-/// Room for a version that nothing links to. Not to be copied.
+/// Room for a version that nothing links to. Not `Copy`.
 #[derive(Debug)]
 #[must_use = "preserve a version in it or give it back: its memory is lost otherwise"]
 pub(crate) struct VersionRoom(pub(super) Address);
 
-/// A version that a record links to. Not to be copied.
+/// A version that a record links to. Not `Copy`.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: its memory is lost otherwise"]
 pub(crate) struct PreservedVersion(pub(super) Address);
 
-/// A record that its tree no longer leads to. Not to be copied.
+/// A record that its tree no longer leads to. Not `Copy`.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: its memory is lost otherwise"]
 pub(crate) struct Unlinked {
@@ -36,27 +36,28 @@ pub(crate) struct Unlinked {
     pub(super) becomes: Becomes,
 }
 
-/// What an unlinked record serves for.
+/// Use of an unlinked record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Becomes {
-    /// Nothing: it is freed once pins have passed.
+    /// No use: the record is freed once pins have passed.
     Garbage,
-    /// The record in its place links to it: a version for snapshots.
+    /// A version for snapshots: the record's successor links to the record.
     Version,
-    /// It was absent: the holder of its [`Absent`] frees it.
+    /// The record was absent: the holder of its [`Absent`] frees the record.
     AnothersGarbage,
 }
 
-/// The duty to unhook a record that became absent, or was placed as one, under the pin of `'p`. Not to be copied.
+/// The duty to unhook a record that became absent, or was placed as an absent record, under the pin of `'p`. Not
+/// `Copy`.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: the key's absent record stays in its tree otherwise"]
 pub(crate) struct Absent<'p>(pub(super) Handle<'p>);
 
-/// An absent record that is its registrar's: nobody else frees it (U1). Not to be copied.
+/// An absent record that belongs to its registrar: nothing else frees the record (U1). Not `Copy`.
 #[derive(Debug)]
 pub(crate) struct RegisteredAbsent(Address);
 
-/// A record that a garbage list is to free. Not to be copied.
+/// A record for a garbage list to free. Not `Copy`.
 #[derive(Debug)]
 pub(crate) struct RetiredRecord(pub(super) Address);
 
@@ -64,7 +65,7 @@ impl VersionRoom {
     /// The room as a record without data.
     #[inline]
     pub(super) fn record(&self) -> Record<'_> {
-        // SAFETY: nobody else knows the room, and what frees it takes `self` by value.
+        // SAFETY: no other thread knows the room, and a free of the room takes `self` by value.
         let room = unsafe { self.0.record() };
         debug_assert!(cfg!(any(loom, shuttle)) || room.word().bits() == 0, "nothing was preserved here yet");
         room
@@ -72,10 +73,10 @@ impl VersionRoom {
 }
 
 impl PreservedVersion {
-    /// The version as garbage, if it has a block of its own. Otherwise its page is freed as a whole.
+    /// The version as garbage, if the version has a block of its own. Otherwise the version's page is freed as a whole.
     #[inline]
     pub(crate) fn own_block(self) -> Option<RetiredRecord> {
-        // SAFETY: what frees the version takes `self` by value.
+        // SAFETY: a free of the version takes `self` by value.
         let version = unsafe { self.0.record() };
         debug_assert!(!version.word().is_latest(), "a version was superseded (C2)");
         (!version.is_paged()).then_some(RetiredRecord(self.0))
@@ -83,13 +84,13 @@ impl PreservedVersion {
 }
 
 impl Unlinked {
-    /// What the record serves for from now on.
+    /// Use of the record from now on.
     #[inline]
     pub(crate) fn becomes(&self) -> Becomes {
         self.becomes
     }
 
-    /// The record as garbage; `None` if another's [`Absent`] frees it.
+    /// The record as garbage; `None` if the holder of its [`Absent`] frees the record.
     #[inline]
     pub(crate) fn retired(self) -> Option<RetiredRecord> {
         (self.becomes != Becomes::AnothersGarbage).then_some(RetiredRecord(self.record))
@@ -98,7 +99,7 @@ impl Unlinked {
     /// The record as garbage, absent or not.
     ///
     /// # Safety
-    /// Nobody has registered the record as absent: in replay, tombstones are found by their keys.
+    /// No thread has registered the record as absent: in replay, tombstones are found by their keys.
     pub(crate) unsafe fn retired_by_finder(self) -> RetiredRecord {
         debug_assert!(self.becomes != Becomes::Version, "replay keeps no versions");
         RetiredRecord(self.record)
@@ -106,8 +107,8 @@ impl Unlinked {
 }
 
 impl<'p> Absent<'p> {
-    /// Registers the record, under the pin that it became absent under. `None` if it shows a row by now: a placeholder
-    /// that was filled.
+    /// Registers the record, under the pin under which it became absent. `None` if the record shows a row by now: a
+    /// filled placeholder.
     #[inline]
     pub(crate) fn register(self, pinned: Pinned<'p>) -> Option<RegisteredAbsent> {
         self.0.at(pinned).word().is_absent().then_some(RegisteredAbsent(self.0.address()))
@@ -118,8 +119,8 @@ impl RegisteredAbsent {
     /// The record.
     #[inline]
     pub(crate) fn record(&self) -> Record<'_> {
-        // SAFETY: the record was absent when it was registered. From then on nobody else frees it (U1), and what frees
-        // it takes `self` by value.
+        // SAFETY: the record was absent at its registration. From then on nothing else frees the record (U1), and a
+        // free takes `self` by value.
         let record = unsafe { self.0.record() };
         debug_assert!(record.word().is_absent(), "an absent record is superseded, never rewritten (U1)");
         record
@@ -152,17 +153,17 @@ impl RetiredRecord {
         self.0.prefetch(1);
     }
 
-    /// Whether its chain has lost it before its snapshots are over (V1).
+    /// True if the chain has lost the record before the end of the record's snapshots (V1).
     #[inline]
     pub(crate) fn is_unlinked(&self) -> bool {
-        // SAFETY: what frees the record takes `self` by value.
+        // SAFETY: a free of the record takes `self` by value.
         unsafe { self.0.record() }.is_unlinked()
     }
 
-    /// Bytes of its block.
+    /// Length of the record's block in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        // SAFETY: what frees the record takes `self` by value.
+        // SAFETY: a free of the record takes `self` by value.
         unsafe { self.0.record() }.class().bytes()
     }
 }

@@ -1,17 +1,17 @@
-//! Maps of tables' pages: where each page begins, and what was displaced of it (SIREN, §2.1, §3.1).
+//! Maps of tables' pages: the bounds of the pages, and the state of each page with its displaced versions (SIREN, §2.1,
+//! §3.1).
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - A map serves one picture and does not change, but for its pages' states. So a search in it waits for nothing (E1).
-//!   Between pictures it goes on collecting marks.
-//! - N13: a map knows its attempt at a picture. Nothing of another attempt is taken or ended.
-//! - N7: marks of a map go to every page of the next one that overlaps ([`TablePages::carry_over`]).
-//! - N17: pages are cut before their freeze.
-//! - E3: a map is followed under a pin, and freed once every pin is newer than its unpublication.
-//! - E6: until then it is counted with what else waits for pins.
+//! - A map serves one picture. Only the states of its pages change, so a search in a map waits for nothing (E1).
+//!   Between pictures the map continues to collect marks.
+//! - N13: A map knows its attempt at a picture. Nothing of another attempt is taken or ended.
+//! - N7: Marks of a map go to every overlapping page of the next map ([`TablePages::carry_over`]).
+//! - N17: Pages are cut before their freeze.
+//! - E3: Code follows a map under a pin. A map is freed once every pin is newer than the map's unpublication.
+//! - E6: Until the free, the map counts as garbage that waits for pins.
 //!
-//! Neighbours: [`loaded`] has the first maps behind a picture that was loaded; `open::pages` publishes maps and takes
-//! pages, `open::cut` finds their bounds; commits find a version's page (`commit::displaced`); `pending` has a page's
-//! state.
+//! Neighbours: [`loaded`] has the first maps after a picture is loaded; `open::pages` publishes maps and takes pages,
+//! `open::cut` finds page bounds; commits find a version's page (`commit::displaced`); `pending` has a page's state.
 
 pub(crate) mod loaded;
 
@@ -26,43 +26,42 @@ use ensile_epoch::{Epochs, GarbageList, Pinned};
 use super::padded;
 use super::pending::{PageMarks, PageState};
 
-/// Bytes of a bound's slice.
+/// Length of a bound's slice in bytes.
 const SLICE_BYTES: usize = size_of::<u64>();
-/// Up to this many slices are compared one by one.
+/// Largest number of slices that a search compares in sequence.
 const FEW_SLICES: usize = 4;
 
-/// Where pages begin. The first one begins with the empty key.
+/// The first keys of a table's pages. The first page begins with the empty key.
 #[derive(Debug, Default)]
 pub(crate) struct PageBounds {
-    /// Bytes with which every bound but the first begins, and behind which slices begin: none where a slice has all of
-    /// a bound.
+    /// Common prefix of every stored bound, in front of the slices. Empty if each slice holds a whole bound.
     common: Box<[u8]>,
-    /// The same as a number, if they are eight or fewer.
+    /// The common prefix as a number, if the prefix has at most eight bytes.
     common_number: u64,
-    /// Of every bound but the first, the eight bytes behind the common ones, as a number that is ordered as they are.
+    /// The eight bytes of each stored bound behind the common prefix, as a number with the same order.
     slices: Box<[u64]>,
     starts: SliceStarts,
-    /// Slices have all of the bounds, and lie evenly: a key of a slice or more is found by them alone.
+    /// True if slices hold whole bounds and lie evenly. Then slices alone locate a key of at least eight bytes.
     are_even: bool,
-    /// Every bound but the first, one behind the other.
+    /// Every bound except the first, concatenated.
     keys: Box<[u8]>,
-    /// Where each of them ends.
+    /// End of each stored bound in `keys`, in bytes.
     ends: Box<[usize]>,
 }
 
-/// Where a search among slices begins: they are dealt into ranges of equal width, so that a search has few steps where
-/// keys lie evenly.
+/// Start of a search among slices. Ranges of equal width divide the slices, so a search has few steps where keys lie
+/// evenly.
 #[derive(Debug, Default)]
 struct SliceStarts {
     first: u64,
-    /// Bits of a range's width.
+    /// Width of a range, in bits.
     shift: u32,
-    /// Of each range, how many slices lie before it; and how many there are.
+    /// Number of slices before each range; the last entry is the number of all slices.
     starts: Box<[u32]>,
 }
 
 impl PageBounds {
-    /// Pages that begin with the empty key and with each of `bounds`, which grow.
+    /// Pages that begin with the empty key and with each of `bounds`, in ascending order.
     pub(crate) fn new(bounds: &[impl AsRef<[u8]>]) -> Self {
         let bounds = || bounds.iter().map(AsRef::as_ref);
         debug_assert!(bounds().all(|bound| !bound.is_empty()), "the first page begins with the empty key");
@@ -93,38 +92,39 @@ impl PageBounds {
         }
     }
 
-    /// How many pages there are.
+    /// Number of pages.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slices.len() + 1
     }
 
-    /// Where the page begins.
+    /// First key of the page.
     pub(crate) fn lower(&self, page: usize) -> &[u8] {
         debug_assert!(page < self.len());
         if page == 0 { &[] } else { self.bound(page - 1) }
     }
 
-    /// Where the page ends, this bound left out; `None` is the table's end.
+    /// End of the page, exclusive; `None` is the table's end.
     pub(crate) fn upper(&self, page: usize) -> Option<&[u8]> {
         debug_assert!(page < self.len());
         (page < self.slices.len()).then(|| self.bound(page))
     }
 
-    /// One of the bounds that are stored.
+    /// The stored bound at this index.
     #[inline]
     fn bound(&self, at: usize) -> &[u8] {
         let from = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.keys[from..self.ends[at]]
     }
 
-    /// The key's first bytes beside those with which every bound begins. Most keys have a number's bytes or more.
+    /// Compares the key's first bytes with the common prefix. Most keys have at least eight bytes, so a comparison of
+    /// numbers is the usual case.
     #[inline]
     fn compare_with_common(&self, key: &[u8]) -> std::cmp::Ordering {
         let bytes = self.common.len();
         match key.first_chunk() {
             Some(first) if bytes <= 8 => {
-                // Shifted by all of its bits where nothing is common.
+                // With an empty prefix the shift removes all bits.
                 let first = u64::from_be_bytes(*first).unbounded_shr(u64::BITS - 8 * bytes as u32);
                 first.cmp(&self.common_number)
             }
@@ -132,7 +132,7 @@ impl PageBounds {
         }
     }
 
-    /// How many bounds have a smaller slice.
+    /// Number of bounds with a smaller slice.
     #[inline]
     fn below(&self, slice: u64) -> usize {
         let (from, to) = self.starts.around(slice);
@@ -142,14 +142,14 @@ impl PageBounds {
                 below += 1;
             }
         } else {
-            // Without branches that depend on the key.
+            // A search without branches that depend on the key.
             below += self.slices[from..to].partition_point(|bound| *bound < slice);
         }
         debug_assert_eq!(below, self.slices.partition_point(|bound| *bound < slice));
         below
     }
 
-    /// The page of a key: as many bounds are stored that are not above it.
+    /// The page of a key: the number of stored bounds that are not above the key.
     #[inline(always)]
     pub(crate) fn page_of(&self, key: &[u8]) -> usize {
         let page = match key.first_chunk() {
@@ -161,8 +161,8 @@ impl PageBounds {
         page
     }
 
-    /// As [`PageBounds::page_of`], of a key that begins with this slice. No bound goes on behind its own, so those of
-    /// an equal one are not above the key.
+    /// As [`PageBounds::page_of`], for a key that begins with `slice`. Every bound ends within its slice, so a bound
+    /// with an equal slice is not above the key.
     #[inline(always)]
     fn page_of_slice(&self, slice: u64) -> usize {
         debug_assert!(self.are_even);
@@ -173,14 +173,14 @@ impl PageBounds {
         page
     }
 
-    /// As [`PageBounds::page_of`], whatever keys and bounds are.
+    /// As [`PageBounds::page_of`], for any key and any bounds.
     #[inline(never)]
     fn search(&self, key: &[u8]) -> usize {
         let slice = if self.common.is_empty() {
             slice_of(key)
         } else {
             match self.compare_with_common(key) {
-                // Also if the key ends within the common bytes: what they begin is above it.
+                // Covers a key that ends within the common prefix: every bound is above the key.
                 std::cmp::Ordering::Less => return 0,
                 std::cmp::Ordering::Greater => return self.slices.len(),
                 std::cmp::Ordering::Equal => slice_of(&key[self.common.len()..]),
@@ -190,8 +190,8 @@ impl PageBounds {
         if self.slices.get(below) == Some(&slice) { self.page_among(below, key) } else { below }
     }
 
-    /// As [`PageBounds::page_of`], of a key whose slice is that of the bounds from `low` on. Equal slices say nothing:
-    /// bounds may differ behind them, or in zeros at their ends.
+    /// As [`PageBounds::page_of`], for a key whose slice equals the slice of the bounds from `low` on. Equal slices
+    /// decide nothing: bounds may differ behind the slices, or in zeros at the end.
     #[cold]
     #[inline(never)]
     fn page_among(&self, mut low: usize, key: &[u8]) -> usize {
@@ -206,11 +206,11 @@ impl PageBounds {
 }
 
 impl SliceStarts {
-    /// Of these slices, which grow: about as many ranges as there are slices.
+    /// The starts of these slices, in ascending order, with about as many ranges as slices.
     fn new(slices: &[u64]) -> Self {
         let (Some(&first), Some(&last)) = (slices.first(), slices.last()) else { return Self::default() };
         let range_bits = u64::BITS - (last - first).leading_zeros();
-        // Below a word's bits: a range of all of them has two slices or more.
+        // The shift is below a word's bits: a range of 64 bits has at least two slices.
         let shift = range_bits.saturating_sub(slices.len().ilog2());
         let ranges = (last - first).wrapping_shr(shift) + 1;
         let start =
@@ -218,19 +218,19 @@ impl SliceStarts {
         Self { first, shift, starts: (0..=ranges).map(start).collect() }
     }
 
-    /// Whether no range has more slices than are compared one by one.
+    /// True if every range has at most [`FEW_SLICES`] slices.
     fn are_few(&self) -> bool {
         self.starts.array_windows().all(|[from, to]| (to - from) as usize <= FEW_SLICES)
     }
 
-    /// How many slices lie below the range of this one; `None`: it is above all of them.
+    /// Number of slices below the range of `slice`; `None` if `slice` is above all ranges.
     #[inline(always)]
     fn begin(&self, slice: u64) -> Option<usize> {
         let Some(behind) = slice.checked_sub(self.first) else { return Some(0) };
         self.starts.get(behind.wrapping_shr(self.shift) as usize).map(|begin| *begin as usize)
     }
 
-    /// Between which places the slices are among which this one belongs: those of its range, and none if it is below
+    /// Bounds of the slices in the range of `slice`, as indices from and to. The bounds are equal if `slice` is below
     /// all ranges, or above.
     #[inline]
     fn around(&self, slice: u64) -> (usize, usize) {
@@ -249,14 +249,13 @@ impl SliceStarts {
     }
 }
 
-/// A key's first eight bytes, with zeros behind its end, as a number: of two keys the smaller one never has the larger
-/// number.
+/// A key's first eight bytes, padded with zeros, as a number. Of two keys the smaller key never has the larger number.
 #[inline]
 fn slice_of(key: &[u8]) -> u64 {
     match (key.first_chunk(), key.first_chunk(), key.last_chunk()) {
         (Some(all), _, _) => u64::from_be_bytes(*all),
         (None, Some(head), Some(tail)) => {
-            // Two loads that overlap: both put the same bytes in the same places.
+            // Two loads overlap: both put the same bytes in the same places.
             let tail = u64::from(u32::from_be_bytes(*tail)) << (u64::BITS as usize - 8 * key.len());
             u64::from(u32::from_be_bytes(*head)) << 32 | tail
         }
@@ -270,10 +269,10 @@ fn number_of(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What stands for an attempt where a picture was loaded: those of this life come behind it.
+/// Attempt of the loaded picture. The attempts of this process follow.
 pub(crate) const LOADED: PictureAttempt = PictureAttempt::new(1);
 
-/// An attempt at a picture, as all of its maps know it: under way, or over.
+/// State of an attempt at a picture, shared by all maps of the attempt: under way, or over.
 #[derive(Debug)]
 pub(crate) struct PictureOfMaps {
     attempt: PictureAttempt,
@@ -282,26 +281,27 @@ pub(crate) struct PictureOfMaps {
 }
 
 impl PictureOfMaps {
-    /// An attempt at the picture behind the newest freeze, which is `since`.
+    /// An attempt at the picture behind the newest freeze, `since`.
     pub(crate) fn new(attempt: PictureAttempt, since: Epoch) -> Arc<Self> {
         Arc::new(Self { attempt, since, is_over: AtomicBool::new(false) })
     }
 
-    /// What first maps are of, behind a picture that was loaded: nothing is left to them. `since` is the newest freeze.
+    /// The attempt of first maps after a load. The attempt is over, so commits leave nothing to the maps. `since` is
+    /// the newest freeze.
     pub(crate) fn of_loaded(since: Epoch) -> Arc<Self> {
         Arc::new(Self { attempt: LOADED, since, is_over: AtomicBool::new(true) })
     }
 
-    /// The attempt has ended: maps that are made from now on have no open page, and those that are open are closed from
-    /// now on.
+    /// Ends the attempt. Maps made afterwards have no open page, and every open page is closed afterwards.
     pub(crate) fn end(&self) {
-        // Relaxed: a table is added, and pages are closed, under locks under which this is called. A checkpointer that
-        // misses it closes its own page, which is whole, and sees it at its next one (N13).
+        // Relaxed: additions of tables and closes of pages happen under the locks that the caller of `end` holds. A
+        // checkpointer that misses the store closes its own page, which is whole, and sees the store at its next page
+        // (N13).
         self.is_over.store(true, Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
-        // Relaxed: as in `end`.
+        // Relaxed: the reason in `end` holds.
         self.is_over.load(Ordering::Relaxed)
     }
 }
@@ -310,26 +310,26 @@ impl PictureOfMaps {
 #[derive(Debug)]
 pub(crate) struct PageMap {
     picture: Arc<PictureOfMaps>,
-    /// The picture's: commits ask for it with each key.
+    /// The picture's `since`, copied because commits read the epoch with each key.
     since: Epoch,
     bounds: PageBounds,
     states: Box<[PageState]>,
 }
 
-/// Which map. Maps that are followed under one pin have different ones.
+/// Identity of a map. Maps followed under one pin have different addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MapAddress(NonZeroUsize);
 
 impl PageMap {
-    /// A map for this attempt at a picture, all of whose pages have these marks.
+    /// A map for this attempt at a picture; all pages have the marks `marks`.
     pub(crate) fn new(picture: &Arc<PictureOfMaps>, bounds: PageBounds, marks: PageMarks) -> Self {
         let states: Box<[PageState]> = (0..bounds.len()).map(|_| PageState::new(marks)).collect();
         debug_assert_eq!(states.len(), bounds.len(), "each page has a state");
         Self { picture: Arc::clone(picture), since: picture.since, bounds, states }
     }
 
-    /// The map of a table that is added: one page, which is in no picture yet. So the first one that deals pages out
-    /// behind this writes it. If the attempt is over the page is closed, as all others are.
+    /// The map of an added table: one page, which is in no picture yet. So the first picture that deals out pages
+    /// afterwards writes the page. If the attempt is over, the page is closed, as every other page.
     pub(crate) fn of_added_table(picture: &Arc<PictureOfMaps>) -> Self {
         let map = Self::new(picture, PageBounds::default(), PageMarks::BOTH);
         if picture.is_over() {
@@ -339,23 +339,23 @@ impl PageMap {
         map
     }
 
-    /// The newest freeze when the map was published. Its picture's freeze is above.
+    /// The newest freeze at the publication of the map. The freeze of the map's picture is later.
     #[inline]
     pub(crate) fn since(&self) -> Epoch {
         self.since
     }
 
-    /// Whose map it is.
+    /// The map's attempt at a picture.
     pub(crate) fn attempt(&self) -> PictureAttempt {
         self.picture.attempt
     }
 
-    /// Whether that has ended. If not by now, it may at any time.
+    /// True if the map's attempt has ended. An attempt may end at any time.
     pub(crate) fn is_over(&self) -> bool {
         self.picture.is_over()
     }
 
-    /// Where pages begin.
+    /// Bounds of the pages.
     #[inline]
     pub(crate) fn bounds(&self) -> &PageBounds {
         &self.bounds
@@ -373,8 +373,8 @@ impl PageMap {
         &self.states
     }
 
-    /// Marks every page that overlaps one of `before` with any of these marks: its rows have changed below the freeze
-    /// of this map's picture (N7).
+    /// Marks every page that overlaps a page of `before` with a mark in `marks`: the page's rows have changed below the
+    /// freeze of this map's picture (N7).
     pub(crate) fn mark_from(&self, before: &Self, marks: PageMarks) {
         debug_assert!(before.attempt() < self.attempt(), "marks go to a later map");
         for (page, _) in before.states.iter().enumerate().filter(|(_, state)| state.has_any(marks)) {
@@ -386,7 +386,7 @@ impl PageMap {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Memory of the map in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let PageBounds { common, slices, starts, keys, ends, common_number: _, are_even: _ } = &self.bounds;
         debug_assert_eq!(slices.len(), ends.len(), "each bound has its slice and its end");
@@ -395,44 +395,45 @@ impl PageMap {
         size_of::<Self>() + bounds + size_of_val(&*self.states)
     }
 
-    /// Which map it is.
+    /// Identity of the map.
     #[inline]
     pub(crate) fn address(&self) -> MapAddress {
         MapAddress(NonNull::from(self).addr())
     }
 }
 
-/// The maps of all tables that wait for pins (E6).
+/// Counters of the maps that wait for pins, over all tables (E6).
 #[derive(Debug, Default)]
 pub(crate) struct WaitingMaps {
     count: AtomicU64,
     bytes: AtomicU64,
-    /// Bytes that ever began to wait.
+    /// Bytes of all maps that ever waited.
     made_bytes: AtomicU64,
 }
 
 impl WaitingMaps {
-    /// How many there are.
+    /// Number of waiting maps.
     pub(crate) fn count(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Their bytes.
+    /// Memory of the waiting maps in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all that ever waited.
+    /// Bytes of all maps that ever waited.
     pub(crate) fn made_bytes(&self) -> u64 {
-        // Relaxed: a figure.
+        // Relaxed: the counter is only reported.
         self.made_bytes.load(Ordering::Relaxed)
     }
 
     fn add(&self, map: &PageMap) {
         let bytes = map.bytes() as u64;
-        // Relaxed, all: figures. The lock under which maps are freed orders them behind their addition.
+        // Relaxed, all: the counters are only reported. The lock around frees of maps orders each removal after its
+        // addition.
         self.count.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -440,17 +441,17 @@ impl WaitingMaps {
 
     fn remove(&self, map: &PageMap) {
         let bytes = map.bytes() as u64;
-        // Relaxed, both: figures.
+        // Relaxed, both: the counters are only reported.
         let before = self.count.fetch_sub(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(before >= 1 && bytes_before >= bytes, "what is freed was counted");
     }
 }
 
-/// Where commits find a table's map, from the first picture on, or the load of one.
+/// Place where commits find a table's map, from the first picture or its load on.
 #[derive(Debug)]
 pub(crate) struct TablePages {
-    /// Null while there is none.
+    /// Pointer to the published map; null before the first map.
     map: AtomicPtr<PageMap>,
     waiting: Arc<WaitingMaps>,
     replaced: Mutex<ReplacedMaps>,
@@ -459,47 +460,50 @@ pub(crate) struct TablePages {
 /// Maps that are no longer published.
 #[derive(Debug, Default)]
 struct ReplacedMaps {
-    /// The one before the map that is published, until its marks are carried over: commits may still mark it.
+    /// The map before the published map, until its marks are carried over. Commits may still mark it.
     before: Option<UnpublishedMap>,
-    /// The others, until no pin reaches them.
+    /// The other maps, until no pin reaches them.
     unpublished: GarbageList<UnpublishedMap>,
 }
 
-/// A map that is no longer published. Not to be copied: it is freed once.
+/// A map that is no longer published. The type is not `Copy`, so that a map is freed once.
 #[derive(Debug)]
 struct UnpublishedMap(NonNull<PageMap>);
 
-// SAFETY: a map is shared between threads anyway, and nothing of it belongs to one.
+// SAFETY: threads share maps, and no part of a map belongs to a thread.
 unsafe impl Send for UnpublishedMap {}
 
 impl TablePages {
-    /// With this map from the beginning. Maps that wait for pins are counted there.
+    /// The pages of a table with this first map. `waiting` counts maps that wait for pins.
     pub(crate) fn new(map: Option<PageMap>, waiting: &Arc<WaitingMaps>) -> Self {
         let map = map.map_or(std::ptr::null_mut(), |map| Box::into_raw(Box::new(map)));
         Self { map: AtomicPtr::new(map), waiting: Arc::clone(waiting), replaced: Mutex::default() }
     }
 
-    /// The map, if a picture was loaded or has begun since the open. It stands while the pin and the table do (E3).
+    /// The map, if a picture was loaded or has begun since the open. The map lives as long as the pin and the table
+    /// (E3).
     #[inline(always)]
     pub(crate) fn load<'m>(&'m self, _pinned: Pinned<'m>) -> Option<&'m PageMap> {
         // Acquire: the map is complete; partner: the Release in `publish`.
         let map = self.map.load(Ordering::Acquire);
-        // SAFETY: what is published is a whole map that is never written as a whole again. It is freed once every pin
-        // is newer than its unpublication, or together with `self`, which is borrowed (E3).
+        // SAFETY: a published map is whole and is never replaced in place. The map is freed once every pin is newer
+        // than its unpublication, or together with `self`, which is borrowed (E3).
         unsafe { map.as_ref() }
     }
 
-    /// Publishes a map for a picture that begins. If that carries marks over, the one before is kept until then.
+    /// Publishes a map for a picture that begins. If the picture carries marks over, the table keeps the map before
+    /// until then.
     pub(crate) fn publish(&self, map: PageMap, is_carried_over: bool, epochs: &Epochs) {
         debug_assert!(
             map.since() <= epochs.newest_freeze(),
             "its picture's freeze is yet to be announced (N1)"
         );
-        // Release: the map is complete; partner: the Acquire in `load`. Acquire: what was published is ours to free.
+        // Release: the map is complete; partner: the Acquire in `load`.
+        // Acquire: this thread may free the map that was published before.
         let before = self.map.swap(Box::into_raw(Box::new(map)), Ordering::AcqRel);
         let before = NonNull::new(before).map(UnpublishedMap);
         let mut replaced = self.replaced.lock();
-        // Of an attempt that has ended before its marks were carried over.
+        // A map of an attempt that ended before a carry-over of its marks.
         let older = replaced.before.take();
         if is_carried_over {
             assert!(older.is_none(), "marks are carried over from a map that has all of them (N7, N13)");
@@ -509,8 +513,8 @@ impl TablePages {
         }
     }
 
-    /// Carries marks of the map before over to the one that is published, and lets that go. Every commit that may have
-    /// it has ended (N7). Only a table that was added since has none.
+    /// Carries marks of the map before over to the published map, and gives the map before to the pins to free. Every
+    /// commit that may have the map before has ended (N7). Only a table added since the freeze has no map before.
     pub(crate) fn carry_over(&self, marks: PageMarks, epochs: &Epochs, pinned: Pinned<'_>) {
         let map = self.load(pinned);
         let mut replaced = self.replaced.lock();
@@ -522,44 +526,48 @@ impl TablePages {
             return;
         };
         if let Some(map) = map {
-            // SAFETY: `publish` or `new` has made it from a box, and it waits for no pins yet, so nobody frees it.
+            // SAFETY: `publish` or `new` made the map from a box. The map does not wait for pins yet, so nothing frees
+            // it.
             map.mark_from(unsafe { before.0.as_ref() }, marks);
         }
         self.wait_for_pins(&mut replaced, before, epochs);
     }
 
     fn wait_for_pins(&self, replaced: &mut ReplacedMaps, map: UnpublishedMap, epochs: &Epochs) {
-        // SeqCst: the map was unpublished before the tag's epoch is read (E3); partner: the heavy fence of the scan.
+        // SeqCst: the unpublication of the map comes before the read of the tag's epoch (E3); partner: the heavy fence
+        // of the scan.
         fence(Ordering::SeqCst);
-        // SAFETY: `publish` or `new` has made it from a box, and nobody frees it before the lock is given back.
+        // SAFETY: `publish` or `new` made the map from a box, and nothing frees the map before the lock is released.
         self.waiting.add(unsafe { map.0.as_ref() });
         replaced.unpublished.push(epochs.now(), map);
     }
 
-    /// Frees maps that no pin reaches any more. True if none is left to free. `epochs` are the database's own.
+    /// Frees the maps that no pin reaches any more. True if no unpublished map is left. `epochs` are the database's
+    /// own.
     pub(crate) fn collect(&self, epochs: &Epochs) -> bool {
         self.collect_below(epochs.limits().pins())
     }
 
-    /// Frees all maps that are unpublished and wait for no marks: nobody uses the database any more.
+    /// Frees all unpublished maps that wait for no carry-over of marks. No thread uses the database any more.
     #[cfg(feature = "audit")]
     pub(crate) fn collect_at_rest(&self, _at_rest: &super::at_rest::AtRest<'_>) {
         self.collect_below(Epoch::MAX);
     }
 
-    /// Whether commits may still leave versions to a page of the published map.
+    /// True if commits may still leave versions to a page of the published map.
     #[cfg(feature = "audit")]
     pub(crate) fn has_open_pages(&self, _at_rest: &super::at_rest::AtRest<'_>) -> bool {
-        // SAFETY: nobody uses the database any more, so nobody frees the map before its table.
+        // SAFETY: no thread uses the database any more, so nothing frees the map before its table.
         let map = self.load(unsafe { Pinned::assume() });
         map.is_some_and(|map| map.pages().iter().any(|page| !page.is_closed()))
     }
 
-    /// Frees maps whose tag is below this limit, which no pin is.
+    /// Frees maps with a tag below `limit`; every pin is at `limit` or above. True if no unpublished map is left.
     fn collect_below(&self, limit: Epoch) -> bool {
         let ReplacedMaps { unpublished, .. } = &mut *self.replaced.lock();
         while let Some(UnpublishedMap(map)) = unpublished.pop_below(limit) {
-            // SAFETY: `publish` or `new` has made it from a box, and every pin is newer than its unpublication (E3).
+            // SAFETY: `publish` or `new` made the map from a box, and every pin is newer than the map's unpublication
+            // (E3).
             let map = unsafe { Box::from_raw(map.as_ptr()) };
             self.waiting.remove(&map);
         }
@@ -569,12 +577,13 @@ impl TablePages {
 
 impl Drop for TablePages {
     fn drop(&mut self) {
-        // Relaxed: nobody else has the table.
+        // Relaxed: no other thread has the table.
         let published = NonNull::new(self.map.load(Ordering::Relaxed)).map(UnpublishedMap);
         let ReplacedMaps { before, unpublished } = &mut *self.replaced.lock();
         let waiting = std::iter::from_fn(|| unpublished.pop_below(Epoch::MAX));
         for UnpublishedMap(map) in waiting.chain(before.take()).chain(published) {
-            // SAFETY: `publish` or `new` has made it from a box. Who follows a map borrows `self`, so nobody does.
+            // SAFETY: `publish` or `new` made the map from a box. A reader of a map borrows `self`, so no reader is
+            // left.
             drop(unsafe { Box::from_raw(map.as_ptr()) });
         }
     }

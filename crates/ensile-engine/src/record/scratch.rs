@@ -1,23 +1,24 @@
-//! Where an optimistic read puts its copy: word-aligned buffers that are reused, so that reads allocate nothing.
+//! Targets of optimistic reads: reused buffers, aligned to words, so that reads allocate nothing.
 //!
-//! [`Scratch`] holds one copy, [`RowSpace`] one behind the other: rows of a batch are read to where they stay.
+//! [`Scratch`] holds one copy; [`RowSpace`] holds copies in sequence: the rows of a batch stay where reads put the
+//! rows.
 //!
-//! Neighbours: filled by `record`, handed on as bytes by `transaction` and `snapshot`.
+//! Neighbours: `record` fills the buffers; `transaction` and `snapshot` hand the contents on as bytes.
 
 use ensile_base::limits::KEEP_BYTES_MAX;
 use zerocopy::IntoBytes;
 
 use super::FIRST_BYTES;
 
-/// As many reads as make a transaction look at the space that it keeps.
+/// Value for a large buffer, in units of reads: as many reads make a transaction check the size of its kept space.
 const IS_LARGE: usize = 2;
 
-/// What a record's data is copied to.
+/// Target of a copy of a record's data.
 pub(crate) trait CopyTarget {
-    /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
+    /// Room for `words` words. The words hold `length` data bytes, and the first data bytes stand behind the length.
     fn fill(&mut self, length: usize, words: usize) -> &mut [u64];
 
-    /// Copies a row that nobody writes.
+    /// Copies a row that no thread writes.
     #[inline]
     fn copy(&mut self, row: &[u8]) {
         self.fill(row.len(), words_of(row.len())).as_mut_bytes()[FIRST_BYTES..][..row.len()]
@@ -25,7 +26,7 @@ pub(crate) trait CopyTarget {
     }
 }
 
-/// Words that hold `length` data bytes, the first of them behind the length.
+/// Number of words for `length` data bytes, with the first data bytes behind the length.
 #[inline(always)]
 #[expect(
     clippy::manual_div_ceil,
@@ -40,7 +41,7 @@ pub(super) const fn words_of(length: usize) -> usize {
 pub(crate) struct Scratch {
     words: Vec<u64>,
     length: usize,
-    /// [`IS_LARGE`] if a huge row has grown it, else 0.
+    /// [`IS_LARGE`] if a huge row has grown the buffer, else 0.
     is_large: usize,
 }
 
@@ -56,7 +57,7 @@ impl CopyTarget for Scratch {
     }
 }
 
-/// Makes room; [`IS_LARGE`] if that is more than is kept from transaction to transaction.
+/// Makes room. Returns [`IS_LARGE`] if the room is more than transactions keep, else 0.
 #[cold]
 fn grow(words: &mut Vec<u64>, needed: usize) -> usize {
     debug_assert!(needed > words.len(), "asked for what does not fit");
@@ -65,13 +66,13 @@ fn grow(words: &mut Vec<u64>, needed: usize) -> usize {
 }
 
 impl Scratch {
-    /// Bytes of memory that it holds.
+    /// Memory of the buffer in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
 
-    /// [`IS_LARGE`] if a huge row has grown it, else 0: a number that adds up with those of reads.
+    /// [`IS_LARGE`] if a huge row has grown the buffer, else 0. The caller adds the value to a number of reads.
     #[inline(always)]
     pub(crate) fn is_large(&self) -> usize {
         self.is_large
@@ -85,19 +86,19 @@ impl Scratch {
     }
 }
 
-/// Copies of records' data, one behind the other. The last one is given up unless it is kept.
+/// Copies of records' data, in sequence. The next copy overwrites the last copy unless the last copy is kept.
 #[derive(Debug, Default)]
 pub(crate) struct RowSpace {
     words: Vec<u64>,
-    /// Where the next copy begins, in words.
+    /// Start of the next copy, in words.
     next: usize,
-    /// Where the last copy ends.
+    /// End of the last copy, in words.
     end: usize,
-    /// The last copy's data bytes.
+    /// Length of the last copy in bytes.
     length: usize,
 }
 
-/// Where a copy lies that was kept.
+/// Location of a kept copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptRow {
     start: u32,
@@ -129,7 +130,7 @@ impl RowSpace {
         (self.next, self.end, self.length) = (0, 0, 0);
     }
 
-    /// Keeps the last copy: the next one goes behind it.
+    /// Keeps the last copy: the next copy goes behind the last.
     #[inline]
     pub(crate) fn keep(&mut self) -> KeptRow {
         let kept = KeptRow { start: self.next as u32, length: self.length as u32 };
@@ -143,26 +144,26 @@ impl RowSpace {
         kept
     }
 
-    /// The copy that was kept, if one was.
+    /// The kept copy; `None` for [`KeptRow::NONE`].
     #[inline]
     pub(crate) fn found(&self, kept: KeptRow) -> Option<&[u8]> {
         (kept != KeptRow::NONE).then(|| self.row(kept))
     }
 
-    /// A copy that was kept.
+    /// The data of a kept copy.
     #[inline]
     pub(crate) fn row(&self, kept: KeptRow) -> &[u8] {
         debug_assert!((kept.start as usize) < self.next, "it was kept since the space was cleared");
         &self.words.as_bytes()[kept.start as usize * size_of::<u64>() + FIRST_BYTES..][..kept.length as usize]
     }
 
-    /// Bytes of the copies that are kept.
+    /// Bytes of the kept copies.
     #[inline]
     pub(crate) fn used_bytes(&self) -> usize {
         self.next * size_of::<u64>()
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the space in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()

@@ -1,8 +1,8 @@
-//! Trees that map keys to records, and to nothing else: a lookup's answer is a record that carries its pin.
+//! Trees that map keys to records only: the answer of a lookup is a record that carries its pin.
 //!
-//! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and what goes into one is a
-//! [`Fresh`] record or nothing. So each value that comes out is the address of a record that was linked while the
-//! caller's pin stood, and that is not freed while it stands (E3).
+//! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and each value in a tree is the
+//! address of a [`Fresh`] record. So each value that comes out is the address of a record that was linked while the
+//! caller's pin stood. Nothing frees the record while the pin stands (E3).
 //!
 //! Neighbours: tables and their indexes are such trees; `blocks` makes records; `ensile-index` has the algorithms.
 
@@ -29,23 +29,23 @@ pub(crate) struct RecordTree(Masstree);
 pub(crate) enum RecordLookup<'p> {
     /// The key's record.
     Found(Record<'p>),
-    /// No such key; for as long as the witness holds there is none.
+    /// The key has no record, for as long as the witness holds.
     Missing(LeafWitness<'p>),
 }
 
 /// The outcome of an insert.
 pub(crate) enum RecordInsert<'p> {
-    /// The key was missing; this record is there now.
+    /// The key was missing; this record is in the tree now.
     Inserted(Record<'p>),
-    /// The key was there, with this record; the new one is given back.
+    /// The key had this record; the new record comes back.
     Exists(Record<'p>, Fresh),
 }
 
 /// The outcome of placing a placeholder.
 pub(crate) enum RecordPlacing<'c, 'p> {
-    /// The key was missing; the placeholder is there now. This is what it did to leaves.
+    /// The key was missing; the placeholder is in the tree now, with these changes of leaves.
     Placed(Record<'p>, Absent<'p>, LeafChanges<'c, 'p>),
-    /// The key was there, with this record; the placeholder is given back.
+    /// The key had this record; the placeholder comes back.
     Exists(Record<'p>, Placeholder),
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum RecordPlacing<'c, 'p> {
 pub(crate) struct RecordProbe<'a, L> {
     pub(crate) tree: &'a RecordTree,
     pub(crate) key: &'a [u8],
-    /// What the caller knows it by: handed back with the answer.
+    /// The caller's name for the key, handed back with the answer.
     pub(crate) label: L,
 }
 
@@ -65,21 +65,21 @@ impl<'a, L> RecordProbe<'a, L> {
     }
 }
 
-/// Where the way of a key ended.
+/// End of a key's way down.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordPlace<'a, 'p> {
-    /// At its record.
+    /// The key's record.
     Found(Record<'p>),
-    /// Where it would stand.
+    /// The place of a missing key.
     Gap(RecordGap<'a, 'p>),
 }
 
-/// Where a missing key would stand.
+/// The place of a missing key.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordGap<'a, 'p>(Gap<'a, 'p>);
 
 impl<'a: 'g, 'g> RecordGap<'a, 'g> {
-    /// Inserts the key unless it has been inserted meanwhile.
+    /// Inserts the key, unless another thread has inserted the key meanwhile.
     #[inline]
     pub(crate) fn insert<'p: 'g>(
         &self,
@@ -100,7 +100,7 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
         Self(OrderedInserts::new(&tree.0))
     }
 
-    /// Inserts the next key unless it is there.
+    /// Inserts the next key, unless the key exists.
     pub(crate) fn insert<'p: 'r>(
         &mut self,
         key: &'a [u8],
@@ -114,7 +114,7 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
 }
 
 impl<'a: 'r, 'r> RecordRun<'a, 'r> {
-    /// Places a placeholder for the next key unless the key is there.
+    /// Places a placeholder for the next key, unless the key exists.
     #[inline]
     pub(crate) fn place<'c, 'p: 'r>(
         &mut self,
@@ -139,7 +139,7 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
     }
 }
 
-/// What the index answered to an insert of `record`.
+/// The outcome of an insert of `record`, from the index's answer.
 #[inline(always)]
 fn inserted<'p>(answer: Insert, record: Fresh, pinned: Pinned<'p>) -> RecordInsert<'p> {
     match answer {
@@ -154,29 +154,29 @@ fn inserted<'p>(answer: Insert, record: Fresh, pinned: Pinned<'p>) -> RecordInse
     }
 }
 
-/// The record that a tree's value stands for.
+/// The record at the address in a tree's value.
 #[inline(always)]
 fn of_value<'p>(value: u64, _pinned: Pinned<'p>) -> Record<'p> {
-    // SAFETY: a tree holds addresses of records only, and this one was linked while the pin stood (module header).
+    // SAFETY: a tree holds only addresses of records, and this record was linked while the pin stood (module header).
     unsafe { Address::from_value(value).record() }
 }
 
-/// What a scan calls.
+/// Callbacks of a scan.
 pub(crate) trait RecordVisitor<'p> {
-    /// A leaf that the answer depends on; before the entries read from it.
+    /// Receives a leaf that the answer depends on, before the entries read from the leaf.
     fn witness(&mut self, witness: LeafWitness<'p>);
 
-    /// The next entry in order. `Break` ends the scan.
+    /// Receives the next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
 
-    /// Announces the record of an entry that follows soon, so that it can be prefetched.
+    /// Receives the record of an entry that follows soon, for a prefetch.
     #[inline]
     fn announce(&mut self, record: Address) {
         let _ = record;
     }
 }
 
-/// A visitor of records as the index calls it.
+/// Adapter of a visitor of records to the index.
 struct OfIndex<'v, 'p, V> {
     visitor: &'v mut V,
     pinned: Pinned<'p>,
@@ -205,7 +205,7 @@ impl RecordTree {
         Self(Masstree::new(nodes))
     }
 
-    /// The record of a key: it was the key's at some moment during the call.
+    /// The record of a key: the record was the key's at some moment during the call.
     ///
     /// Always inline: a point read's way down is most of a short transaction.
     #[inline(always)]
@@ -216,7 +216,7 @@ impl RecordTree {
         }
     }
 
-    /// Looks up many keys, in many trees; `found(label, lookup)` is called once for each probe, in any order.
+    /// Looks up many keys, in many trees. Calls `found(label, lookup)` once for each probe, in any order.
     #[inline]
     pub(crate) fn get_batch<'a, 'p, L: Copy>(
         probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
@@ -235,7 +235,7 @@ impl RecordTree {
         });
     }
 
-    /// As [`RecordTree::get_batch`], for keys of which many are to be inserted.
+    /// As [`RecordTree::get_batch`], for keys that are often inserted afterwards.
     #[inline]
     pub(crate) fn place_batch<'a: 'p, 'p, L: Copy>(
         probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
@@ -254,7 +254,7 @@ impl RecordTree {
         });
     }
 
-    /// Inserts a key unless it is there. Every leaf whose witness this changes is reported in `changes`.
+    /// Inserts a key, unless the key exists. `changes` reports every leaf with a changed witness.
     #[inline]
     pub(crate) fn insert_if_absent<'p>(
         &self,
@@ -267,14 +267,14 @@ impl RecordTree {
         inserted(self.0.insert_if_absent(key, record.value(), nodes, changes, pinned), record, pinned)
     }
 
-    /// Puts `new` in the place of `old`, which is the key's record and locked by the caller.
+    /// Replaces `old` by `new`. `old` is the key's record, and the caller holds its lock.
     #[inline]
     pub(crate) fn replace(&self, key: &[u8], old: Record<'_>, new: Fresh, pinned: Pinned<'_>) -> Unlinked {
         self.exchange(key, old, new, Becomes::Garbage, pinned)
     }
 
-    /// As [`Self::replace`], with the word and the version chain that `new` gets: `old` is the version before it if it
-    /// is kept (K3), otherwise what `old` has behind it.
+    /// As [`Self::replace`], with `new`'s word and version chain. The version before `new` is `old` if `kept` (K3),
+    /// otherwise the version before `old`.
     #[inline]
     pub(crate) fn supersede(
         &self,
@@ -293,8 +293,8 @@ impl RecordTree {
         self.exchange(key, old, new, becomes, pinned)
     }
 
-    /// As [`Self::supersede`], by a record without data that says that `tid` has deleted the key. The caller has the
-    /// duty to unhook it (U1).
+    /// As [`Self::supersede`], by a record without data that says that `tid` has deleted the key. The caller must
+    /// unhook the new record (U1).
     pub(crate) fn supersede_by_absent<'p>(
         &self,
         key: &[u8],
@@ -306,7 +306,8 @@ impl RecordTree {
         debug_assert!(new.record().length() == 0, "an absent record has no data");
         let address = new.record().address();
         let unlinked = self.supersede(key, old, (new, Word::deleted(tid)), kept, pinned);
-        // SAFETY: the tree leads to the record since this pin stands. A thread that unlinks it waits for the pin (E3).
+        // SAFETY: the tree has led to the record under this pin. A thread that unlinks the record waits for the pin
+        // (E3).
         let absent = unsafe { address.record::<'p>() };
         (unlinked, Absent(absent.handle()))
     }
@@ -330,8 +331,8 @@ impl RecordTree {
         unlinked(old, becomes)
     }
 
-    /// Takes a key out, whose record is `old` and locked by the caller. What is left to do is done by [`Self::prune`],
-    /// once the record is unlocked.
+    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] does the rest, once
+    /// the record is unlocked.
     pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
@@ -343,8 +344,8 @@ impl RecordTree {
         (unlinked(old, Becomes::Garbage), removed)
     }
 
-    /// Unlinks the leaf that a key's removal left empty, and folds the layer that it left with nothing but
-    /// the way to another.
+    /// Unlinks a leaf that the key's removal left empty, and folds a layer that the removal left with nothing but the
+    /// way to another layer.
     pub(crate) fn prune(
         &self,
         key: &[u8],
@@ -387,23 +388,23 @@ impl RecordTree {
         separators
     }
 
-    /// As [`Self::scan`], of a tree that nobody else has: no pin is needed.
+    /// As [`Self::scan`], of a tree without other users: no pin is needed.
     pub(crate) fn scan_alone(
         &mut self,
         range: Range<'_>,
         direction: Direction,
         visitor: &mut impl for<'p> RecordVisitor<'p>,
     ) {
-        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
-        // time.
+        // SAFETY: records are freed only after their unlink from a tree; no other thread has this tree during the
+        // borrow.
         self.scan(range, direction, visitor, unsafe { Pinned::assume() });
     }
 
-    /// The word of a key's record, in a tree that nobody else has.
+    /// The word of a key's record, in a tree without other users.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn word_alone(&mut self, key: &[u8]) -> Option<Word> {
-        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
-        // time.
+        // SAFETY: records are freed only after their unlink from a tree; no other thread has this tree during the
+        // borrow.
         match self.get(key, unsafe { Pinned::assume() }) {
             RecordLookup::Found(record) => Some(record.word()),
             RecordLookup::Missing(_) => None,
@@ -411,7 +412,7 @@ impl RecordTree {
     }
 }
 
-/// What the tree no longer leads to.
+/// The record that the tree no longer leads to.
 #[inline]
 fn unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
     let word = old.word();
@@ -420,7 +421,7 @@ fn unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
     Unlinked { record: old.address(), becomes }
 }
 
-/// A tree that nobody but its builder has: records go in, and none comes out before it is published.
+/// A tree that only its builder has: records go in, and no record comes out before publication.
 pub(crate) struct UnseenTree(RecordTree);
 
 impl UnseenTree {
@@ -429,10 +430,10 @@ impl UnseenTree {
         Self(RecordTree::new(nodes))
     }
 
-    /// Inserts a key unless it is there.
+    /// Inserts a key, unless the key exists.
     ///
     /// # Errors
-    /// Gives the record back if the key is there.
+    /// The record, if the key exists.
     pub(crate) fn insert(
         &self,
         key: &[u8],
@@ -454,31 +455,32 @@ impl UnseenTree {
 
     /// Frees the tree and its records.
     pub(crate) fn destroy(self, blocks: &mut Blocks) {
-        // SAFETY: the tree is ours, by value, so nobody uses it now or later, and no record came out of it.
+        // SAFETY: the tree is taken by value, so no thread uses the tree now or later, and no record came out of the
+        // tree.
         let _absent = unsafe { self.0.destroy(blocks) };
     }
 }
 
 impl RecordTree {
-    /// Frees the tree and its records. Returns the number of those that were absent.
+    /// Frees the tree and its records. Returns the number of absent records.
     ///
     /// # Safety
-    /// Nobody else uses the tree now, and nobody uses it, or a record of it, afterwards. Workers of the database that
-    /// `blocks` are of allocated all of it.
+    /// No other thread uses the tree now, and no thread uses the tree or its records afterwards. Workers of the
+    /// database of `blocks` allocated the whole tree.
     pub(super) unsafe fn destroy(&self, blocks: &mut Blocks) -> usize {
         let all = Range { lower: std::ops::Bound::Unbounded, upper: std::ops::Bound::Unbounded };
-        // SAFETY: nobody else has the tree, and its nodes are freed below only.
+        // SAFETY: no other thread has the tree, and only the code below frees its nodes.
         let alone = unsafe { Pinned::assume() };
         let mut freed = FreeRecords { blocks, absent: 0 };
         self.0.scan(all, Direction::Forward, &mut freed, alone);
         let FreeRecords { blocks, absent } = freed;
-        // SAFETY: by the caller's word.
+        // SAFETY: the caller promises the conditions of `dismantle`.
         unsafe { self.0.dismantle(&mut Unseen(blocks)) };
         absent
     }
 }
 
-/// Frees the records of a tree that is destroyed.
+/// Visitor that frees the records of a destroyed tree.
 struct FreeRecords<'b> {
     blocks: &'b mut Blocks,
     absent: usize,
@@ -489,7 +491,7 @@ impl ScanVisitor for FreeRecords<'_> {
 
     fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
         let address = Address::from_value(value);
-        // SAFETY: nobody uses a record of the tree any more; the scan shows each key once.
+        // SAFETY: no thread uses a record of the tree any more; the scan shows each key once.
         unsafe {
             self.absent += usize::from(address.record().word().is_absent());
             self.blocks.destroy(RetiredRecord(address));

@@ -1,28 +1,29 @@
-//! Pages that old versions are copied into, one after the other (Silo §4.9).
+//! Pages of copies of old versions, in sequence (Silo §4.9).
 //!
-//! The versions that a worker preserves within one snapshot interval are made at about the same time, and no snapshot
-//! shows them from about the same time on. So they share pages. A version needs no free list and no entry among the
-//! garbage, the processor prefetches its memory, and a page is freed without reading what is in it.
+//! The versions that a worker preserves within one snapshot interval begin at about the same time, and leave all
+//! snapshots at about the same time. So the versions share pages. A version needs no free list and no entry in the
+//! garbage, the processor prefetches its memory, and a free of a page reads nothing inside.
 //!
-//! While a reader holds an older boundary, versions are not copied into pages: each is freed by itself (V1).
+//! While a reader holds an older boundary, versions are not copied into pages: each version is freed by itself (V1).
 //!
-//! Invariant: a page is retired under an epoch at least that of the last commit that copied a version into it, so all
-//! its versions are out of snapshots' reach once the page is (S1).
+//! Invariant: A page is retired under an epoch at least as new as the last commit that copied a version into the page.
+//! So all of the page's versions are out of snapshots' reach once the page is out of reach (S1).
 //!
-//! Neighbours: `blocks` cuts versions from pages; `garbage` frees full ones.
+//! Neighbours: `blocks` cuts versions from pages; `garbage` frees full pages.
 
 use std::ptr::NonNull;
 
 use ensile_memory::{SizeClass, prefetch};
 
-/// Bytes of a page. Few under shuttle, so that its short runs fill pages.
+/// Length of a page in bytes. A page is small under shuttle, so that shuttle's short runs fill pages.
 const PAGE_BYTES: usize = if cfg!(shuttle) { 128 } else { 8 << 10 };
-/// Larger versions are not copied: their records are replaced (V1). So little of a page is lost at its end.
+/// Largest length of a copied version in bytes. The records of larger versions are replaced (V1). So a page loses
+/// little room at its end.
 const VERSION_BYTES_MAX: usize = if cfg!(shuttle) { 96 } else { 1 << 10 };
-/// How far ahead of its use a page is prefetched.
+/// Distance, in bytes, of the prefetch ahead of a page's use.
 const FETCHED_AHEAD: usize = 256;
 
-/// What is free of a worker's present page. A failed commit goes back to a copy of it.
+/// The free part of a worker's present page. A failed commit goes back to a copy of this value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VersionPage {
     start: *mut u8,
@@ -30,7 +31,8 @@ pub(crate) struct VersionPage {
     end: *mut u8,
 }
 
-// SAFETY: the page is its worker's alone until a commit publishes versions in it, and moves with the worker.
+// SAFETY: the page belongs to its worker alone until a commit publishes versions in the page, and moves with the
+// worker.
 unsafe impl Send for VersionPage {}
 
 impl VersionPage {
@@ -40,7 +42,7 @@ impl VersionPage {
         Self { start: nowhere, next: nowhere, end: nowhere }
     }
 
-    /// A block of [`VersionPage::class`], nothing of it taken.
+    /// A block of [`VersionPage::class`], with nothing taken.
     pub(super) fn new(block: NonNull<u8>) -> Self {
         let start = block.as_ptr();
         debug_assert!(start.addr().is_multiple_of(8), "versions are cut at words");
@@ -48,18 +50,18 @@ impl VersionPage {
         Self { start, next: start, end: start.wrapping_add(PAGE_BYTES) }
     }
 
-    /// What a page is allocated under.
+    /// Size class of a page.
     pub(super) const fn class() -> SizeClass {
         SizeClass::of_bytes(PAGE_BYTES)
     }
 
-    /// Whether versions of records of this class are copied. Their records may then be changed in place.
+    /// True if versions of records of this class are copied. Commits may then change these records in place.
     #[inline]
     pub(crate) const fn takes(class: SizeClass) -> bool {
         class.index() <= SizeClass::of_bytes(VERSION_BYTES_MAX).index()
     }
 
-    /// Takes the next `bytes` (a multiple of eight), if so many are free.
+    /// Takes the next `bytes` (a multiple of eight), if the page has the room.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         debug_assert!(bytes.is_multiple_of(8) && bytes > 0, "versions are cut at words");
@@ -76,7 +78,7 @@ impl VersionPage {
         NonNull::new(taken)
     }
 
-    /// Gives `bytes` at `address` back if they were the last ones taken.
+    /// Gives back `bytes` at `address` if they were taken last.
     pub(super) fn untake(&mut self, address: usize, bytes: usize) {
         debug_assert!(bytes.is_multiple_of(8), "versions are cut at words");
         if (self.next as usize).wrapping_sub(bytes) == address && address >= self.start as usize {
@@ -84,7 +86,7 @@ impl VersionPage {
         }
     }
 
-    /// Where the page begins, if there is one.
+    /// The start of the page; `None` without a page.
     pub(super) fn start(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.start)
     }
@@ -122,7 +124,7 @@ mod tests {
         let mut memory = vec![0u64; 2 * PAGE_BYTES / 8];
         let start = NonNull::new(&raw mut memory[PAGE_BYTES / 8]).expect("allocated").cast::<u8>();
         let mut page = VersionPage::new(start);
-        // The last room of the page before, which lies in front of this one.
+        // The last room of the page before, in front of this page.
         page.untake(start.addr().get() - 128, 128);
         let rooms: Vec<_> = std::iter::from_fn(|| page.take(128)).collect();
         assert_eq!((rooms[0], rooms.len()), (start, PAGE_BYTES / 128));

@@ -1,17 +1,18 @@
-//! What a search saw of a leaf, under the pin that it saw it under: what the node-set consists of.
+//! Observations of leaves by searches, with the pin of the search. The node-set consists of such observations.
 //!
 //! Invariant:
-//! - E3: a [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. Whether the leaf is as it was seen is
-//!   asked under exactly that pin, so the leaf is not freed.
+//! - E3: A [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. The check for a change of the leaf runs
+//!   under exactly this pin, so the leaf is not freed.
 //!
-//! Neighbours: `tree` makes them of the index's witnesses; `sets::node_set` keeps them; commit asks whether they hold.
+//! Neighbours: `tree` makes leaf witnesses from the index's witnesses; `sets::node_set` keeps leaf witnesses; commit
+//! checks them.
 
 use std::marker::PhantomData;
 
 use ensile_epoch::Pinned;
 use ensile_index::{NodeChange, NodeChanges, NodeId, Witness};
 
-/// A leaf and the version at which it was read, under the pin that stands for `'p`.
+/// A leaf and the version of its read, under the pin of `'p`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LeafWitness<'p> {
     witness: Witness,
@@ -19,7 +20,7 @@ pub(crate) struct LeafWitness<'p> {
 }
 
 impl<'p> LeafWitness<'p> {
-    /// What the index has handed out under this pin.
+    /// The witness of the index, found under this pin.
     #[inline(always)]
     pub(super) fn new(witness: Witness, _pinned: Pinned<'p>) -> Self {
         Self { witness, pin: PhantomData }
@@ -44,30 +45,30 @@ impl<'p> LeafWitness<'p> {
         Self { witness: Witness::new(self.node(), version), pin: PhantomData }
     }
 
-    /// Whether the leaf still is as it was: same version, and no writer in it (C4).
+    /// True if the leaf has the same version and no writer (C4).
     #[inline]
     pub(crate) fn holds(self, pinned: Pinned<'p>) -> bool {
         self.witness.holds(pinned)
     }
 }
 
-/// What an insert under the pin of `'p` did to leaves.
+/// Changes of leaves by inserts under the pin of `'p`.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafChanges<'c, 'p> {
     changes: &'c NodeChanges,
     pinned: Pinned<'p>,
 }
 
-/// What an insert did to one leaf.
+/// Change of one leaf by an insert.
 pub(crate) enum LeafChange<'p> {
-    /// Its version moved.
+    /// The leaf's version moved.
     Changed { node: NodeId, old: u64, new: u64 },
-    /// It was made; `from` covered its keys until then.
+    /// The leaf was made; the leaf `from` covered its keys before.
     Created { from: NodeId, leaf: LeafWitness<'p> },
 }
 
 impl<'c, 'p> LeafChanges<'c, 'p> {
-    /// What inserts under this pin, and no others, have reported.
+    /// Wraps changes of inserts under this pin alone.
     #[inline]
     pub(super) fn new(changes: &'c NodeChanges, pinned: Pinned<'p>) -> Self {
         Self { changes, pinned }

@@ -19,12 +19,12 @@ const ABSENT: u64 = 4;
 const _: () = assert!(LOCK & LATEST == 0 && (LOCK | LATEST) & ABSENT == 0, "each flag has a bit of its own");
 const _: () = assert!(Tid::MASK & (LOCK | LATEST | ABSENT) == 0, "no flag is part of the TID");
 
-/// A TID word as it was read.
+/// A TID word as read from a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
 impl Word {
-    /// A key that no transaction has committed: TID 0, absent, latest.
+    /// Word of a key that no transaction has committed: TID 0, absent, latest.
     pub(crate) const PLACEHOLDER: Self = Self(LATEST | ABSENT);
 
     #[inline]
@@ -37,14 +37,14 @@ impl Word {
         self.0
     }
 
-    /// The word of a record that `tid` has written.
+    /// The word of a record after a write by `tid`.
     #[inline]
     pub(crate) const fn written(tid: Tid) -> Self {
         debug_assert!(tid.bits() & !Tid::MASK == 0, "a TID has no status bits");
         Self(tid.bits() | LATEST)
     }
 
-    /// The word of a record that `tid` has deleted.
+    /// The word of a record after a delete by `tid`.
     #[inline]
     pub(crate) const fn deleted(tid: Tid) -> Self {
         debug_assert!(tid.bits() & !Tid::MASK == 0, "a TID has no status bits");
@@ -62,7 +62,7 @@ impl Word {
         Self(self.0 & !LOCK)
     }
 
-    /// The word of the same version once it is no longer the key's latest record.
+    /// The word of the same version after the record is no longer the key's latest.
     #[inline]
     pub(crate) const fn superseded(self) -> Self {
         debug_assert!(self.is_latest(), "a record is superseded once");
@@ -84,13 +84,13 @@ impl Word {
         self.0 & ABSENT != 0
     }
 
-    /// Whether no transaction has ever committed into this record.
+    /// True if no transaction has ever committed into this record.
     #[inline]
     pub(crate) fn is_placeholder(self) -> bool {
         self.is_absent() && self.tid().bits() == 0
     }
 
-    /// Its TID, status masked off (E5).
+    /// The word's TID without the status bits (E5).
     #[inline]
     pub(crate) fn tid(self) -> Tid {
         Tid::from_word(self.0)

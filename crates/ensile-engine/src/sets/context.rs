@@ -1,6 +1,6 @@
-//! What an open transaction carries beside its pin: its sets, its buffers. Reused from transaction to transaction.
+//! The sets and buffers of an open transaction, without its pin. Transactions reuse a context in turn.
 //!
-//! Neighbours: `session` keeps idle ones; `transaction` fills one; commit uses it up.
+//! Neighbours: `session` keeps idle contexts; `transaction` fills a context; commit uses it up.
 
 use ensile_base::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::worker::idle::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
 pub(crate) struct Context<'p> {
-    /// Whose it is, and where its session's worker goes in the end.
+    /// Number of the context's database, and the place where the session's worker goes in the end.
     pub(crate) database: u64,
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) sets: Sets<'p>,
     pub(crate) scratch: Scratch,
-    /// What common descents find.
+    /// Results of common descents.
     pub(crate) descents: Descents,
     /// Rows that a scan or a multi-get has copied.
     pub(crate) rows: RowBatch,
-    /// The key that a scan stands at.
+    /// A scan's present key.
     pub(crate) scan_key: Vec<u8>,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
@@ -40,7 +40,7 @@ forgets!(
     free [database, idle_workers, scratch, descents, rows, scan_key, value, entry_keys]
 );
 
-/// What is kept under a transaction's pin.
+/// The family of data kept under a transaction's pin.
 pub(crate) struct Contexts;
 
 impl Family for Contexts {
@@ -55,7 +55,7 @@ pub(crate) type KeptContext = Kept<Contexts>;
 pub(crate) type SnapshotContext = KeptSnapshot<Contexts>;
 
 impl RestingContext {
-    /// For the first transaction of a session.
+    /// The pin and context for the first transaction of a session.
     pub(crate) fn of(shared: &SharedState) -> Self {
         Self::new(shared.register_pin(), Context::new(shared))
     }
@@ -76,22 +76,21 @@ impl Context<'_> {
         }
     }
 
-    /// Empties the sets for the next transaction. Their space and the buffers' is kept, unless a huge transaction grew
-    /// them. The smallest transactions, of one read of a small row, do not look.
+    /// Empties the sets for the next transaction. The space of sets and buffers is kept, unless a huge transaction grew
+    /// the space. The smallest transactions, with one read of a small row, do not check the space.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         #[cfg(debug_assertions)]
         self.sets.check();
         let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
         self.sets.clear();
-        // Announced keys of a batch are kept until its end.
+        // Announced keys of a batch are kept until the end of the batch.
         if looks && self.sets.writes.keys.is_empty() && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
         }
     }
 
-    /// The transaction is over, and so is its batch: a batch may end by a panic. What was read is forgotten as the pin
-    /// ends.
+    /// Ends the transaction and its batch: a batch may end by a panic. The end of the pin forgets the reads.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
         #[cfg(debug_assertions)]
@@ -103,7 +102,7 @@ impl Context<'_> {
         }
     }
 
-    /// Bytes of memory that reads and values have grown; descents look after their own.
+    /// Memory that reads and values have grown, in bytes. Descents limit their own space.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         let Self { sets, scratch, rows, scan_key, value, entry_keys, .. } = self;
@@ -113,7 +112,7 @@ impl Context<'_> {
         seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
-    /// Shows the rows that were copied, and keeps their space unless huge ones grew it.
+    /// Shows the copied rows, and keeps their space unless huge rows grew the space.
     #[inline]
     pub(crate) fn show_rows<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
         let shown = read(&self.rows);
@@ -123,7 +122,7 @@ impl Context<'_> {
         shown
     }
 
-    /// Takes the buffer for values back, unless a huge one grew it.
+    /// Takes the buffer for values back, unless a huge value grew the buffer.
     #[inline]
     pub(crate) fn keep_value(&mut self, value: Vec<u8>) {
         if value.capacity() <= KEEP_BYTES_MAX {

@@ -1,8 +1,8 @@
 //! The keys of a row's index entries, before and after a write of the row.
 //!
-//! They come from functions of the application. All are computed before anything is looked up or written for them, and
-//! outside the calls of the transaction's pin: a function that panics leaves row and entries in step, and a transaction
-//! whose function waits can be ended (E4).
+//! Functions of the application compute the keys. All keys are computed before any look-up or write of the entries, and
+//! outside the calls of the transaction's pin. So a function that panics leaves row and entries in step, and a
+//! transaction with a waiting function can be ended (E4).
 //!
 //! Neighbours: `transaction::indexes` moves the entries; a context keeps the buffers.
 
@@ -14,32 +14,32 @@ use crate::tables::{IndexCore, TableCore};
 /// The entry keys of one row, index by index.
 #[derive(Debug, Default)]
 pub(crate) struct EntryKeys {
-    /// All keys, one behind the other.
+    /// All keys, concatenated.
     bytes: Vec<u8>,
     moves: Vec<EntryMove>,
 }
 
-/// Where the keys of one index's entry lie; `None` where the row has no entry.
+/// Ranges of the keys of one index's entry; `None` if the row has no entry.
 #[derive(Debug)]
 struct EntryMove {
-    /// The index's position among those of the table.
+    /// The index's position among the table's indexes.
     index: usize,
     old: Option<Range<usize>>,
     new: Option<Range<usize>>,
 }
 
-/// What becomes of a row's entry in one index.
+/// Move of a row's entry in one index.
 pub(crate) struct MovedEntry<'k> {
-    /// The index's position among those of the table.
+    /// The index's position among the table's indexes.
     pub(crate) index: usize,
-    /// The key that goes.
+    /// The removed key.
     pub(crate) old: Option<&'k [u8]>,
-    /// The key that comes.
+    /// The added key.
     pub(crate) new: Option<&'k [u8]>,
 }
 
 impl EntryKeys {
-    /// Computes the keys of a row that changes from `old` to `new`. Entries that stay as they are, are left out.
+    /// Computes the keys of a row that changes from `old` to `new`. Unchanged entries are left out.
     ///
     /// # Errors
     /// [`Error::Decode`](crate::Error::Decode) if a row is not of its table's type, and
@@ -73,7 +73,7 @@ impl EntryKeys {
         Ok(())
     }
 
-    /// Appends the key under which a row stands in an index, if it stands there.
+    /// Appends the key of a row's entry in an index, if the index has the row.
     fn add(&mut self, index: &IndexCore, key: &[u8], row: Option<&[u8]>) -> Result<Option<Range<usize>>> {
         let Some(row) = row else { return Ok(None) };
         let start = self.bytes.len();
@@ -84,7 +84,7 @@ impl EntryKeys {
         Ok(Some(start..self.bytes.len()))
     }
 
-    /// What is to be moved.
+    /// The moves of entries.
     pub(crate) fn moves(&self) -> impl Iterator<Item = MovedEntry<'_>> {
         let key = |range: &Option<Range<usize>>| range.clone().map(|range| &self.bytes[range]);
         self.moves.iter().map(move |entry| MovedEntry {
@@ -94,7 +94,7 @@ impl EntryKeys {
         })
     }
 
-    /// Entries that are to be written, and the bytes of their keys.
+    /// Number of entries to write, and length of all keys in bytes.
     pub(crate) fn room(&self) -> (usize, usize) {
         let writes = self
             .moves
@@ -103,7 +103,7 @@ impl EntryKeys {
         (writes.sum(), self.bytes.len())
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the keys in bytes.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.bytes.capacity() + self.moves.capacity() * size_of::<EntryMove>()
     }

@@ -1,47 +1,49 @@
 //! The keys that a transaction has met, each once: by point reads, by writes, by announcement.
 //!
-//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So
+//! A key's entry holds the key's record in the index, and the key's positions in the read-set and in the write-set. So
 //! a put after any get of the key needs no second descent, a second get no second place in the read-set, and a read
 //! finds the transaction's own write. Rows of scans and of multi-gets never enter.
 //!
 //! Invariants:
-//! - A key stands once in the window: the keys of the running transaction, and those that were announced for it.
-//! - Up to [`FEW`] keys of a window are compared one by one. Whenever there are more, the filter has the bit of each:
-//!   most keys that are new are known to be new by it.
+//! - A key stands once in the window: the keys of the running transaction, and the keys announced for the transaction.
+//! - A search compares up to [`FEW`] keys of a window in sequence. Whenever the window has more keys, the filter has
+//!   the bit of each key: the filter shows most new keys to be new.
 //! - Whenever the window holds more than [`LINEAR_MAX`] keys, the hash table holds all of them.
-//! - When the pin ends that records were found under, they are forgotten: announced keys stay.
+//! - At the end of the pin all records are forgotten, because a search found them under the pin; announced keys stay.
 //!
 //! Bytes of keys lie in the write-set's arena.
 //!
-//! Neighbours: up, the write-set owns the table; reads and writes look keys up; a batch announces them.
+//! Neighbours: up, the write-set owns the table; reads and writes look keys up; a batch announces keys.
 
 use crate::record::Handle;
 use crate::record::kept::forgets;
 
-/// Up to this many keys are compared one by one, without a look at the filter.
+/// Largest number of keys in a window without a filter. A search compares these keys in sequence.
 const FEW: usize = 4;
-/// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
+/// Largest number of keys in a window without a hash table. A search that the filter lets through compares these keys
+/// in sequence.
 const LINEAR_MAX: usize = 64;
-/// Beyond this many keys, reads enter no more: a transaction that reads millions of rows remembers of most of them only
-/// what its read-set has.
+/// Number of keys above which reads enter no more keys. For most rows a transaction that reads millions of rows keeps
+/// only the read-set's entries.
 pub(super) const READ_KEYS_MAX: usize = 4096;
-/// In place of a position: there is none.
+/// Value in place of a position: no position.
 const NONE: u32 = u32::MAX;
 
 const _: () = assert!(FEW < LINEAR_MAX && LINEAR_MAX < READ_KEYS_MAX && READ_KEYS_MAX < NONE as usize);
 
-/// What is known of a key.
+/// Data of a key that the transaction has met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetKey<'p> {
     short: ShortKey,
-    /// Where its bytes begin in the arena.
+    /// Start of the key's bytes in the arena.
     start: u32,
     write: u32,
     read: u32,
     record: Option<Handle<'p>>,
 }
 
-/// A key's table, length and last bytes: most keys differ there, and a key of eight bytes is no more than that.
+/// A key's table, length and last bytes. Most keys differ in these fields, and the fields are the whole of a key with
+/// eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShortKey {
     table_and_length: u64,
@@ -52,7 +54,7 @@ impl ShortKey {
     #[inline(always)]
     fn of(table: u32, key: &[u8]) -> Self {
         debug_assert!(u32::try_from(key.len()).is_ok(), "a length is half of a word");
-        // Shorter keys are told apart by their first and last four bytes, or by all three that they have.
+        // The first and last four bytes identify a key of four to seven bytes; all bytes identify a shorter key.
         let tail = match (key.last_chunk::<8>(), key.first_chunk::<4>(), key.last_chunk::<4>()) {
             (Some(tail), ..) => u64::from_le_bytes(*tail),
             (None, Some(first), Some(last)) => {
@@ -87,19 +89,19 @@ impl<'p> MetKey<'p> {
         self.short == short && (key.len() <= 8 || self.bytes(arena) == key)
     }
 
-    /// Where the index had the key.
+    /// The key's record in the index.
     #[inline(always)]
     pub(crate) fn record(&self) -> Option<Handle<'p>> {
         self.record
     }
 
-    /// Its position in the write-set.
+    /// The key's position in the write-set.
     #[inline(always)]
     pub(crate) fn write(&self) -> Option<usize> {
         (self.write != NONE).then_some(self.write as usize)
     }
 
-    /// Its position in the read-set.
+    /// The key's position in the read-set.
     #[inline(always)]
     pub(crate) fn read(&self) -> Option<usize> {
         (self.read != NONE).then_some(self.read as usize)
@@ -110,44 +112,45 @@ impl<'p> MetKey<'p> {
         (self.read != NONE).then_some(self.read)
     }
 
-    /// Where its bytes lie in the arena: start and length.
+    /// The key's range in the arena: start and length in bytes.
     #[inline(always)]
     pub(crate) fn range(&self) -> (u32, u32) {
         (self.start, self.short.length())
     }
 }
 
-/// Where a point read found a key: its record, and its position in the read-set if the read entered it there.
+/// Result of a point read: the key's record, and the key's position in the read-set if the read entered the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundPlace<'p> {
     pub(crate) record: Handle<'p>,
     pub(crate) read: Option<u32>,
 }
 
-/// The table.
+/// The table of keys that a transaction has met.
 #[derive(Debug)]
 pub(crate) struct KeyTable<'p> {
     met: Vec<MetKey<'p>>,
-    /// What was announced for the running request of a batch. If nothing was, it begins and ends where the own keys do.
+    /// Positions of the keys announced for the running request of a batch. Without such keys, both ends are the start
+    /// of the own keys.
     announced: (usize, usize),
-    /// Where the keys that the running transaction has met by itself begin.
+    /// Position of the first key that the running transaction has met by itself.
     own: usize,
-    /// With more keys than this in the table the window has more than [`FEW`].
+    /// Largest number of keys in the table for which the window has at most [`FEW`] keys.
     few_until: usize,
-    /// The key that was found or entered last: a put follows the get of its key.
+    /// Position of the last key found or entered: a put follows the get of its key.
     last: usize,
-    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order
-    /// in which they were announced, or read.
+    /// Position behind the last key that was found elsewhere than at `last`: transactions use keys in about the order
+    /// of announcements, or of reads.
     next: usize,
     only: OnlyKey<'p>,
     filter: KeyFilter,
     hashed: HashedPositions,
 }
 
-/// The first key that was read, until another key comes: most small transactions meet no other.
+/// The first read key, until another key comes: most small transactions meet no other key.
 #[derive(Debug, Default)]
 struct OnlyKey<'p> {
-    /// Its record; `None` if there is no such key.
+    /// The key's record; `None` if no key is noted.
     record: Option<Handle<'p>>,
     table: u32,
     length: u32,
@@ -163,7 +166,7 @@ forgets!(
 );
 
 impl OnlyKey<'_> {
-    /// Longer keys are entered at once.
+    /// Largest length of a noted key in bytes. Longer keys are entered at once.
     const BYTES_MAX: usize = 32;
 }
 
@@ -184,7 +187,7 @@ impl Default for KeyTable<'_> {
 }
 
 impl<'p> KeyTable<'p> {
-    /// The key's position, and with it all that is known of the key.
+    /// The key's position, which leads to the key's entry.
     #[inline(always)]
     pub(crate) fn find(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) -> Option<usize> {
         if self.only.record.is_some() {
@@ -210,7 +213,7 @@ impl<'p> KeyTable<'p> {
         }
         debug_assert!(self.is_in_window(at), "other requests' keys are not found");
         self.last = at;
-        // Behind the announcements of a request come those of another one.
+        // Behind the announcements of a request come the announcements of another request.
         self.next = if at + 1 == self.announced.1 { self.own } else { at + 1 };
         Some(at)
     }
@@ -229,7 +232,7 @@ impl<'p> KeyTable<'p> {
         self.find_by_comparing(arena, short, key)
     }
 
-    /// Whether the window has more than [`FEW`] keys.
+    /// True if the window has more than [`FEW`] keys.
     #[inline(always)]
     fn has_many(&self) -> bool {
         self.met.len() > self.few_until
@@ -247,7 +250,7 @@ impl<'p> KeyTable<'p> {
         find(next, to).or_else(|| find(from, next)).or_else(|| find(self.own, self.met.len()))
     }
 
-    /// Enters the first key that was read, as another one comes.
+    /// Enters the first read key, because another key comes.
     #[inline(never)]
     fn enter_only(&mut self, arena: &mut Vec<u8>) {
         debug_assert!(self.met.is_empty(), "no other key has been met");
@@ -259,15 +262,14 @@ impl<'p> KeyTable<'p> {
         self.set_found(at, FoundPlace { record, read: Some(0) });
     }
 
-    /// Takes the place of the only key that was read, if there is one: for a caller that enters the key with more than
-    /// that.
+    /// Takes the place of the only read key, if one is noted: the caller enters the key with more data.
     #[inline(always)]
     pub(crate) fn take_only(&mut self) -> Option<FoundPlace<'p>> {
         debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
         self.only.record.take().map(|record| FoundPlace { record, read: Some(0) })
     }
 
-    /// Enters the key that alone was read, if there is one.
+    /// Enters the only read key, if one is noted.
     #[inline]
     pub(crate) fn flush_only(&mut self, arena: &mut Vec<u8>) {
         if self.only.record.is_some() {
@@ -275,7 +277,7 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Notes a key that was read, if it is the transaction's first, and short. False if it has to be entered.
+    /// Notes a read key if the key is the transaction's first, and short. False if the caller must enter the key.
     #[inline(always)]
     pub(crate) fn note_only(&mut self, table: u32, key: &[u8], record: Handle<'p>) -> bool {
         let only = &mut self.only;
@@ -283,7 +285,7 @@ impl<'p> KeyTable<'p> {
             return false;
         }
         debug_assert!(only.record.is_none(), "only the first key is noted here");
-        // The usual length is worth a copy of its own: one store.
+        // A copy of its own for the usual length: one store.
         if let Ok(word) = <[u8; 8]>::try_from(key) {
             only.bytes[..8].copy_from_slice(&word);
         } else {
@@ -303,7 +305,7 @@ impl<'p> KeyTable<'p> {
         self.announced.1 - self.announced.0 + self.met.len() - self.own
     }
 
-    /// Whether the key at a position is the running transaction's, or was announced for it.
+    /// True if the key at a position is the running transaction's, or was announced for the transaction.
     #[inline]
     fn is_in_window(&self, at: usize) -> bool {
         let (from, to) = self.announced;
@@ -315,7 +317,7 @@ impl<'p> KeyTable<'p> {
         &self.met[at]
     }
 
-    /// Enters a key that was looked for and not found. Its bytes are the arena's from `start` to the end.
+    /// Enters a key after a search without result. The key is the arena's bytes from `start` to the end.
     #[inline(always)]
     pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
         debug_assert!(start <= arena.len(), "the key is the arena's end");
@@ -340,7 +342,7 @@ impl<'p> KeyTable<'p> {
         at
     }
 
-    /// Takes the key that was entered last into the filter and the hash table, as far as the window has them.
+    /// Adds the last entered key to the filter and to the hash table, as far as the window has them.
     #[inline(never)]
     fn enter_among_many(&mut self, arena: &[u8], short: ShortKey) {
         let keys = self.window_len();
@@ -355,7 +357,7 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Takes the whole window into the filter, and nothing else.
+    /// Rebuilds the filter from the keys of the window alone.
     fn filter_window(&mut self) {
         self.filter = KeyFilter::default();
         let (from, to) = self.announced;
@@ -364,7 +366,7 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Enters a key that is about to be used, unless it has been met.
+    /// Enters a key of a future use, unless the transaction has met the key.
     #[inline]
     pub(crate) fn announce(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) {
         self.flush_only(arena);
@@ -377,7 +379,7 @@ impl<'p> KeyTable<'p> {
         self.enter_short(arena, short, start as u32);
     }
 
-    /// Whether a read enters its key.
+    /// True if a read enters its key.
     #[inline]
     pub(crate) fn has_room_for_reads(&self) -> bool {
         self.met.len() < READ_KEYS_MAX
@@ -390,7 +392,7 @@ impl<'p> KeyTable<'p> {
         self.met[at].write = position as u32;
     }
 
-    /// A read of the key at `at`, whose record is known, has entered the read-set at `position`.
+    /// Notes that a read of the key at `at`, with a known record, has entered the read-set at `position`.
     #[inline(always)]
     pub(crate) fn set_read(&mut self, at: usize, position: usize) {
         debug_assert!(position < NONE as usize, "a position is half of a word");
@@ -409,7 +411,7 @@ impl<'p> KeyTable<'p> {
         self.met[at].record = record;
     }
 
-    /// Takes the last key into the hash table, or all of the window if there is none yet.
+    /// Adds the last key to the hash table. Rebuilds the table if it lacks room or other keys of the window.
     #[inline(never)]
     fn hash_last(&mut self, arena: &[u8]) {
         debug_assert!(self.window_len() > LINEAR_MAX, "few keys are compared one by one");
@@ -422,7 +424,7 @@ impl<'p> KeyTable<'p> {
         debug_assert_eq!(self.hashed.filled, self.window_len(), "all of the window");
     }
 
-    /// Takes the whole window into the hash table.
+    /// Rebuilds the hash table from the keys of the window.
     #[cold]
     fn hash_window(&mut self, arena: &[u8]) {
         self.hashed.make_room(self.window_len());
@@ -439,12 +441,12 @@ impl<'p> KeyTable<'p> {
         self.met[at].short.table()
     }
 
-    /// Keys so far: where the next ones begin.
+    /// Number of keys, which is the position of the next key.
     pub(crate) fn len(&self) -> usize {
         self.met.len()
     }
 
-    /// The keys from a position on, for a common descent: table and bytes.
+    /// The keys from a position on, as table and bytes, for a common descent.
     pub(crate) fn from<'k>(
         &'k self,
         at: usize,
@@ -454,13 +456,13 @@ impl<'p> KeyTable<'p> {
         self.met[at..].iter().map(move |met| (met.short.table(), met.bytes(arena)))
     }
 
-    /// The next key to be used is likely the one at this position.
+    /// Expects the key at this position to be the next used key.
     pub(crate) fn expect_from(&mut self, at: usize) {
         debug_assert!(at <= self.met.len(), "the next key stands in the table, or comes next");
         self.next = at;
     }
 
-    /// Begins the announcements of a batch's next request: other requests' keys are no part of it.
+    /// Begins the announcements of a batch's next request. The window leaves out the keys of other requests.
     #[inline]
     pub(crate) fn begin_request(&mut self) {
         debug_assert!(self.only.record.is_none(), "announcements come before reads");
@@ -468,8 +470,8 @@ impl<'p> KeyTable<'p> {
         self.show((end, end));
     }
 
-    /// Shows the keys `from..to`: those that were announced for the request that runs now. All announcements have been
-    /// made. In a transaction that a closure exchanged for the batch's, there may be fewer.
+    /// Shows the keys `from..to`, which were announced for the running request. All announcements have been made. If a
+    /// closure has exchanged the batch's transaction for another, the table may have fewer keys.
     #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
@@ -484,7 +486,7 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Makes these keys, and those that the transaction will meet by itself, the window.
+    /// Makes the window of these keys, and of the keys that the transaction will meet by itself.
     #[inline]
     fn show(&mut self, announced: (usize, usize)) {
         let own = self.met.len();
@@ -498,20 +500,20 @@ impl<'p> KeyTable<'p> {
         self.hashed.clear();
     }
 
-    /// Whether no key has been met.
+    /// True if the transaction has met no key.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.met.is_empty()
     }
 
-    /// Forgets the key that alone was read, if there is one.
+    /// Forgets the only read key, if one is noted.
     #[inline(always)]
     pub(crate) fn forget_only(&mut self) {
         self.only.record = None;
     }
 
-    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch.
-    /// Returns where the bytes that are not needed any more begin in the arena.
+    /// Forgets the keys that the running transaction has met by itself. Keeps the keys announced for the transaction
+    /// and for others of its batch. Returns the start of the unused bytes in the arena.
     pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
         if self.own == 0 {
             self.met.clear();
@@ -520,7 +522,7 @@ impl<'p> KeyTable<'p> {
             return 0;
         }
         self.met.truncate(self.own);
-        // What the filter has of keys that are forgotten does no harm.
+        // Bits of forgotten keys in the filter do no harm.
         self.restart_announced();
         self.hashed.clear();
         if self.window_len() > LINEAR_MAX {
@@ -530,13 +532,13 @@ impl<'p> KeyTable<'p> {
         self.met.last().map_or(0, |met| (met.start + met.short.length()) as usize)
     }
 
-    /// Whether the running transaction has met no key but what was announced for it.
+    /// True if the running transaction has met only keys announced for the transaction.
     #[inline(always)]
     pub(crate) fn has_announced_only(&self) -> bool {
         self.met.len() == self.own
     }
 
-    /// Forgets what the running transaction has done with the keys that were announced for it.
+    /// Forgets the reads and writes of the running transaction at announced keys.
     #[inline(always)]
     pub(crate) fn restart_announced(&mut self) {
         let (from, to) = self.announced;
@@ -552,12 +554,12 @@ impl<'p> KeyTable<'p> {
         (self.last, self.next) = (0, 0);
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the table in bytes.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.met.capacity() * size_of::<MetKey<'_>>() + self.hashed.slots.capacity() * size_of::<(u32, u32)>()
     }
 
-    /// Panics unless the invariants hold.
+    /// Panics if an invariant does not hold.
     #[cfg(test)]
     pub(crate) fn check(&self, arena: &[u8]) {
         assert!(self.only.record.is_none() || self.met.is_empty());
@@ -582,7 +584,7 @@ pub(crate) fn append(arena: &mut Vec<u8>, key: &[u8]) {
     if let Ok(word) = <[u8; 8]>::try_from(key) {
         arena.extend_from_slice(&word);
     } else if let (4..8, Some(first), Some(last)) = (key.len(), key.first_chunk(), key.last_chunk()) {
-        // The two halves overlap in equal bytes; what is behind the key is cut off.
+        // The two halves overlap in equal bytes; `truncate` cuts off the bytes behind the key.
         let (first, last) = (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)));
         let end = arena.len() + key.len();
         arena.extend_from_slice(&(first | last << (8 * (key.len() - 4))).to_le_bytes());
@@ -592,7 +594,7 @@ pub(crate) fn append(arena: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-/// A bit for each key: what has none is not in the window.
+/// Filter with a bit for each key: a key without its bit is not in the window.
 #[derive(Debug, Default)]
 struct KeyFilter([u64; 8]);
 
@@ -601,7 +603,7 @@ impl KeyFilter {
     #[inline(always)]
     fn place(ShortKey { table_and_length, tail }: ShortKey) -> (usize, u64) {
         const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-        // Numbers are stored with their lowest byte last, which is the highest of the tail's.
+        // Numbers are stored with the lowest byte last, which is the tail's highest byte.
         let product = (tail ^ table_and_length.rotate_left(21)).swap_bytes().wrapping_mul(MULTIPLIER);
         ((product >> 61) as usize, 1 << (product >> 55 & 63))
     }
@@ -620,8 +622,8 @@ impl KeyFilter {
     }
 }
 
-/// Hash of a table's key, a folded multiplication a word: both halves of the product count, so that keys which differ
-/// in their last byte only (the highest of a little-endian word) differ in the low bits that pick a slot.
+/// Hash of a table and a key by a folded multiplication for each word. Both halves of the product count, so keys that
+/// differ only in the last byte (the highest of a little-endian word) differ in the low bits that pick a slot.
 #[inline]
 fn hash_key(table: u32, key: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -645,7 +647,7 @@ fn hash_key(table: u32, key: &[u8]) -> u32 {
     (hash >> 32) as u32 ^ hash as u32
 }
 
-/// Open addressing over positions.
+/// Hash table of positions with open addressing.
 #[derive(Debug, Default)]
 struct HashedPositions {
     slots: Vec<(u32, u32)>,
@@ -661,13 +663,13 @@ impl HashedPositions {
         }
     }
 
-    /// Whether one more leaves half of the slots empty.
+    /// True if one more position leaves half of the slots empty.
     #[inline]
     fn has_room(&self) -> bool {
         (self.filled + 1) * 2 <= self.slots.len()
     }
 
-    /// Forgets all, and makes room for twice this many positions.
+    /// Forgets all positions, and makes room for twice `positions`.
     fn make_room(&mut self, positions: usize) {
         let slots = (positions * 4).next_power_of_two();
         self.slots.clear();

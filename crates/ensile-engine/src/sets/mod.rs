@@ -1,7 +1,7 @@
-//! What an open transaction carries: what it has seen, what it will change, and the buffers for both (Silo §4.4).
+//! The state of an open transaction: its reads, its writes, and the buffers for both (Silo §4.4).
 //!
-//! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill it; commit uses it
-//! up.
+//! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill the context; commit
+//! uses the context up.
 
 pub(crate) mod context;
 pub(crate) mod entry_keys;
@@ -21,23 +21,23 @@ use crate::record::word::Word;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
 
-/// Most records in a read-set and leaves in a node-set.
+/// Largest number of records in a read-set and leaves in a node-set together.
 const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
 
-/// Whether a transaction may have so many records in its read-set and leaves in its node-set (E6).
+/// True if a transaction may have `records` records in its read-set and `leaves` leaves in its node-set (E6).
 #[inline(always)]
 const fn has_room_for_reads(records: usize, leaves: usize) -> bool {
     records + leaves <= READS_MAX
 }
 
-/// A record in the read-set, with the word that it had (§4.4).
+/// A record in the read-set, with the word at the read (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read<'p> {
     pub(crate) record: Handle<'p>,
     pub(crate) word: Word,
 }
 
-/// A lock that a commit takes: of which record, for which entry of the write-set.
+/// A lock of a commit: the record, and the position of the record's entry in the write-set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockOrder<'p> {
     pub(crate) record: Handle<'p>,
@@ -65,12 +65,12 @@ impl Sets<'_> {
         debug_assert!(self.is_empty(), "nothing is left of the transaction before");
     }
 
-    /// Whether nothing was read and nothing written.
+    /// True if the transaction has read nothing and written nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.nodes.len() == 0 && self.writes.is_empty()
     }
 
-    /// Asserts that the sets are whole: in builds with debug assertions, when a transaction ends.
+    /// Asserts that the sets are whole, in builds with debug assertions, at the end of a transaction.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         self.nodes.check();
@@ -95,14 +95,14 @@ impl Sets<'_> {
         Err(Error::TooLarge { what: "the transaction's read-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
     }
 
-    /// Forgets the reads behind the first `kept`: of rows that a scan has copied and shown to nobody.
+    /// Forgets the reads behind the first `kept`: reads of rows that a scan has copied and not shown.
     #[inline]
     pub(crate) fn forget_reads(&mut self, kept: usize) {
         debug_assert!(kept <= self.reads.len(), "rows are forgotten that were read last");
         self.reads.truncate(kept);
     }
 
-    /// Enters a write into the write-set, over an earlier one of the same key.
+    /// Enters a write into the write-set, over an earlier write of the same key.
     pub(crate) fn write(
         &mut self,
         write: (u32, &[u8], &[u8]),

@@ -1,8 +1,8 @@
-//! Batches: descents that overlap and share the wait for memory.
+//! Batches of descents that overlap and share the wait for memory.
 //!
-//! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. A common
-//! descent finds record handles, for as long as its call lasts. A handle is only a place to look: a record that is no
-//! longer its key's latest sends the reader back to the index.
+//! A miss to memory costs as much as the computation of a small transaction; sixteen descents in flight share the wait.
+//! A common descent finds record handles, valid during its call. A handle is only a hint: a record that is no longer
+//! its key's latest sends the reader back to the index.
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
@@ -18,14 +18,14 @@ use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
 
-/// Descents handed to the index at a time: a bit each in a word.
+/// Number of descents handed to the index at a time: each descent has a bit in a word.
 const CHUNK: usize = u32::BITS as usize;
 
-/// Keys, one behind the other.
+/// Keys, concatenated.
 #[derive(Debug, Default)]
 struct KeyList {
     bytes: Vec<u8>,
-    /// How long each of them is: where they end may be beyond 32 bits.
+    /// Length of each key in bytes. The keys' ends may be beyond 32 bits.
     lengths: Vec<u32>,
 }
 
@@ -56,17 +56,17 @@ impl KeyList {
     }
 }
 
-/// The keys of a multi-get, and what its descent found.
+/// The keys of a multi-get, and the space for the records of its descent.
 #[derive(Debug, Default)]
 struct Many {
     keys: KeyList,
     found: HandleSpace,
-    /// Positions whose chains a snapshot has begun to follow.
+    /// Positions of keys with a chain that a snapshot has begun to follow.
     followed: Vec<u32>,
 }
 
 impl Many {
-    /// Bytes of memory that it holds.
+    /// Memory of the multi-get in bytes.
     #[inline]
     fn bytes(&self) -> usize {
         let KeyList { bytes, lengths } = &self.keys;
@@ -75,23 +75,23 @@ impl Many {
     }
 }
 
-/// What common descents find: those of multi-gets, and those for announced keys.
+/// Space for the results of common descents: of multi-gets, and for announced keys.
 #[derive(Debug, Default)]
 pub(crate) struct Descents {
-    /// A multi-get: a batch's request may contain one.
+    /// The space of a multi-get, apart because a batch's request may contain a multi-get.
     many: Many,
     /// Records of announced keys, on their way to the table of keys.
     found: HandleSpace,
 }
 
 impl Descents {
-    /// The keys of a multi-get, which the application's code encodes.
+    /// Begins a multi-get with keys that the application's code encodes.
     pub(crate) fn begin_many(&mut self, keys: impl Iterator<Item = KeyBuffer>) {
         self.many.keys.refill(keys);
     }
 
-    /// Descends for all keys of a multi-get at once and asks for the records that it finds.
-    /// [`Descents::end_many`] takes them back.
+    /// Descends for all keys of a multi-get at once and prefetches the found records. [`Descents::end_many`] takes the
+    /// result back.
     pub(crate) fn descend<'p>(
         &mut self,
         table: &TableCore,
@@ -106,7 +106,7 @@ impl Descents {
         found
     }
 
-    /// Descends for each key in its table; `fetch` says how much of the record at a position is asked for.
+    /// Descends for each key in its table; `fetch` is the amount to prefetch of the record at a position.
     #[inline(always)]
     fn descend_into<'k, 'p>(
         found: &mut Vec<Option<Handle<'p>>>,
@@ -137,9 +137,9 @@ impl Descents {
         }
     }
 
-    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of these are fetched first, one step
-    /// along all chains at a time. With frequent updates most rows have changed since the boundary, some of them
-    /// several times, and each version is a cache miss of its own.
+    /// The version that a snapshot reads for each key of the multi-get, if the version exists. Before the reads all
+    /// versions are prefetched, one step along all chains at a time. With frequent updates most rows have changed since
+    /// the boundary, some rows several times, and each version is a cache miss of its own.
     pub(crate) fn versions<'f, 'p>(
         &mut self,
         found: &'f mut [Option<Handle<'p>>],
@@ -171,12 +171,12 @@ impl Descents {
         found.iter().map(move |version| version.map(|version| version.at(pinned)))
     }
 
-    /// The keys of the multi-get, in their order.
+    /// The keys of the multi-get, in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.many.keys.iter()
     }
 
-    /// The multi-get is over. The space for its keys is kept, unless a huge one grew it.
+    /// Ends the multi-get. The space for the keys is kept, unless a huge multi-get grew the space.
     #[inline]
     pub(crate) fn end_many(&mut self, found: Vec<Option<Handle<'_>>>) {
         self.many.found.put(found);
@@ -185,7 +185,7 @@ impl Descents {
         }
     }
 
-    /// Descends for the keys that were announced from this position on, and notes in the table of keys what it finds.
+    /// Descends for the keys announced from this position on, and notes the found records in the table of keys.
     pub(crate) fn descend_announced<'t, 'p>(
         &mut self,
         writes: &mut WriteSet<'p>,

@@ -1,9 +1,9 @@
 //! The node-set: leaves that the transaction's scans and misses depend on (Silo §4.6).
 //!
-//! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and a leaf
-//! that its inserts split off is in the set too. So only changes by other transactions fail validation.
+//! Invariant: After the transaction's own inserts every entry carries the version that the inserts left, and a leaf
+//! that an own insert split off is in the set too. So only changes by other transactions fail validation.
 //!
-//! Neighbours: filled by reads and scans, updated after commit's placeholders (C3), validated by commit.
+//! Neighbours: reads and scans fill the set; commit updates the set after its placeholders (C3), and validates the set.
 
 use ensile_epoch::Pinned;
 use ensile_index::NodeId;
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 use crate::record::kept::forgets;
 use crate::record::{LeafChange, LeafChanges, LeafWitness};
 
-/// Above this many entries an own insert finds its leaf by bisection rather than by looking through all.
+/// Largest number of entries through which an own insert looks in sequence. Above, the insert finds its leaf by
+/// bisection.
 const LINEAR_MAX: usize = 32;
 
 /// Witnessed leaves.
@@ -32,7 +33,7 @@ impl<'p> NodeSet<'p> {
         debug_assert!(self.len() == 0, "nothing is left of the transaction before");
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the set in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<LeafWitness<'_>>()
@@ -43,7 +44,7 @@ impl<'p> NodeSet<'p> {
         self.entries.len()
     }
 
-    /// Adds a witness; the same one twice in a row (scans that continue) is kept once.
+    /// Adds a witness. The same witness twice in a row (scans that continue) is kept once.
     #[inline]
     pub(crate) fn push(&mut self, witness: LeafWitness<'p>) {
         if self.entries.last() != Some(&witness) {
@@ -56,7 +57,7 @@ impl<'p> NodeSet<'p> {
     ///
     /// # Errors
     /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed
-    /// it.
+    /// the leaf.
     pub(crate) fn update_after_own_insert(&mut self, changes: LeafChanges<'_, 'p>) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -87,7 +88,7 @@ impl<'p> NodeSet<'p> {
         Ok(())
     }
 
-    /// Asserts that the order is the one that look-ups rely on.
+    /// Asserts the order that look-ups rely on.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         assert!(!self.sorted || self.entries.is_sorted(), "look-ups by bisection need an order");
@@ -95,7 +96,7 @@ impl<'p> NodeSet<'p> {
         assert!(!self.sorted || is_long || self.entries.is_empty(), "a short set is looked through");
     }
 
-    /// The entries of one leaf, or in a short set all entries up to it.
+    /// The entries of one leaf. In a set without order the iterator looks through all entries.
     fn of_node(&mut self, node: NodeId) -> Entries<'_, 'p> {
         if self.sorted {
             debug_assert!(self.entries.is_sorted(), "bisection needs an order");
@@ -119,7 +120,7 @@ impl<'p> NodeSet<'p> {
         self.entries.insert(at, witness);
     }
 
-    /// Phase 2: whether every leaf is as it was seen, with no other transaction writing in it (C4).
+    /// Phase 2: true if every leaf is unchanged, and no other transaction writes in a leaf (C4).
     #[inline]
     pub(crate) fn holds(&self, pinned: Pinned<'p>) -> bool {
         self.entries.iter().all(|witness| witness.holds(pinned))

@@ -1,42 +1,43 @@
-//! Rows that a call has copied out, for application code to look at between calls (E6).
+//! Rows that a call has copied out, for application code to read between calls (E6).
 //!
-//! A scan copies a batch of rows and ends its call; a multi-get copies all that it finds. What decodes the rows, and
-//! the application's call-backs, run afterwards: however long they take, the pin can be taken away meanwhile.
+//! A scan copies a batch of rows and ends its call; a multi-get copies all found rows. Decoding of rows and the
+//! application's call-backs run afterwards: during a long call-back the database can take the pin away.
 //!
-//! Invariant: the ends of keys grow, so that a row's place and key lie between the end of the row before and its own.
+//! Invariant: The ends of keys grow, so a row's place and key lie between the end of the row before and the row's own
+//! end.
 //!
-//! Neighbours: `reading` fills batches; `typed` decodes them; a `context` keeps the space.
+//! Neighbours: `reading` fills batches; `typed` decodes rows; a `context` keeps the space.
 
 use std::ops::ControlFlow;
 
 use crate::record::{KeptRow, RowSpace};
 
-/// No row is copied behind this many bytes of a batch.
+/// Length of a batch, in bytes, from which the batch takes no more rows.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Rows in the order that they were met in.
+/// Rows in the order of their reads.
 #[derive(Debug, Default)]
 pub(crate) struct RowBatch {
     rows: RowSpace,
     list: RowList,
 }
 
-/// Where each row of a batch stands, and where its copy lies.
+/// The place, key and copy of each row in a batch.
 #[derive(Debug, Default)]
 pub(crate) struct RowList {
-    /// Places and primary keys.
+    /// Places and primary keys, concatenated.
     keys: Vec<u8>,
     ends: Vec<RowEnds>,
-    /// What a multi-get found: nothing else has places here, and it has none in the others.
+    /// Rows that a multi-get found. Only multi-gets fill this list, and multi-gets have neither places nor keys.
     found: Vec<KeptRow>,
     asked: BatchAsked,
-    /// Rows were met through an index: their places are not their keys.
+    /// True if an index led to the rows: the rows' places are not their keys.
     of_index: bool,
-    /// The batch takes no more rows.
+    /// True if the batch takes no more rows.
     is_full: bool,
 }
 
-/// What a batch is to be.
+/// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchAsked {
     pub(crate) rows_max: usize,
@@ -44,7 +45,7 @@ pub(crate) struct BatchAsked {
 }
 
 impl BatchAsked {
-    /// What a multi-get finds, however many keys it has.
+    /// The limits of a multi-get: any number of rows.
     pub(crate) const FOUND: Self = Self { rows_max: usize::MAX, keys_only: false };
 }
 
@@ -54,7 +55,7 @@ impl Default for BatchAsked {
     }
 }
 
-/// Where the parts of a row end.
+/// Ends of a row's parts, in bytes of the keys, and the row's copy.
 #[derive(Clone, Copy, Debug)]
 struct RowEnds {
     place: u32,
@@ -66,18 +67,18 @@ struct RowEnds {
 /// A row of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchRow<'b> {
-    /// Where it stands: its key, or its entry in an index.
+    /// The row's place: the key, or the entry in an index.
     pub(crate) place: &'b [u8],
-    /// Its primary key.
+    /// The row's primary key.
     pub(crate) key: &'b [u8],
-    /// The row; empty if the batch was asked for keys only.
+    /// The row; empty if the caller asked for keys only.
     pub(crate) row: &'b [u8],
-    /// What the reader had remembered behind it.
+    /// The reader's state behind the row.
     pub(crate) mark: u64,
 }
 
 impl RowBatch {
-    /// Empties it: where rows are copied to from now on, and where they are noted.
+    /// Empties the batch. Returns the space for copies of rows, and the list of rows.
     #[inline]
     pub(crate) fn begin(&mut self, asked: BatchAsked, of_index: bool) -> (&mut RowSpace, &mut RowList) {
         debug_assert!(asked.rows_max > 0, "a batch of nothing would never end");
@@ -90,13 +91,13 @@ impl RowBatch {
         (&mut self.rows, list)
     }
 
-    /// Where the next row is copied to, and where it is noted.
+    /// The space for the next row's copy, and the list of rows.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut RowSpace, &mut RowList) {
         (&mut self.rows, &mut self.list)
     }
 
-    /// Whether rows may follow that had no room.
+    /// True if rows without room may follow.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.list.is_full
@@ -116,13 +117,13 @@ impl RowBatch {
         })
     }
 
-    /// What a multi-get found, in the order of its keys.
+    /// The rows that a multi-get found, in the order of its keys.
     #[inline]
     pub(crate) fn found(&self) -> impl Iterator<Item = Option<&[u8]>> {
         self.list.found.iter().map(|row| self.rows.found(*row))
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the batch in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         let RowList { keys, ends, found, .. } = &self.list;
@@ -132,7 +133,7 @@ impl RowBatch {
 }
 
 impl RowList {
-    /// Keeps the row that was copied last; breaks with the one that fills the batch.
+    /// Keeps the last copied row; breaks with the row that fills the batch.
     #[inline(always)]
     pub(crate) fn push(
         &mut self,
@@ -164,14 +165,14 @@ impl RowList {
         ControlFlow::Continue(())
     }
 
-    /// Notes what a multi-get finds, in the order of its keys.
+    /// Notes the rows that a multi-get found, in the order of its keys.
     #[inline]
     pub(crate) fn found(&mut self, rows: impl Iterator<Item = KeptRow>) {
         self.found.extend(rows);
     }
 }
 
-/// Most keys are a number: eight bytes are one store, where a call to copy them would take longer.
+/// Appends a key. Most keys are a number: eight bytes are one store, and a call for the copy would take longer.
 #[inline(always)]
 fn append_key(keys: &mut Vec<u8>, key: &[u8]) {
     match <[u8; 8]>::try_from(key) {

@@ -1,11 +1,11 @@
-//! The write-set: what the transaction will change, kept private until commit (Silo §4.4).
+//! The write-set: the changes of a transaction, private until commit (Silo §4.4).
 //!
 //! Invariants:
-//! - One entry per table and key; a later write to the key changes the entry.
+//! - A table and key have at most one entry; a later write to the key changes the entry.
 //! - Keys and values are copied into one arena, so a write allocates nothing once the arena has grown.
-//! - Keys and positions do not change, so the order that one scan made serves the next.
+//! - Keys and positions do not change, so the order of one scan serves the next scan.
 //!
-//! Neighbours: filled by puts, inserts and deletes; looked through by reads (read-own-writes); used up by commit.
+//! Neighbours: puts, inserts and deletes fill the write-set; reads search it (read-own-writes); commit uses it up.
 
 use std::ops::{Bound, Range};
 
@@ -24,29 +24,29 @@ use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
 
-/// What happens to the key.
+/// Kind of the change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
-    /// It gets this value.
+    /// The key gets the value.
     Put,
-    /// It becomes absent.
+    /// The key becomes absent.
     Delete,
 }
 
-/// What must hold of the key at the serialization point, beyond the read-set.
+/// Condition on the key at the serialization point, beyond the read-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// Nothing: a blind write.
+    /// No condition: a blind write.
     Anything,
-    /// No such key: an insert.
+    /// The key does not exist: an insert.
     Absent,
 }
 
-/// Bytes of the arena up to which announced keys enter it.
+/// Length of the arena, in bytes, up to which announced keys enter.
 const ANNOUNCED_BYTES_MAX: usize = 16 << 20;
 
-/// No entry's bytes lie further from the arena's beginning. In front of them are announced keys, keys that were read,
-/// keys of refused inserts, and what was written before.
+/// Bound of the arena's length, in bytes, at the end of any entry. Announced keys, read keys, keys of refused inserts
+/// and earlier writes lie in front of an entry.
 const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
     + keys::READ_KEYS_MAX * INDEX_KEY_BYTES_MAX
     + 2 * TRANSACTION_BYTES_MAX
@@ -54,7 +54,7 @@ const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
 
 const _: () = assert!(ARENA_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
 
-/// One entry.
+/// The write of one key.
 #[derive(Debug)]
 pub(crate) struct Write<'p> {
     pub(crate) table: u32,
@@ -62,37 +62,37 @@ pub(crate) struct Write<'p> {
     pub(crate) expect: Expect,
     key: (u32, u32),
     value: (u32, u32),
-    /// The key's position in the read-set, if it has been read.
+    /// The key's position in the read-set, if a read entered the key.
     pub(crate) read: Option<u32>,
-    /// The record, once known; a lookup may have found it long before commit.
+    /// The record, once known; a lookup may have found the record long before commit.
     pub(crate) record: Option<Handle<'p>>,
-    /// Commit: the record is a placeholder that this transaction put into the index (C3).
+    /// Commit: the duty to unhook the record, a placeholder that this transaction put into the index (C3).
     pub(crate) placed: Option<Absent<'p>>,
-    /// Commit: an unpublished record that replaces the present one, filled, or empty for a delete.
+    /// Commit: an unpublished record that replaces the present record, with the value, or empty for a delete.
     pub(crate) replacement: Option<Fresh>,
-    /// Commit: what keeps the present version, or what has become of it.
+    /// Commit: room for the present version, or the fate of this version.
     pub(crate) old_version: OldVersion,
-    /// Commit: the TID word that the lock was taken over.
+    /// Commit: the TID word before the lock.
     pub(crate) before: Word,
-    /// Commit: what became of it.
+    /// Commit: effect of the install.
     pub(crate) effect: WriteEffect<'p>,
 }
 
 /// The version of a record that was present before the commit.
 #[derive(Debug, Default)]
 pub(crate) enum OldVersion {
-    /// No room for a copy was obtained: no snapshot needs the version, or its record is replaced.
+    /// Commit obtained no room for a copy: no snapshot needs the version, or the version's record is replaced.
     #[default]
     NoRoom,
-    /// There is room for a copy.
+    /// Commit has room for a copy.
     Room(VersionRoom),
-    /// It was copied for snapshots.
+    /// Commit copied the version for snapshots.
     Preserved(PreservedVersion),
-    /// Its record was replaced by a new one in the index.
+    /// Commit replaced the version's record by a new record in the index.
     Replaced(Unlinked),
 }
 
-/// What installing an entry did.
+/// Effect of an entry's install.
 #[derive(Debug, Default)]
 pub(crate) enum WriteEffect<'p> {
     /// Nothing (yet).
@@ -100,7 +100,7 @@ pub(crate) enum WriteEffect<'p> {
     Untouched,
     /// The key has the new value.
     Written,
-    /// The key's record is absent now: the one that was there, or one that took its place.
+    /// The key's record is absent now: the old record, or a new record in its place.
     Deleted(Absent<'p>),
 }
 
@@ -112,19 +112,19 @@ impl<'p> Write<'p> {
         record.at(pinned)
     }
 
-    /// How long the key is.
+    /// Length of the key in bytes.
     #[inline]
     pub(crate) fn key_bytes(&self) -> usize {
         self.key.1 as usize
     }
 
-    /// How long the value is; a delete has an empty one.
+    /// Length of the value in bytes; 0 for a delete.
     #[inline]
     pub(crate) fn value_bytes(&self) -> usize {
         self.value.1 as usize
     }
 
-    /// Whether a record with this word may be overwritten where it stands: it is present, or it is the placeholder
+    /// True if a write may overwrite a record with this word in place: the record is present, or is the placeholder
     /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
@@ -135,7 +135,7 @@ impl<'p> Write<'p> {
         !word.is_absent() || (self.placed.is_some() && word.is_placeholder())
     }
 
-    /// Whether the version that was locked belongs to a snapshot (S1).
+    /// True if the locked version belongs to a snapshot (S1).
     #[inline]
     pub(crate) fn must_preserve(&self, boundary: Epoch) -> bool {
         debug_assert!(!self.before.is_locked(), "a lock is taken over a free word");
@@ -147,22 +147,22 @@ impl<'p> Write<'p> {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet<'p> {
     pub(crate) entries: Vec<Write<'p>>,
-    /// The keys that were written, read or announced.
+    /// The written, read and announced keys.
     pub(crate) keys: KeyTable<'p>,
-    /// The tables that are written.
+    /// The tables with entries.
     tables: TableFilter,
-    /// Keys and values, one behind the other.
+    /// Keys and values, in sequence.
     arena: Vec<u8>,
-    /// Bytes of the arena that belong to entries: those of keys that were only read or announced do not.
+    /// Bytes of the arena that belong to entries. Keys only read or only announced do not count.
     bytes: usize,
     in_order: InOrder,
 }
 
-/// The entries of the table that was scanned last, as positions in key order.
+/// The entries of the last scanned table, as positions in key order.
 #[derive(Debug, Default)]
 struct InOrder {
     table: u32,
-    /// How many entries, of any table, it has taken in.
+    /// Number of entries, of any table, that the order covers.
     seen: usize,
     positions: Vec<u32>,
 }
@@ -175,8 +175,8 @@ impl<'p> WriteSet<'p> {
         self.entries.is_empty()
     }
 
-    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge
-    /// transaction grew it.
+    /// Forgets all entries and the keys that the transaction met by itself. Keeps the space, unless a huge transaction
+    /// grew the space.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
@@ -205,13 +205,13 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the write-set in bytes.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.arena.capacity() + self.entries.capacity() * size_of::<Write<'_>>() + self.keys.kept_bytes()
     }
 
-    /// Forgets all entries and all keys, but for one key that alone was read: that is forgotten as the pin ends.
+    /// Forgets all entries and all keys, except an only read key. The end of the pin forgets the only read key.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
         if self.keys.is_empty() {
@@ -222,7 +222,7 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Forgets what was announced too: the batch is over.
+    /// Forgets the announced keys too, at the end of the batch.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
         debug_assert!(self.entries.is_empty(), "a batch ends between its transactions");
@@ -232,7 +232,7 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// What is known of a key.
+    /// Position of a key in the table of keys.
     #[inline(always)]
     pub(crate) fn find_key(&mut self, table: u32, key: &[u8]) -> Option<usize> {
         let met = self.keys.find(&mut self.arena, table, key);
@@ -240,7 +240,7 @@ impl<'p> WriteSet<'p> {
         met
     }
 
-    /// Notes where a point read found a key that was not met before.
+    /// Notes the place of a new key, found by a point read.
     #[inline(never)]
     pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace<'p>) {
         if self.keys.has_room_for_reads() {
@@ -249,8 +249,8 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Where the key that was just read stands: its position in the table of keys, or the place of the only key that
-    /// was read.
+    /// The place of the key that was just read: the key's position in the table of keys, or the place of the only read
+    /// key.
     #[inline]
     pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace<'p>>) {
         match self.keys.take_only() {
@@ -259,9 +259,9 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Notes where a key was found that nothing rests on.
+    /// Notes the record of a key. The transaction does not depend on the record.
     pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle<'p>) {
-        // An insert that is refused leaves its key behind, whose bytes are counted nowhere.
+        // A refused insert leaves its key behind, and nothing counts the key's bytes.
         if met.is_none() && self.arena.len() > TRANSACTION_BYTES_MAX {
             return;
         }
@@ -270,7 +270,7 @@ impl<'p> WriteSet<'p> {
         self.keys.set_record(at, Some(record));
     }
 
-    /// The entry of a key that was looked for, if the transaction has written it.
+    /// The entry of a key after a search, if the transaction has written the key.
     #[inline(always)]
     pub(crate) fn written(&self, met: Option<usize>) -> Option<usize> {
         let at = self.keys.at(met?).write();
@@ -278,7 +278,7 @@ impl<'p> WriteSet<'p> {
         at
     }
 
-    /// The value of an entry; `None` if it is a delete.
+    /// The value of an entry; `None` if the entry is a delete.
     #[inline]
     pub(crate) fn put_value(&self, at: usize) -> Option<&[u8]> {
         let write = &self.entries[at];
@@ -293,8 +293,8 @@ impl<'p> WriteSet<'p> {
         self.keys.enter(&self.arena, table, start as usize)
     }
 
-    /// Notes a key that is about to be used. Each stands once. Keys that no table can have are not noted, nor keys
-    /// beyond [`ANNOUNCED_BYTES_MAX`]: these are only slower.
+    /// Notes a key of a future use. Each key stands once. The call skips keys that no table can have, and keys beyond
+    /// [`ANNOUNCED_BYTES_MAX`]: skipped keys are only slower.
     #[inline]
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
         if key.len() > INDEX_KEY_BYTES_MAX || self.arena.len() + key.len() > ANNOUNCED_BYTES_MAX {
@@ -303,13 +303,13 @@ impl<'p> WriteSet<'p> {
         self.keys.announce(&mut self.arena, table, key);
     }
 
-    /// The keys from a position on, and what a common descent for them may write to.
+    /// The keys from a position on, as table and bytes, for a common descent.
     pub(crate) fn announced(&self, from: usize) -> impl ExactSizeIterator<Item = (u32, &[u8])> {
         debug_assert!(from <= self.keys.len(), "announcements begin within the table of keys");
         self.keys.from(from, &self.arena)
     }
 
-    /// Shows the keys that were announced for the request of a batch that runs now.
+    /// Shows the keys announced for the running request of a batch.
     #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         debug_assert!(self.entries.is_empty(), "a request begins with nothing written");
@@ -326,7 +326,7 @@ impl<'p> WriteSet<'p> {
         &self.arena[range(write.value)]
     }
 
-    /// The entry of this key, if the transaction has written it: for a caller that does not use the key next.
+    /// The entry of a key, if the transaction has written the key. The caller does not use the key next.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
         if !self.tables.may_have(table) {
@@ -335,8 +335,8 @@ impl<'p> WriteSet<'p> {
         self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
-    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for
-    /// a delete.
+    /// Adds an entry for a key without an entry, after a search by [`WriteSet::find_key`]. `value` is empty for a
+    /// delete.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
@@ -356,10 +356,10 @@ impl<'p> WriteSet<'p> {
         Ok(())
     }
 
-    /// As [`WriteSet::add`] of a put, with the value as `encode` writes it behind the arena's end.
+    /// As [`WriteSet::add`] of a put. `encode` writes the value behind the arena's end.
     ///
     /// # Errors
-    /// As for [`WriteSet::add`], and what `check` says of the value; nothing is added.
+    /// As for [`WriteSet::add`], and the errors of `encode` and of `check`, which examines the value; nothing is added.
     #[inline]
     pub(crate) fn add_encoded(
         &mut self,
@@ -390,7 +390,7 @@ impl<'p> WriteSet<'p> {
         Ok(())
     }
 
-    /// Takes back a value that was refused, and the space that it grew if that is out of proportion.
+    /// Removes a refused value, and shrinks the arena if the value has grown the space out of proportion.
     #[cold]
     fn cut_refused(&mut self, before: usize) {
         self.arena.truncate(before);
@@ -399,7 +399,7 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Where the bytes of a key lie, if need be from now on.
+    /// The range of the key's bytes in the arena. Appends the key if it is new.
     #[inline]
     fn key_range(&mut self, met: Option<usize>, key: &[u8]) -> (u32, u32) {
         let key_at = match met {
@@ -446,7 +446,7 @@ impl<'p> WriteSet<'p> {
         at
     }
 
-    /// Changes what entry `at` does to its key.
+    /// Changes the value and the kind of entry `at`.
     ///
     /// # Errors
     /// As for [`WriteSet::add`].
@@ -457,7 +457,7 @@ impl<'p> WriteSet<'p> {
             self.arena[old.start..old.start + value.len()].copy_from_slice(value);
             (old.start as u32, value.len() as u32)
         } else if old.end == self.arena.len() {
-            // A row that grows step by step takes no more room than it has in the end.
+            // A row that grows step by step takes no more room than its last value.
             self.check_room(0, value.len() - old.len())?;
             self.bytes += value.len() - old.len();
             self.arena.truncate(old.start);
@@ -477,11 +477,10 @@ impl<'p> WriteSet<'p> {
     }
 
     /// Checks that `entries` more entries with `bytes` of keys and values fit, so that several writes succeed together
-    /// or not at all. They are counted as in the log, even without a log: what is accepted here does not fail at
-    /// commit.
+    /// or not at all. Entries count as in the log, even without a log: an accepted write does not fail at commit.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] if not.
+    /// [`Error::TooLarge`] if the entries do not fit.
     #[inline]
     pub(crate) fn check_room(&self, entries: usize, bytes: usize) -> Result<()> {
         debug_assert!(self.bytes <= self.arena.len(), "what the entries take lies in the arena");
@@ -500,8 +499,8 @@ impl<'p> WriteSet<'p> {
         (start as u32, bytes.len() as u32)
     }
 
-    /// Brings the entries of one table in key order, for [`WriteSet::in_order`]: those written since the last scan of
-    /// that table are sorted into the others.
+    /// Sorts the entries of one table by key, for [`WriteSet::in_order`]. Entries written since the last scan of the
+    /// table are sorted into the others.
     pub(crate) fn sort_table(&mut self, table: u32) {
         let Self { entries, arena, in_order, .. } = self;
         if in_order.table != table {
@@ -521,14 +520,14 @@ impl<'p> WriteSet<'p> {
                 let place = others.partition_point(|other| key(other) < key(&last[0]));
                 in_order.positions[place..].rotate_right(1);
             }
-            // A stable sort takes what is in order already as one run, and merges the rest with it.
+            // A stable sort takes the sorted part as one run, and merges the rest.
             _ => in_order.positions.sort_by(|a, b| key(a).cmp(key(b))),
         }
         debug_assert!(in_order.positions.is_sorted_by(|a, b| key(a) < key(b)), "a key has one entry");
     }
 
-    /// The entries within the range of the table that was sorted last, as positions in key order: what a scan merges
-    /// with (read-own-writes).
+    /// The entries within a range of the last sorted table, as positions in key order. A scan merges with these entries
+    /// (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
         let positions = self.in_order.positions.as_slice();
@@ -547,7 +546,7 @@ impl<'p> WriteSet<'p> {
         &positions[..length]
     }
 
-    /// Asserts what look-ups, scans and commit rely on.
+    /// Asserts the conditions that look-ups, scans and commit rely on.
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         let count = self.entries.len();
@@ -569,7 +568,7 @@ impl<'p> WriteSet<'p> {
         assert!(sorted.is_sorted_by(|a, b| self.key(a) < self.key(b)), "no key comes twice");
     }
 
-    /// The entries and the arena as two borrows, for commit, which changes entries while it reads keys and values.
+    /// The entries and the arena as two borrows: commit changes entries while it reads keys and values.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [Write<'p>], Arena<'_>) {
         (&mut self.entries, Arena(&self.arena))
@@ -577,7 +576,7 @@ impl<'p> WriteSet<'p> {
 }
 
 impl InOrder {
-    /// Forgets all positions and goes on with another table.
+    /// Forgets all positions, and continues with another table.
     #[inline]
     fn restart(&mut self, table: u32) {
         self.table = table;
@@ -586,7 +585,7 @@ impl InOrder {
     }
 }
 
-/// Takes back what an encoder has written if it panics: the application may catch that and go on, as often as it likes.
+/// Removes the output of an encoder that panics. The application may catch the panic and continue, any number of times.
 struct CutOnPanic<'a> {
     arena: &'a mut Vec<u8>,
     before: usize,
@@ -619,7 +618,7 @@ impl<'a> Arena<'a> {
         &self.0[range(write.value)]
     }
 
-    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came
+    /// The key's length, and key and value at once if they are adjacent. They are adjacent unless a longer value came
     /// later.
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write<'_>) -> Option<(usize, &'a [u8])> {

@@ -1,12 +1,11 @@
-//! Audit of a database at its end: all memory, pins and bindings that it gave out are back. The feature `audit`, for
-//! tests.
+//! Audit of a database at its end: the database has all memory, pins and bindings back. Feature `audit`, for tests.
 //!
-//! Invariants, once nobody shares the database:
-//! - No pin, no snapshot's registration, no binding and no turn is left, and nobody waits for one.
-//! - Each block is a tree's, is in one list of garbage or of a picture, or is a worker's present page.
-//! - Counts of waiting memory are zero once the lists are freed (E6).
+//! Invariants, after the end of all users of the database:
+//! - No pin, no registration of a snapshot, no binding, no turn and no waiter is left.
+//! - Each block belongs to a tree, to a list of garbage or of a picture, or is the current page of a worker.
+//! - Counts of waiting memory are zero after the lists are freed (E6).
 //!
-//! Neighbours: `database::owner` asks before it releases the memory; `record::at_rest` frees.
+//! Neighbours: `database::owner` calls the audit before the release of the memory; `record::at_rest` frees.
 
 use ensile_base::Epoch;
 use ensile_base::sync::Arc;
@@ -26,7 +25,7 @@ impl SharedState {
         self.free_all_displaced();
         let workers = std::mem::take(&mut *self.workers.lock());
         self.collector.lock().drop_worker();
-        // Threads that live on keep their bindings.
+        // Live threads keep their bindings.
         let (kept, _) = self.epochs.registered();
         assert!(kept <= workers.len(), "{kept} bindings of {} workers", workers.len());
         let logged = self.logged_tables.all();
@@ -49,7 +48,7 @@ impl SharedState {
         at_rest.check(kept);
     }
 
-    /// Checks that nothing is pinned, registered, bound or in the index. Threads may keep idle state.
+    /// Checks that no pin, registration, binding or index entry is left. Threads may keep idle state.
     fn check_epochs_at_rest(&self) {
         let limits = self.epochs.scan();
         assert_eq!(limits.pins(), self.epochs.now(), "a pin is left");

@@ -1,7 +1,8 @@
-//! Workers' garbage as a whole: how far each may free, who frees what is left lying, and how much may wait (E6).
+//! Collection of the garbage of all workers: the limits of each worker, the visits to idle workers, and the limit of
+//! waiting garbage (E6).
 //!
-//! Neighbours: commits collect after themselves, the heartbeat for workers that commit nothing; `worker` frees; `limit`
-//! decides who is ended.
+//! Neighbours: commits collect after themselves, and the heartbeat collects for workers without commits. `worker`
+//! frees. `limit` selects the readers to end.
 
 use std::time::Duration;
 
@@ -14,25 +15,25 @@ use super::limit::{GarbageBytes, GarbageLimit};
 use crate::garbage::{EpochLimits, Horizon};
 use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
-/// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
-/// garbage shrinks whatever the size of transactions, and no request waits for much of others' (§4.8).
+/// Number of objects of each kind that a worker frees after a commit, beyond the number that a commit of this size
+/// leaves. So garbage shrinks with transactions of any size, and no request waits for much garbage of others (§4.8).
 const FREED_PER_COMMIT: usize = 16;
-/// Things of one kind that one write leaves behind at most: the record that it replaces, and one that is unhooked.
+/// Largest number of objects of a kind that a write leaves: the replaced record, and an unhooked record.
 const LEFT_PER_WRITE: usize = 2;
-/// Things of each kind that the heartbeat frees of one worker's in one visit: its thread, if it commits again, waits
-/// for no more than that.
+/// Largest number of objects of each kind that the heartbeat frees for a worker in a visit. The worker's thread waits
+/// for no more at its next commit.
 const FREED_PER_VISIT: usize = 1024;
-/// Workers that one step visits.
+/// Number of workers visited in a step.
 const VISITS_PER_STEP: usize = 4;
 
-/// What frees where workers do not, and ends readers where too much waits.
+/// Collector for idle workers, which also ends readers if too much garbage waits.
 pub(crate) struct Collector {
     worker: Option<Box<Worker>>,
-    /// Up to where garbage may go since the last tick.
+    /// Limits of freeable garbage at the last tick.
     last: EpochLimits,
-    /// And since the tick before that. What still waits below these limits its worker leaves lying.
+    /// Limits at the tick before. A worker neglects its garbage below these limits.
     before_last: EpochLimits,
-    /// Workers that are still to be visited.
+    /// Workers still to visit.
     due: Vec<Arc<WorkerShared>>,
     limit: GarbageLimit,
 }
@@ -60,7 +61,7 @@ impl SharedState {
         Box::new(worker)
     }
 
-    /// After a commit without writes, which left nothing behind: only now and then looks for what others left.
+    /// Collects from time to time after a commit without writes. Such a commit leaves no garbage.
     #[inline]
     pub(crate) fn collect_now_and_then(&self, worker: &mut Worker, pinned: Pinned<'_>) {
         if worker.is_to_collect() {
@@ -68,8 +69,8 @@ impl SharedState {
         }
     }
 
-    /// Frees a bounded amount of a worker's garbage after its commit of `writes` writes: a step between requests. While
-    /// the limits have not moved since everything below them was freed, there is nothing to look for.
+    /// Frees a bounded amount of a worker's garbage after a commit of `writes` writes: a step between requests. The
+    /// search is skipped while the limits have not moved since the last complete collection.
     pub(crate) fn collect(&self, worker: &mut Worker, writes: usize, pinned: Pinned<'_>) {
         if !self.settings.switches.collects() {
             return;
@@ -82,8 +83,8 @@ impl SharedState {
         }
     }
 
-    /// One tick, after its scan: all workers are to be visited whose garbage waits, and readers are ended if too much
-    /// does (E6).
+    /// Runs a tick, after its scan: schedules visits to all workers with garbage, and ends readers if too much garbage
+    /// waits (E6).
     pub(crate) fn collection_tick(&self, collector: &mut Collector) {
         if !self.settings.switches.collects() {
             return;
@@ -110,7 +111,8 @@ impl SharedState {
         waiting.pins += maps.bytes();
         let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
-        // Deletes above D wait for D: to end a reader would free none of them. Without a log they do not.
+        // Deletes above D wait for D, so the end of a reader would free none of them. Without a log deletes do not wait
+        // for D.
         let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch() };
         let undurable = collector.limit.made_above(durable, made);
         waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
@@ -120,10 +122,10 @@ impl SharedState {
         }
     }
 
-    /// Frees a bounded amount of what workers leave lying: because their threads wait, read, or have ended, or fall
-    /// behind (E6), and what pictures that have ended have left, whose pages it closes. False if nothing of it is left.
+    /// Frees a bounded amount of neglected garbage (E6), of threads that wait, read, have ended, or fall behind. Also
+    /// closes pages of ended pictures and frees their versions. False if no garbage is left.
     pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
-        // Lists come from pages: these first.
+        // Pages are closed first, because lists come from pages.
         let has_open = self.try_close_pages_step();
         let has_more = self.free_ended_step() || has_open;
         let Collector { worker, before_last: limits, due, .. } = collector;
@@ -141,20 +143,20 @@ impl SharedState {
         let first = due.len().saturating_sub(VISITS_PER_STEP);
         let mut visited = due.split_off(first);
         visited.retain(|other| {
-            // The thread that has the lock now frees it itself.
+            // The holder of the lock frees the garbage itself.
             let Some(mut garbage) = other.try_lock_garbage() else { return false };
             let before = garbage.len();
             let drained = worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT);
-            // What does not go now, beside a turn, is looked at again after the next tick (P1).
+            // Garbage held back by a turn is examined again after the next tick (P1).
             !drained && garbage.len() < before
         });
-        // Those that are not through come last.
+        // Workers with remaining garbage come last.
         due.splice(0..0, visited);
         has_more || !due.is_empty()
     }
 
-    /// Steps of [`SharedState::collection_step`] until nothing is left to free, or `for_nanos` have passed by the
-    /// database's clock, or the database closes. What is left of that time.
+    /// Repeats [`SharedState::collection_step`] until no garbage is left, until `time` has passed by the database's
+    /// clock, or until the database closes. Returns the rest of `time`.
     pub(crate) fn collect_for(&self, collector: &mut Collector, time: Duration) -> Duration {
         let began = self.clock.nanos();
         loop {
@@ -175,25 +177,24 @@ impl SharedState {
         EpochLimits { readers, unhooks: self.unhook_limit(readers), commits: self.commit_limit() }
     }
 
-    /// E2: all commits of epochs below this, at most E - 2, have ended.
+    /// E2: all commits of epochs below this limit, at most E - 2, have ended.
     fn commit_limit(&self) -> Epoch {
         self.epochs.now().previous()
     }
 
     /// U2: an absent record is unhooked if its delete's epoch is below the snapshots' limit, at most E - 2, and at most
-    /// D. Without a log D is left out (N19).
+    /// D. Without a log D does not count (N19).
     fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
         let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch().next() };
         limits.snapshots().min(self.commit_limit()).min(durable)
     }
 
-    /// Does something with what all workers share that there ever were.
+    /// Runs `work` for the shared part of each worker since the open.
     pub(crate) fn each_worker(&self, work: impl FnMut(&WorkerShared)) {
         self.workers.lock().iter().map(|worker| &**worker).for_each(work);
     }
 
-    /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever
-    /// (I4).
+    /// Sum of a counter over all workers since the open. 0 in a forked child: the list may be locked for ever (I4).
     pub(crate) fn sum(&self, counter: impl Fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         if !self.is_own_process() {
             return 0;

@@ -1,6 +1,6 @@
-//! When a result may be shown: the durable epoch, and waiting for it (R1).
+//! Release of results: the durable epoch, and the wait for an epoch (R1).
 //!
-//! Neighbours: the log has D; receipts, runs and snapshots wait here. `close` waits here for the commits under way.
+//! Neighbours: the log has D. Receipts, runs and snapshots wait here, and `close` waits here for the commits under way.
 
 use std::time::Duration;
 
@@ -13,33 +13,33 @@ use ensile_epoch::{Advance, Epochs};
 use super::SharedState;
 use crate::error::{Error, Result};
 
-/// When a transaction's result is released.
+/// Time at which a transaction's result is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When it is durable: nothing that was released is lost by a crash.
+    /// When the result is durable: a crash loses no released result.
     #[default]
     Strict,
-    /// At commit: a crash may lose the last epochs (whole ones, the newest first), never a part of a transaction.
+    /// At commit: a crash may lose the last epochs (whole epochs, the newest first), never a part of a transaction.
     Relaxed,
-    /// At commit, which the operating system has by then: nothing that was released is lost when the process dies,
-    /// however it dies. A crash of the machine loses what it loses of relaxed results.
+    /// At commit, after the operating system has the commit: the death of the process, of any kind, loses no released
+    /// result. A crash of the machine loses the same results as with relaxed durability.
     ///
-    /// It is a database's: [`Builder::durability`](crate::Builder::durability) with it makes every commit so, those of
-    /// relaxed transactions too. In a database that was opened without it, a transaction that asks for it is strict.
-    /// The folder's file system is to be ext4, XFS, F2FS or tmpfs, and the system Linux: the open fails elsewhere, and
-    /// says so.
+    /// The level applies to a whole database: [`Builder::durability`](crate::Builder::durability) with this level
+    /// applies to every commit, also of relaxed transactions. In a database opened with another level, a transaction
+    /// with this level is strict. The folder's file system must be ext4, XFS, F2FS or tmpfs, and the system Linux:
+    /// elsewhere the open fails with this reason.
     Process,
 }
 
 impl SharedState {
-    /// The durable epoch D; in memory nothing is ever lost but with the process, so nothing waits for it.
+    /// The durable epoch D. In memory a commit is lost only with the process, so no result waits for D.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {
         self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
     }
 
-    /// The answer for a result of a database without a log, whose D stands still.
+    /// Outcome of the wait for a result, in a database without a log. Its D stands still.
     pub(crate) fn settled(&self, epoch: Epoch) -> Result<()> {
         let durable = self.durable_without_log;
         if epoch <= durable {
@@ -57,11 +57,11 @@ impl SharedState {
         }
     }
 
-    /// After `mark_closed`: waits until every commit that has not seen the mark is installed and appended (E2), so that
-    /// what is committed is made durable by the log's end.
+    /// Waits after `mark_closed` until every commit that has not seen the mark is installed and appended (E2). The end
+    /// of the log then makes all commits durable.
     pub(crate) fn wait_for_commits(&self) {
-        // SeqCst: the mark comes before the look at E and at bindings; partner: the fence between a commit's locks and
-        // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
+        // SeqCst: the mark is written before the reads of E and of bindings; partner: the fence between a commit's
+        // locks and its read of the mark. A commit that missed the mark is bound to this E or an earlier epoch.
         fence(Ordering::SeqCst);
         if let Some(log) = &self.log {
             log.use_kept_epochs();
@@ -71,15 +71,15 @@ impl SharedState {
         debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Takes this step towards new epochs, each as soon as it can close, until that is reached; false if E came to its
-    /// end before (L6).
+    /// Repeats `step` towards new epochs, each as soon as it can close, until `is_reached` is true. Returns false if E
+    /// came to its end before (L6).
     pub(crate) fn advance_until(
         &self,
         is_reached: impl Fn() -> bool,
         step: impl Fn(&Epochs, u64) -> Advance,
     ) -> bool {
         while !is_reached() {
-            // A clock that stands still would never let the epoch close; the machine's ignores this.
+            // A clock that stands still would never let the epoch close; the machine's clock ignores this call.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
             match step(&self.epochs, self.clock.nanos()) {
                 Advance::Advanced(_) => {}

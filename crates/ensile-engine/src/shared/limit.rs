@@ -1,11 +1,12 @@
-//! Which readers are ended when too much garbage waits (E6).
+//! Selection of the readers to end when too much garbage waits (E6).
 //!
-//! A reader that pinned epoch p holds back what was unlinked in p or later, and a snapshot S the versions that were
-//! superseded in S or later. So what readers hold back that are younger than an epoch is at most what was made since.
-//! The heartbeat notes at each tick how much was ever made. If more waits than may, it looks for the oldest tick since
-//! which no more than half of the limit was made, and ends all readers that are older.
+//! A reader with pinned epoch p holds back memory unlinked in p or later. A snapshot S holds back versions superseded
+//! in S or later. So readers younger than an epoch hold back at most the garbage made since this epoch. At each tick
+//! the heartbeat notes the garbage made since the open. If too much garbage waits, the heartbeat finds the oldest tick
+//! with at most half of the limit made since, and ends all older readers.
 //!
-//! Invariant: nothing here waits, measures time, or reaches a reader: figures in, epochs out.
+//! Invariant: This module neither waits, nor measures time, nor accesses a reader: the input is figures, the output is
+//! epochs.
 //!
 //! Neighbours: `collection` sums the figures; the epochs ask the readers to end.
 
@@ -13,31 +14,31 @@ use std::collections::VecDeque;
 
 use ensile_base::Epoch;
 
-/// Ticks that are remembered. Older readers hold back at least what was made before the first of them.
+/// Number of remembered ticks. Older readers hold back at least the garbage made before the first of these ticks.
 const TICKS_MAX: usize = 64;
 
-/// Bytes for two kinds of readers.
+/// Bytes of garbage for two kinds of readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GarbageBytes {
-    /// Of pins.
+    /// Bytes that wait for pins.
     pub(crate) pins: u64,
-    /// Of snapshots.
+    /// Bytes that wait for snapshots.
     pub(crate) snapshots: u64,
 }
 
-/// Readers older than these are ended.
+/// Readers older than these epochs are ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndedBefore {
     pub(crate) pins: Epoch,
     pub(crate) snapshots: Epoch,
 }
 
-/// The limit, and what was made tick by tick.
+/// The limit, and the garbage made tick by tick.
 #[derive(Debug)]
 pub(crate) struct GarbageLimit {
     bytes_max: u64,
     ticks: VecDeque<(Epoch, GarbageBytes)>,
-    /// The boundary that was served at the last tick.
+    /// The boundary served at the last tick.
     served: Epoch,
 }
 
@@ -46,11 +47,11 @@ impl GarbageLimit {
         Self { bytes_max, ticks: VecDeque::with_capacity(TICKS_MAX), served: Epoch::ZERO }
     }
 
-    /// A tick in epoch `now`, when `made` bytes had ever been made and `waiting` bytes might wait for readers. Returns
-    /// who is to be ended, if that is too much. Readers of the last two epochs are spared: they will be gone before an
-    /// expiry reaches them. So are readers of the boundary that was `served` at the last tick, or of a newer one:
-    /// versions wait for those boundaries with or without a reader. And nobody is ended for a kind of garbage of which
-    /// no more than half of the limit waits.
+    /// Runs a tick in epoch `now`: `made` is the garbage made since the open, and `waiting` is the garbage that may
+    /// wait for readers. Returns the readers to end if too much garbage waits. Readers of the last two epochs are
+    /// spared: they end before an expiry reaches them. Readers of the boundary served at the tick before, or of a newer
+    /// boundary, are spared, too: versions wait for these boundaries with or without a reader. No reader is ended for a
+    /// kind of garbage with at most half of the limit waiting.
     pub(crate) fn tick(
         &mut self,
         (now, served): (Epoch, Epoch),
@@ -87,7 +88,8 @@ impl GarbageLimit {
         Some(EndedBefore { pins, snapshots: snapshots.min(served_before) })
     }
 
-    /// At most how many bytes were made for snapshots in epochs above `durable`, when `made` had ever been made.
+    /// Upper bound of the bytes made for snapshots in epochs above `durable`; `made` is the garbage made since the
+    /// open.
     pub(crate) fn made_above(&self, durable: Epoch, made: GarbageBytes) -> u64 {
         let then = self.ticks.iter().rev().find(|(epoch, _)| *epoch <= durable);
         made.snapshots - then.map_or(0, |(_, then)| then.snapshots)

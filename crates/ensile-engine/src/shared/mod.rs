@@ -1,7 +1,7 @@
-//! What all transactions of one database share.
+//! State shared by all transactions of a database.
 //!
-//! Neighbours: below, the epochs, the log, the memory, tables and workers; `open` puts it together, `database` owns it,
-//! and every room above works on it.
+//! Neighbours: below are the epochs, the log, the memory, tables and workers. `open` builds the state, `database` owns
+//! the state, and every module above uses it.
 
 #[cfg(feature = "audit")]
 mod audit;
@@ -11,7 +11,7 @@ mod limit;
 pub(crate) mod pictures;
 mod stop;
 
-// `Log` and `Memory` take `self` by std's, which no other door's can be.
+// `Log` and `Memory` take `self` by std's `Arc`. The `Arc` of `ensile_base::sync` is no receiver type.
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
@@ -41,85 +41,85 @@ pub use durability::Durability;
 use pictures::Pictures;
 use stop::StopSignal;
 
-/// What all transactions of one database share.
+/// State shared by all transactions of a database.
 pub(crate) struct SharedState {
-    /// Tells databases of one process apart.
+    /// Number that distinguishes the databases of a process.
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
-    /// Without loggers, in a database with pictures and no log.
+    /// The log. A database with pictures and no log has a `Log` without loggers.
     pub(crate) log: Option<StdArc<Log>>,
-    /// Why nothing is written, where the disk was too full to begin a log.
+    /// Reason for read-only operation, if the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
     /// D of a database without a log.
     durable_without_log: Epoch,
-    /// Of a database without a log that has a folder: keeps others out.
+    /// Lock of the folder of a database without a log, against other processes.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: OwnedMemory,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
-    /// Where finished files are shipped.
+    /// Shipper of finished files.
     pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) tables: Directory,
-    /// What a checkpoint walks.
+    /// Tables that a checkpoint walks.
     pub(crate) logged_tables: LoggedTables,
-    /// Of a database that takes pictures.
+    /// State of a database with pictures.
     pub(crate) pictures: Option<Pictures>,
-    /// Workers that no thread has.
+    /// Workers without a thread.
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) catalog: Mutex<Catalog>,
-    /// A table's indexes have been filled, or not.
+    /// Signal at the end of filling a table's indexes, after a success or a failure.
     pub(crate) table_filled: Condvar,
     pub(crate) clock: Clock,
-    /// Of a database without a log no entry carries before-images, whatever was asked for.
+    /// Settings. Without a log no entry has before-images, whatever the request.
     pub(crate) settings: Settings,
-    /// Where worker threads are kept, if they are to be.
+    /// Cores for worker threads, if the threads are pinned.
     pub(crate) cores: Option<Cores>,
     pub(crate) stop: StopSignal,
     pub(crate) report: Option<RecoveryReport>,
-    /// All workers that there ever were.
+    /// All workers since the open.
     workers: Mutex<Vec<Arc<WorkerShared>>>,
-    /// Of a database without a log: the newest delete whose record is gone (N19).
+    /// In a database without a log: the epoch of the newest delete with a removed record (N19).
     pub(crate) unhooked: UnhookedEpoch,
-    /// The heartbeat's.
+    /// Garbage collector of the heartbeat.
     pub(crate) collector: Mutex<Collector>,
-    /// Whether it is closed, and whose turn it is.
+    /// Gate of commits: the closed state, and the turn of a closure.
     pub(crate) gate: Gate,
-    /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
+    /// Marks that a fork clears in the child: see [`OPEN`] and [`DATABASE`].
     marks: ProcessMarks,
     heart_stopped: AtomicBool,
 }
 
-/// The mark that is 1 while the database is open, in the process that opened it (I4).
+/// Mark with value 1 while the database is open, in the process of the open (I4).
 const OPEN: usize = 0;
-/// The mark that is the database's id, in the process that opened it (I4).
+/// Mark with the database's id, in the process of the open (I4).
 const DATABASE: usize = 1;
 
-/// What a database was asked to be, as far as its transactions and its threads need to know.
+/// Settings of a database for its transactions and threads.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) durability: Durability,
-    /// Its folder has pictures, and no log.
+    /// True if the folder has pictures and no log.
     pub(crate) is_without_log: bool,
     pub(crate) snapshots: bool,
-    /// Log entries carry the values that they replace.
+    /// True if log entries carry the replaced values.
     pub(crate) before_images: bool,
-    /// A commit is the operating system's before its first lock is released (B1).
+    /// True if the operating system has a commit before the release of the commit's first lock (B1).
     pub(crate) process_safe: bool,
-    /// Neither before-images, nor pictures, nor process-safe: a commit asks once for all three.
+    /// True without before-images, pictures and process safety: a commit tests all three at once.
     pub(crate) commits_plainly: bool,
     pub(crate) garbage_bytes_max: u64,
-    /// Consistent pictures can be taken of it: commits leave to them what they displace.
+    /// True if consistent pictures can be taken: commits then leave displaced versions.
     pub(crate) pictures: bool,
-    /// They leave that beside the pages.
+    /// True if commits leave displaced versions in lists beside the pages.
     pub(crate) semi_fuzzy: bool,
-    /// So much of it may wait.
+    /// Limit of displaced versions that wait, in bytes.
     pub(crate) displaced_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
-    /// Threads that recover, and that rebuild indexes.
+    /// Number of threads for recovery and for the rebuild of indexes.
     pub(crate) recovery_threads: usize,
     pub(crate) switches: Switches,
 }
 
-/// What an open puts it together from.
+/// Parts from which an open builds the [`SharedState`].
 pub(crate) struct SharedParts {
     pub(crate) settings: Settings,
     pub(crate) epochs: Arc<Epochs>,
@@ -129,7 +129,7 @@ pub(crate) struct SharedParts {
     pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
-    /// The pages of the picture that was loaded, of a database that takes pictures.
+    /// Pages of the loaded picture, in a database with pictures.
     pub(crate) loaded_pages: Option<LoadedMaps>,
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,
@@ -197,7 +197,7 @@ impl SharedState {
         table
     }
 
-    /// The table of a write-set entry; `None`: it is an index.
+    /// The table of a write-set entry; `None` for an index.
     #[inline(always)]
     pub(crate) fn logged_table(&self, id: u32) -> Option<&TableCore> {
         let table = self.tables.logged(id)?;
@@ -205,7 +205,7 @@ impl SharedState {
         Some(table)
     }
 
-    /// Refuses a table of another database, and any in a forked child.
+    /// Refuses a table of another database, and every table in a forked child.
     #[inline]
     pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
         note::load(table);
@@ -218,7 +218,7 @@ impl SharedState {
         if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
     }
 
-    /// Refuses work after `close`, and any in a forked child. No lock has been taken when this is asked (I4).
+    /// Refuses work after `close`, and all work in a forked child. The caller holds no lock yet (I4).
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
@@ -230,7 +230,7 @@ impl SharedState {
         if self.gate.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Is this the process that opened the database, and not one forked from it?
+    /// True if the calling process opened the database, and is no fork of that process.
     pub(crate) fn is_own_process(&self) -> bool {
         self.marks.process().is_this()
     }
@@ -240,8 +240,8 @@ impl SharedState {
         if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// A pin for a thread or an open transaction. In a forked child it is one that no scan finds: the parent's list may
-    /// have been locked at the fork, and a caller that gets this pin is refused before it is used (I4).
+    /// A pin for a thread or an open transaction. In a forked child no scan finds the pin. The parent's list may have
+    /// been locked at the fork, and the child's call is refused before the pin is used (I4).
     pub(crate) fn register_pin(&self) -> PinHandle {
         if self.is_own_process() {
             self.epochs.register_pin()
@@ -257,7 +257,7 @@ impl SharedState {
         self.marks.set(OPEN, 0);
     }
 
-    /// Whether a commit may go on that appends nothing to a log.
+    /// Refuses a commit without log entries if the database cannot write.
     #[inline]
     pub(crate) fn check_unlogged(&self) -> Result<()> {
         match &self.log {
@@ -267,7 +267,7 @@ impl SharedState {
         }
     }
 
-    /// Why a database that was opened on a full disk writes nothing.
+    /// Error of a write to a database opened on a full disk.
     #[cold]
     pub(crate) fn refusal_to_write(&self) -> Error {
         let reason = self.read_only.as_deref().unwrap_or_default();
@@ -276,8 +276,8 @@ impl SharedState {
         ))
     }
 
-    /// No epoch is closed by time any more. Nothing becomes durable then unless a thread waits for it, so the log
-    /// stops, and every thread that waits gets an error.
+    /// Notes a panic of the heartbeat. No epoch is closed by time any more, so a result becomes durable only if a
+    /// thread waits for it. The log stops, and every waiting thread gets an error.
     #[cold]
     pub(crate) fn note_heartbeat_panic(&self) {
         // Release: partner is the Acquire in `heartbeat_has_panicked`.
@@ -292,7 +292,7 @@ impl SharedState {
         self.heart_stopped.load(Ordering::Acquire)
     }
 
-    /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
+    /// Boundary that decides if a commit at `epoch` keeps an old version (S1); zero keeps none.
     #[inline]
     pub(crate) fn snapshot_boundary(&self, epoch: Epoch) -> Epoch {
         if self.settings.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }

@@ -1,19 +1,19 @@
-//! What a database has that takes pictures: whether one is under way, what was displaced and how much (SIREN, §3.1,
-//! §3.3).
+//! State of a database with picture checkpoints: the attempts, and the displaced versions with their bytes (SIREN,
+//! §3.1, §3.3).
 //!
 //! Invariants:
-//! - N9: all workers' lists are taken, also of workers that are idle or whose threads have ended.
-//! - N13: attempts are published and ended one at a time, under one lock, and an attempt that is not the newest one is
-//!   over. Of what is taken, only what was left to this attempt is handed out. An attempt whose picture is not known to
-//!   be installed hands all its marks on to the next one. If it has no whole marks itself, and it is too early to make
-//!   them whole, every page of that is marked.
-//! - N10, N14: a picture that was loaded stands for an attempt that was not installed, and has whole marks: those of
-//!   load and replay.
-//! - K3: an attempt gives way to commits that displace more than may wait. No commit waits for that, and none fails.
-//!   The heartbeat neither closes pages nor frees what that leaves at a stretch, as epochs would wait for it.
+//! - N9: A take empties the lists of every worker, also of idle workers and of workers whose threads have ended.
+//! - N13: One lock serialises the publication and the end of attempts. An attempt is over when a newer attempt begins.
+//!   A take hands out only versions left to its own attempt. An attempt without an installed picture hands all marks on
+//!   to the next attempt. If the marks of the old attempt are incomplete, and completing them is too early, every page
+//!   of the next attempt is marked.
+//! - N10, N14: A loaded picture counts as an attempt without an installed picture. Its marks are complete: they come
+//!   from load and replay.
+//! - K3: An attempt gives way if commits displace more than the limit. No commit waits for the attempt, and no commit
+//!   fails. The heartbeat closes pages and frees versions in steps, because epochs would wait for a long run.
 //!
-//! Neighbours: commits look and count (`commit::displaced`), `open::pages` begins and ends pictures and frees what they
-//! have taken; `database::health` reports.
+//! Neighbours: commits test `is_under_way` and count bytes (`commit::displaced`). `open::pages` begins and ends
+//! pictures and frees taken versions. `database::health` reports the figures.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -27,103 +27,102 @@ use crate::record::blocks::Blocks;
 use crate::record::page_map::LOADED;
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 
-/// Pages that a step closes of a picture that has ended, at most. Few under shuttle, so that commits come in between.
+/// Largest number of pages of an ended picture that a step closes. Small under shuttle, for commits between the steps.
 pub(crate) const CLOSED_PER_STEP: usize = if cfg!(shuttle) { 2 } else { 1024 };
-/// Versions that a step frees of what pictures that have ended have left, at most, and bytes behind which it ends.
+/// Largest number of versions of ended pictures that a step frees, and number of bytes after which a step ends.
 const FREED_PER_STEP: usize = 1024;
 const FREED_BYTES_PER_STEP: usize = 16 << 20;
 
-/// Of a database that takes pictures.
+/// State of a database with picture checkpoints.
 #[derive(Debug)]
 pub(crate) struct Pictures {
     is_under_way: CachePadded<AtomicBool>,
-    /// No commit takes this lock.
+    /// The attempts. No commit takes this lock.
     pub(crate) attempts: Mutex<PictureAttempts>,
-    /// Commits leave to their workers' lists what they displace, and not to the pages'.
+    /// True if commits leave displaced versions to the lists of their workers, and not to the lists of the pages.
     is_semi_fuzzy: bool,
-    /// Bytes of displaced versions that may wait for a picture.
+    /// Limit of the displaced versions that wait for a picture, in bytes.
     bytes_max: u64,
     taken: Mutex<TakenVersions>,
-    /// Lists of pictures that have ended. Nobody needs what is in them.
+    /// Lists of ended pictures. The versions are only to be freed.
     ended: Mutex<Vec<PendingList>>,
-    /// Bytes of displaced versions that were freed since the database was opened. What was displaced is counted by
-    /// workers.
+    /// Bytes of displaced versions freed since the open. Workers count the displaced bytes.
     freed_bytes: AtomicU64,
-    /// The most that there ever were at once.
+    /// Largest number of displaced bytes at a time.
     peak_bytes: AtomicU64,
-    /// Whether there may be maps that were unpublished and not freed, or versions that came late.
+    /// True if unpublished maps may wait to be freed, or late versions may exist.
     has_remains: AtomicBool,
-    /// What checkpointers free into.
+    /// Memory blocks in which checkpointers free versions.
     blocks: Mutex<Vec<Blocks>>,
-    /// What checkpointers take pages with.
+    /// Buffers of checkpointers for pages.
     spaces: Mutex<Vec<PageSpace>>,
 }
 
-/// What a checkpointer takes pages with: it goes from page to page.
+/// Buffers of a checkpointer, reused from page to page.
 #[derive(Debug, Default)]
 pub(crate) struct PageSpace {
-    /// Where a row is read to.
+    /// Buffer for a row.
     pub(crate) scratch: Scratch,
-    /// What commits have left of the page.
+    /// Versions of the page left by commits.
     pub(crate) left: Vec<PendingRemove>,
-    /// What its walk has found, while the two are merged.
+    /// Rows found by the walk of the page, during the merge with `left`.
     pub(crate) walked: PageContents,
 }
 
 impl PageSpace {
-    /// Gives back what an unusually large page took.
+    /// Releases the memory of an unusually large page.
     fn shrink(&mut self) {
         debug_assert!(self.left.is_empty() && self.walked.entries() == 0, "the page was taken");
         if self.scratch.kept_bytes() > KEEP_BYTES_MAX {
             self.scratch = Scratch::default();
         }
         self.left.shrink_to(KEEP_BYTES_MAX / size_of::<PendingRemove>());
-        // Its bytes are bounded where it is cleared.
+        // `walked` limits its own memory when it is cleared.
         debug_assert!(self.left.capacity() * size_of::<PendingRemove>() <= 2 * KEEP_BYTES_MAX);
     }
 }
 
-/// The attempts at pictures that there ever were.
+/// The attempts at pictures since the open.
 #[derive(Debug, Default)]
 pub(crate) struct PictureAttempts {
-    /// The number of the newest one.
+    /// Number of the newest attempt.
     newest: u64,
-    /// Its maps are published, and it has not ended.
+    /// True from the publication of the attempt's maps to the end of the attempt.
     is_published: bool,
-    /// Marks of the maps before that are carried over to its maps; `None`: all pages are marked.
+    /// Marks of the previous maps to carry over to the new maps; `None`: all pages are marked.
     carried: Option<PageMarks>,
-    /// Its maps are published, and have all marks.
+    /// True if the attempt's maps were published and have all marks.
     has_marks: bool,
-    /// Until these are carried over: from which E on no commit has an older map.
+    /// First E without a commit on older maps. The marks are carried over by then.
     marks_due: Option<Epoch>,
-    /// Its picture is installed.
+    /// True if the attempt's picture is installed.
     is_installed: bool,
-    /// Maps of one that has ended, until the last of their pages is closed.
+    /// Maps of an ended attempt, until the last of their pages is closed.
     ending: Option<EndingMaps>,
-    /// The last one that gave way, and why.
+    /// Number of the last attempt that gave way, and the reason.
     gave_way: Option<(u64, PagesEnded)>,
 }
 
-/// Maps of an attempt that has ended: their pages are closed step by step.
+/// Maps of an ended attempt. Their pages are closed in steps.
 #[derive(Debug)]
 pub(crate) struct EndingMaps {
     pub(crate) attempt: PictureAttempt,
-    /// Tables whose pages are not all closed. The last of them is next.
+    /// Tables with open pages. The last table is next.
     pub(crate) tables: Vec<u32>,
-    /// Pages of that one's map that are closed.
+    /// Number of closed pages in the map of that table.
     pub(crate) closed: usize,
 }
 
 impl PictureAttempts {
-    /// Behind the load of a picture: its maps are published, with all marks.
+    /// Attempts after the load of a picture. The maps are published and have all marks.
     fn behind_load() -> Self {
         Self { newest: LOADED.number(), has_marks: true, ..Self::default() }
     }
 
-    /// Begins another one. The last one has ended.
+    /// Begins an attempt. The attempt before has ended.
     pub(crate) fn begin(&mut self, wanted: WantedPages) -> PictureAttempt {
         debug_assert!(!self.is_published, "one picture at a time");
-        // What an installed picture has written is done with (N13).
+        // The next picture does not need the rows written by an installed picture (N13).
         let carried = if self.is_installed { PageMarks::AFTER } else { PageMarks::BOTH };
         let is_carried_over = wanted == WantedPages::Changed && self.has_marks;
         self.carried = is_carried_over.then_some(carried);
@@ -132,17 +131,17 @@ impl PictureAttempts {
         PictureAttempt::new(self.newest)
     }
 
-    /// Marks of the maps that are published which the newest attempt's are to have; `None`: all pages are marked.
+    /// Marks of the published maps to carry over to the newest attempt's maps; `None`: all pages are marked.
     pub(crate) fn carried(&self) -> Option<PageMarks> {
         self.carried
     }
 
-    /// Whether this one's maps may be published: no other one has begun.
+    /// True if the attempt's maps may be published: no newer attempt has begun.
     pub(crate) fn may_publish(&mut self, attempt: PictureAttempt) -> bool {
         debug_assert!(attempt.number() <= self.newest, "attempts are named as they begin");
         let is_newest = attempt.number() == self.newest;
         debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
-        // Only the newest one is published: pages of what was ended before it began were closed then.
+        // Only the newest attempt is published. The pages of an attempt that ended before were closed by then.
         assert!(
             !is_newest || self.ending.is_none(),
             "no maps are published beside a former one's open pages (N13)"
@@ -152,56 +151,57 @@ impl PictureAttempts {
         is_newest
     }
 
-    /// This one's maps are published; E was `epoch` behind that.
+    /// Notes that the attempt's maps were published; `epoch` is E after the publication.
     pub(crate) fn was_published(&mut self, attempt: PictureAttempt, epoch: Epoch) {
         if attempt.number() == self.newest {
             self.marks_due = Some(epoch.plus(2));
         }
     }
 
-    /// Marks that the newest attempt's maps are to have, if that has ended before they were carried over, and no commit
-    /// has an older map by now (N7, N13).
+    /// Marks still to carry over to the newest attempt's maps, if the attempt ended too early and no commit has an
+    /// older map now (N7, N13).
     pub(crate) fn marks_missed(&self, epoch: Epoch) -> Option<PageMarks> {
         let is_due = self.marks_due.is_some_and(|due| epoch >= due);
         self.carried.filter(|_| is_due && !self.has_marks && !self.is_published)
     }
 
-    /// What was missed is carried over.
+    /// Notes that the missed marks are carried over.
     pub(crate) fn has_caught_up(&mut self) {
         debug_assert!(!self.has_marks && !self.is_published, "marks were missed");
         self.has_marks = true;
     }
 
-    /// Whether this one's pages can be taken.
+    /// True if the attempt's pages can be taken.
     pub(crate) fn goes_on(&self, attempt: PictureAttempt) -> bool {
         attempt.number() == self.newest && self.is_published
     }
 
-    /// This one's maps have all marks now.
+    /// Notes that the attempt's maps have all marks.
     pub(crate) fn has_carried_over(&mut self, attempt: PictureAttempt) {
         debug_assert!(self.goes_on(attempt), "marks are carried over while the attempt goes on");
         self.has_marks = true;
     }
 
-    /// This one's picture is installed. If another one has begun, that carries all marks over: they are more than
-    /// needed.
+    /// Notes that the attempt's picture is installed. If a newer attempt has begun, it carries over all marks: more
+    /// than needed.
     pub(crate) fn installed(&mut self, attempt: PictureAttempt) {
         let is_newest = attempt.number() == self.newest;
         debug_assert!(!is_newest || self.has_marks, "a picture has all changes below its freeze");
         self.is_installed |= is_newest;
     }
 
-    /// Ends the newest one, if nobody has, once its maps were published: its name. Its pages are to be closed.
+    /// Ends the newest attempt. Returns the attempt, for the close of its pages; `None` if the maps are not published
+    /// or the attempt was ended before.
     pub(crate) fn end(&mut self) -> Option<PictureAttempt> {
         std::mem::take(&mut self.is_published).then(|| PictureAttempt::new(self.newest))
     }
 
-    /// As [`PictureAttempts::end`], if this is the newest one. An older one was ended before (N13).
+    /// As [`PictureAttempts::end`], if this attempt is the newest. An older attempt was ended before (N13).
     pub(crate) fn end_if_newest(&mut self, attempt: PictureAttempt) -> Option<PictureAttempt> {
         if attempt.number() == self.newest { self.end() } else { None }
     }
 
-    /// As [`PictureAttempts::end`], for this reason.
+    /// As [`PictureAttempts::end`], with this reason.
     pub(crate) fn give_way(&mut self, why: PagesEnded) -> Option<PictureAttempt> {
         let ended = self.end();
         if ended.is_some() {
@@ -210,24 +210,24 @@ impl PictureAttempts {
         ended
     }
 
-    /// The pages of these are to be closed.
+    /// Notes the maps of the ended attempt, for the close of their pages.
     pub(crate) fn begin_to_close_pages(&mut self, ending: EndingMaps) {
         debug_assert!(!self.is_published && self.ending.is_none(), "one attempt's maps are published");
         self.ending = Some(ending);
     }
 
-    /// What is still to be closed.
+    /// Maps with pages still to close.
     pub(crate) fn ending(&mut self) -> Option<&mut EndingMaps> {
         self.ending.as_mut()
     }
 
-    /// No page is open any more.
+    /// Notes that the last page is closed.
     pub(crate) fn were_closed(&mut self) {
         let ended = self.ending.take();
         debug_assert!(ended.is_some_and(|ended| ended.tables.is_empty()), "all of them were closed");
     }
 
-    /// Why nothing can be taken of an attempt that has ended.
+    /// Reason for the end of an attempt.
     pub(crate) fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
         match self.gave_way {
             Some((number, why)) if number == attempt.number() => why,
@@ -236,15 +236,15 @@ impl PictureAttempts {
     }
 }
 
-/// What was taken of workers' lists and is in no block yet.
+/// Versions taken from the lists of workers and not yet written to a block.
 #[derive(Debug, Default)]
 struct TakenVersions {
-    /// The attempt under way, and what its maps are of; `None`: no picture is under way.
+    /// Attempt under way, and the freeze of its maps; `None` without a picture under way.
     attempt: Option<(PictureAttempt, Epoch)>,
-    /// E, read behind the end of the last picture, until what came late was looked for.
+    /// E, read after the end of the last picture. `None` once late versions were collected.
     ended: Option<Epoch>,
     lists: Vec<PendingList>,
-    /// The one that found no room.
+    /// Version without room in the last block.
     first: Option<PendingRemove>,
 }
 
@@ -254,8 +254,7 @@ impl TakenVersions {
     }
 }
 
-/// The next version in these lists. One that is through is dropped with its last version: so there are lists as long as
-/// there are versions.
+/// Next version in these lists. A list is dropped with its last version: no list is empty.
 fn next_of(lists: &mut Vec<PendingList>) -> Option<PendingRemove> {
     let list = lists.last_mut()?;
     let version = list.next();
@@ -267,7 +266,7 @@ fn next_of(lists: &mut Vec<PendingList>) -> Option<PendingRemove> {
 }
 
 impl Pictures {
-    /// `has_maps`: a picture was loaded, and tables have maps from the beginning.
+    /// Creates the state. `has_maps`: a picture was loaded, and tables have maps from the beginning.
     pub(super) fn new(settings: &Settings, has_maps: bool) -> Self {
         let attempts = if has_maps { PictureAttempts::behind_load() } else { PictureAttempts::default() };
         Self {
@@ -285,12 +284,12 @@ impl Pictures {
         }
     }
 
-    /// What a page is taken with: to be given back.
+    /// Buffers for a page. The caller returns the buffers by [`Pictures::keep_page_space`].
     pub(crate) fn page_space(&self) -> PageSpace {
         self.spaces.lock().pop().unwrap_or_default()
     }
 
-    /// The page was taken: the next one is taken with this.
+    /// Returns the buffers of a page for reuse.
     pub(crate) fn keep_page_space(&self, mut space: PageSpace) {
         space.shrink();
         if self.is_under_way() {
@@ -298,43 +297,44 @@ impl Pictures {
         }
     }
 
-    /// The attempt's maps are published, and of this freeze: what is left to them from now on is handed out.
+    /// Allows takes for the attempt: its maps of the freeze `since` are published.
     pub(crate) fn may_take(&self, attempt: PictureAttempt, since: Epoch) {
         let mut taken = self.taken.lock();
         debug_assert!(taken.attempt.is_none(), "the picture before has ended");
-        // What came late to that one is freed where it is found (N13).
+        // Late versions of the picture before are freed where a take finds them (N13).
         (taken.attempt, taken.ended) = (Some((attempt, since)), None);
     }
 
-    /// The attempt under way has ended: nothing that was left to it is handed out.
+    /// Ends takes for the attempt under way. No later take hands out its versions.
     pub(crate) fn take_no_more(&self) {
         self.taken.lock().attempt = None;
     }
 
-    /// Why nothing can be taken of an attempt that has ended.
+    /// Reason for the end of an attempt.
     pub(crate) fn why_ended(&self, attempt: PictureAttempt) -> PagesEnded {
         self.attempts.lock().why_ended(attempt)
     }
 
-    /// Lists of a picture that has ended: they are freed step by step.
+    /// Keeps lists of an ended picture. [`SharedState::free_ended_step`] frees the versions in steps.
     pub(crate) fn put_aside(&self, lists: impl IntoIterator<Item = PendingList>) {
         self.ended.lock().extend(lists.into_iter().filter(|list| !list.is_empty()));
     }
 
-    /// Whether commits may leave anything. Only a guess.
+    /// True if commits may leave versions. A hint only.
     #[inline]
     pub(crate) fn is_under_way(&self) -> bool {
-        // Relaxed: who misses it looks again, and a commit's locks find what was not copied before them.
+        // Relaxed: the flag is a hint. A commit that misses a change looks again, and its locks find rows not copied
+        // before.
         self.is_under_way.load(Ordering::Relaxed)
     }
 
-    /// A picture's maps are about to be published.
+    /// Notes that a picture's maps are about to be published.
     pub(crate) fn begin(&self) {
         // Relaxed: as in `is_under_way`.
         self.is_under_way.store(true, Ordering::Relaxed);
     }
 
-    /// The picture's pages are closed.
+    /// Notes that the picture's pages are closed.
     pub(crate) fn end(&self) {
         // Relaxed: as in `is_under_way`.
         self.is_under_way.store(false, Ordering::Relaxed);
@@ -342,23 +342,24 @@ impl Pictures {
         self.give_memory_back();
     }
 
-    /// There may be maps that wait for pins, or versions that come late.
+    /// Notes that maps may wait for pins, or that versions may come late.
     pub(crate) fn expect_remains(&self) {
-        // Release: what remains is there; partner: the Acquire in `collect_after_pictures`.
+        // Release: publishes the remains; partner: the Acquire in `collect_after_pictures`.
         self.has_remains.store(true, Ordering::Release);
     }
 
-    /// Bytes that were displaced and not freed; `displaced` counts what ever was displaced.
+    /// Displaced bytes that are not freed; `displaced` returns the displaced bytes since the open.
     fn waiting_bytes(&self, displaced: impl FnOnce() -> u64) -> u64 {
         let displaced = displaced();
-        // Acquire: what was displaced is read before what was freed. So what comes and goes in between counts as freed
-        // only: less is said than there is, by that at most, and never more, as a picture gives way for more.
+        // Acquire: the displaced bytes are read before the freed bytes. Versions displaced and freed between the two
+        // reads count as freed only. The result may be too low by these bytes, and is never too high: a picture gives
+        // way at a high figure.
         fence(Ordering::Acquire);
-        // Relaxed: a figure; the fence says when it is read.
+        // Relaxed: a figure; the fence above orders the read.
         displaced.saturating_sub(self.freed_bytes.load(Ordering::Relaxed))
     }
 
-    /// What is left of what was freed serves others.
+    /// Releases the memory of the buffers.
     fn give_memory_back(&self) {
         self.blocks.lock().clear();
         self.spaces.lock().clear();
@@ -366,20 +367,20 @@ impl Pictures {
 }
 
 impl SharedState {
-    /// Whether a picture is under way: a commit guesses by it, before it binds.
+    /// True if a picture is under way. A commit uses this hint before it binds.
     #[inline]
     pub(crate) fn has_picture_under_way(&self) -> bool {
         self.pictures.as_ref().is_some_and(Pictures::is_under_way)
     }
 
-    /// Whether commits leave to their workers' lists what they displace.
+    /// True if commits leave displaced versions to the lists of their workers.
     #[inline]
     pub(crate) fn has_semi_fuzzy_pictures(&self) -> bool {
         self.pictures.as_ref().is_some_and(|pictures| pictures.is_semi_fuzzy)
     }
 
-    /// Takes versions that commits have left to this attempt, and frees them, until `put` has no room for one. True if
-    /// there are more.
+    /// Takes versions left to this attempt and frees them, until `put` has no room for a version. Returns true if
+    /// versions remain.
     pub(crate) fn take_displaced_until(
         &self,
         attempt: PictureAttempt,
@@ -397,7 +398,7 @@ impl SharedState {
             self.take_lists(&mut taken);
             loop {
                 let Some(version) = taken.next() else { break false };
-                // Of another `since`: a commit was late, and its picture has ended (N13).
+                // A version with another `since` comes from a late commit. Its picture has ended (N13).
                 if version.place().since == since && !put(&version) {
                     taken.first = Some(version);
                     break true;
@@ -409,12 +410,12 @@ impl SharedState {
         Ok(has_more)
     }
 
-    /// Takes the lists of all workers that there ever were (N9).
+    /// Takes the lists of all workers since the open (N9).
     fn take_lists(&self, taken: &mut TakenVersions) {
         self.each_worker(|worker| taken.lists.extend(worker.displaced.take()));
     }
 
-    /// The picture has ended, and its pages are closed: what is in workers' lists is freed step by step.
+    /// Puts aside the lists of workers after the end of a picture with closed pages. The versions are freed in steps.
     pub(crate) fn drop_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
         let mut taken = pictures.taken.lock();
@@ -422,14 +423,14 @@ impl SharedState {
         self.take_lists(&mut taken);
         pictures.put_aside(taken.lists.drain(..));
         self.free_displaced(taken.first.take());
-        // SeqCst: the pages were closed before E is read; partner: a commit's fence behind its epoch (C1). A commit of
-        // a later epoch finds them closed (E2).
+        // SeqCst: the pages were closed before E is read; partner: a commit's fence after the read of its epoch (C1). A
+        // commit of a later epoch finds the pages closed (E2).
         fence(Ordering::SeqCst);
         taken.ended = Some(self.epochs.now());
     }
 
-    /// Puts aside what commits have left that were late: they had found a page open when the picture ended. True if no
-    /// commit is that late any more.
+    /// Puts aside versions of late commits: commits that found a page open at the end of the picture. True if no late
+    /// commit remains.
     fn drop_late_versions(&self, pictures: &Pictures) -> bool {
         let mut taken = pictures.taken.lock();
         let Some(ended) = taken.ended else { return true };
@@ -443,8 +444,7 @@ impl SharedState {
         true
     }
 
-    /// Bytes of displaced versions that are not freed yet, and the most that there ever were at once. Neither is more
-    /// than there was.
+    /// Displaced bytes that are not freed, and the peak of this figure. Neither figure is too high.
     pub(crate) fn displaced_bytes(&self) -> (u64, u64) {
         let Some(pictures) = &self.pictures else { return (0, 0) };
         let now = pictures.waiting_bytes(|| self.sum(|worker| &worker.displaced_bytes));
@@ -452,7 +452,7 @@ impl SharedState {
         (now, pictures.peak_bytes.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Frees versions that a list has given up. There are never more than just before that.
+    /// Frees versions taken out of a list. The peak is noted before, because the displaced bytes are highest then.
     pub(crate) fn free_displaced(&self, versions: impl IntoIterator<Item = PendingRemove>) {
         let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
         let mut versions = versions.into_iter().peekable();
@@ -468,7 +468,7 @@ impl SharedState {
         pictures.freed_bytes.fetch_add(freed as u64, Ordering::Relaxed);
     }
 
-    /// If commits have displaced more than may wait for the picture under way: says why that is to end.
+    /// Reason to end the picture under way, if commits have displaced more than the limit.
     pub(crate) fn displaced_too_much(&self) -> Option<PagesEnded> {
         let pictures = self.pictures.as_ref().filter(|pictures| pictures.is_under_way())?;
         let ((displaced_bytes, _), displaced_bytes_max) = (self.displaced_bytes(), pictures.bytes_max);
@@ -476,7 +476,7 @@ impl SharedState {
             .then_some(PagesEnded::GaveWay { displaced_bytes, displaced_bytes_max })
     }
 
-    /// Frees some of what pictures that have ended have left. False if nothing more is there.
+    /// Frees some versions of ended pictures. False if no version remains.
     pub(crate) fn free_ended_step(&self) -> bool {
         let Some(pictures) = &self.pictures else { return false };
         let (mut versions, mut bytes) = (Vec::new(), 0);
@@ -500,16 +500,16 @@ impl SharedState {
         has_more
     }
 
-    /// Frees all that pictures that have ended have left.
+    /// Frees all versions of ended pictures.
     pub(crate) fn free_ended(&self) {
         while self.free_ended_step() {}
-        // Also what was taken for a picture whose last pages another thread has closed meanwhile.
+        // Buffers may remain of a picture whose last pages another thread has closed in the meantime.
         if let Some(pictures) = self.pictures.as_ref().filter(|pictures| !pictures.is_under_way()) {
             pictures.give_memory_back();
         }
     }
 
-    /// Frees all versions that are in a list, and panics unless the figure of those that wait comes to zero with it.
+    /// Frees all versions in lists, and panics if the waiting bytes are not zero afterwards.
     #[cfg(feature = "audit")]
     pub(super) fn free_all_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
@@ -521,20 +521,19 @@ impl SharedState {
         while self.free_ended_step() {}
         pictures.give_memory_back();
         let displaced = self.sum(|worker| &worker.displaced_bytes);
-        // Relaxed: a figure, whose writers have ended.
+        // Relaxed: a figure; its writers have ended.
         let freed = pictures.freed_bytes.load(Ordering::Relaxed);
         assert_eq!(freed, displaced, "bytes of versions that were freed, and that were left to pictures");
     }
 
-    /// Frees the maps of former pictures that no pin reaches any more (E3), and versions that were left too late. A
-    /// step of the heartbeat.
+    /// Frees maps of former pictures without pins (E3), and versions that came late. A step of the heartbeat.
     pub(crate) fn collect_after_pictures(&self) {
         let Some(pictures) = &self.pictures else { return };
-        // Relaxed: what is missed is found at the next tick. Most ticks find nothing, and write nothing.
+        // Relaxed: the next tick finds a missed change. Most ticks find no remains and write nothing.
         if !pictures.has_remains.load(Ordering::Relaxed) {
             return;
         }
-        // Acquire: what remains is found behind this; partner: the Release in `expect_remains`.
+        // Acquire: the remains are read after this load; partner: the Release in `expect_remains`.
         if !pictures.has_remains.swap(false, Ordering::Acquire) {
             return;
         }

@@ -1,6 +1,6 @@
-//! The tables that this process knows: recovered trees, open tables, and the next free ids.
+//! Tables known to this process: recovered trees, open tables, and the next free ids.
 //!
-//! Neighbours: recovery hands its trees over; `open::catalogue` opens tables with it.
+//! Neighbours: recovery passes its trees to the catalogue; `open::catalogue` opens tables with it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,12 +12,12 @@ use crate::record::tree::RecordTree;
 /// The trees of all tables, by id.
 pub(crate) type Trees = HashMap<u32, Arc<RecordTree>>;
 
-/// What is known of tables in this process.
+/// Tables known to this process.
 pub(crate) struct Catalog {
     /// Recovered trees whose tables are not open yet.
     pub(crate) trees: Trees,
     pub(crate) opened: HashMap<String, Arc<TableCore>>,
-    /// Tables whose indexes are being filled, without the catalogue's lock: who opens one of them waits.
+    /// Tables with a filling of indexes under way, without the catalogue's lock. Another open of such a table waits.
     pub(crate) filling: HashSet<String>,
     pub(crate) next_id: u32,
     pub(crate) next_volatile: u32,
@@ -29,8 +29,8 @@ impl Catalog {
         Self { trees, opened: HashMap::new(), filling: HashSet::new(), next_id, next_volatile: 0 }
     }
 
-    /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
-    /// panic in an index's key function, and the tree stays for the next opening.
+    /// The recovered tree of a table, or a new tree. The tree stays here until its table is open: an opening may fail,
+    /// or panic in an index's key function, and the next opening needs the tree.
     pub(crate) fn tree(&mut self, id: u32, new: impl FnOnce() -> RecordTree) -> Arc<RecordTree> {
         Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new())))
     }

@@ -1,12 +1,12 @@
-//! All logged tables, open or not: what a checkpoint walks, and their pages from the first picture on.
+//! All logged tables, open or not, for the walk of a checkpoint, with their pages from the first picture on.
 //!
 //! Invariants:
-//! - A table is entered once, and stays. An opening of a recovered table finds the one that is there.
-//! - N1, N6: from the first picture on, or the load of one, every table has a map of its pages. One that is added gets
+//! - A table is entered once, and stays. An opening of a recovered table finds the entered table.
+//! - N1, N6: After the first picture, or the load of a picture, every table has a map of its pages. An added table gets
 //!   its map before its first commit.
 //!
-//! Neighbours: recovery and the opening of tables enter tables; the walk of a checkpoint reads them; `open::pages`
-//! begins and ends pictures.
+//! Neighbours: recovery and the opening of tables enter tables. The walk of a checkpoint reads the tables.
+//! `open::pages` begins and ends pictures.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,10 +22,10 @@ use crate::record::pending::PageMarks;
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
-/// What a checkpoint needs to have of a table.
+/// Parts of a table that a checkpoint needs.
 pub(crate) struct LoggedTable {
     pub(crate) tree: Arc<RecordTree>,
-    /// The open table has the same ones.
+    /// Pages, shared with the open table.
     pub(crate) pages: Arc<TablePages>,
 }
 
@@ -35,7 +35,7 @@ impl LoggedTable {
     }
 }
 
-/// All logged tables: recovered ones that are not open too.
+/// All logged tables, including recovered tables that are not open.
 #[derive(Default)]
 pub(crate) struct LoggedTables {
     entered: Mutex<EnteredTables>,
@@ -46,13 +46,13 @@ pub(crate) struct LoggedTables {
 #[derive(Default)]
 struct EnteredTables {
     tables: BTreeMap<u32, Arc<LoggedTable>>,
-    /// What tables' maps are of, once they have any.
+    /// Picture of the tables' maps; `None` before the first picture.
     picture: Option<Arc<PictureOfMaps>>,
 }
 
 impl LoggedTables {
-    /// The tables that were recovered. If a picture was loaded each has a map from the beginning, with the marks of
-    /// load and replay; `since` is the newest freeze.
+    /// Enters the recovered tables. After the load of a picture each table has a map from the beginning, with the marks
+    /// of load and replay; `since` is the newest freeze.
     pub(crate) fn new(recovered: &Trees, loaded: Option<LoadedMaps>, since: Epoch) -> Self {
         let waiting_maps = Arc::default();
         let picture = loaded.as_ref().map(|_| PictureOfMaps::of_loaded(since));
@@ -66,8 +66,8 @@ impl LoggedTables {
         Self { entered: Mutex::new(EnteredTables { tables, picture }), waiting_maps }
     }
 
-    /// Adds a table, before the first commit can write to it: a walk that misses it misses nothing below e_l. If other
-    /// tables have maps it has one of one page (N1, N6). Its pages.
+    /// Adds a table before the first commit can write to the table: a walk without the table misses no row below e_l.
+    /// If other tables have maps, the table gets a map with a single page (N1, N6). Returns the table's pages.
     pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) -> Arc<TablePages> {
         debug_assert!(is_logged(id), "an index is built at open, and in no checkpoint");
         let EnteredTables { tables, picture } = &mut *self.entered.lock();
@@ -85,8 +85,8 @@ impl LoggedTables {
         self.entered.lock().tables.iter().map(|(id, table)| (*id, Arc::clone(table))).collect()
     }
 
-    /// Publishes a map for every table, with these bounds; a table that was added since they were found has one page.
-    /// Marks are carried over later, or every page is marked. What the maps are of.
+    /// Publishes a map for every table, with these bounds. A table added after the computation of the bounds has a
+    /// single page. Marks are carried over later, or every page is marked. Returns the freeze of the maps.
     pub(crate) fn publish_pages(
         &self,
         attempt: PictureAttempt,
@@ -105,7 +105,7 @@ impl LoggedTables {
         newest
     }
 
-    /// The attempt has ended: tables that are added from here on have a map whose page is closed.
+    /// Notes the end of the attempt: tables added from here on have a map with a closed page.
     pub(crate) fn end_picture(&self) {
         if let Some(picture) = &self.entered.lock().picture {
             picture.end();

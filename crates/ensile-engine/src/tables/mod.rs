@@ -1,9 +1,9 @@
-//! Tables: where index and record meet (Silo §3).
+//! Tables: a table connects the index with records (Silo §3).
 //!
-//! A table is a tree from encoded keys to record handles; a secondary index is a table of its own whose rows hold
-//! primary keys (§4.7). Tables are never dropped while their database lives and ids are never reused (X1).
+//! A table is a tree from encoded keys to record handles. A secondary index is a table of its own, and its rows hold
+//! primary keys (§4.7). Tables are never dropped while their database lives, and ids are never reused (X1).
 //!
-//! Neighbours: `catalog` makes them, `transaction`, `snapshot` and `replay` read and write through them.
+//! Neighbours: `catalog` makes tables. `transaction`, `snapshot` and `replay` read and write through tables.
 
 pub(crate) mod catalog;
 pub(crate) mod logged_tables;
@@ -17,34 +17,34 @@ use crate::record::Fetch;
 use crate::record::page_map::TablePages;
 use crate::record::tree::RecordTree;
 
-/// Set in the id of a table that is not logged: the entries of a secondary index.
+/// Bit in the id of a table without a log: the entries of a secondary index.
 pub(crate) const VOLATILE: u32 = 1 << 31;
-/// The catalogue's own id.
+/// Id of the catalogue.
 pub(crate) const CATALOG_ID: u32 = 0;
 
 /// Computes a row's secondary key from its primary key and value; false leaves the row out of the index.
 pub(crate) type IndexKeyFn = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<bool, String> + Send + Sync>;
 
-/// A table as an application asks for it.
+/// A table in an application's request.
 pub(crate) struct TableSpec {
     pub(crate) name: String,
     pub(crate) key_type: String,
     pub(crate) value_type: String,
-    /// Bytes of a row, where all have the same.
+    /// Size of a row in bytes, if all rows have the same size.
     pub(crate) row_bytes: Option<usize>,
     pub(crate) indexes: Vec<IndexSpec>,
-    /// Whether `indexes` are all that the table is to have, rather than whatever it has.
+    /// True if `indexes` is the complete list, false if the table keeps its indexes.
     pub(crate) defines_indexes: bool,
 }
 
-/// A secondary index as an application asks for it.
+/// A secondary index in an application's request.
 pub(crate) struct IndexSpec {
     pub(crate) name: String,
-    /// Raised by the application whenever the key function changes (X1).
+    /// Version of the key function. The application raises the version at every change of the function (X1).
     pub(crate) version: u32,
     pub(crate) unique: bool,
     pub(crate) key_type: String,
-    /// The secondary keys that it makes must be prefix-free.
+    /// Key function, with prefix-free secondary keys.
     pub(crate) key: IndexKeyFn,
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct TableCore {
     pub(crate) database: u64,
     pub(crate) id: u32,
     pub(crate) tree: Arc<RecordTree>,
-    /// Where commits leave what they displace, while a picture is under way; of an index nothing.
+    /// Pages, with the lists of displaced versions while a picture is under way. The pages of an index get no versions.
     pub(crate) pages: Arc<TablePages>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
-    /// What is asked for of a record as soon as its address is known.
+    /// Prefetch plan for a record, used as soon as its address is known.
     pub(crate) fetch: Fetch,
     name: String,
     key_type: String,
@@ -70,7 +70,8 @@ pub(crate) struct IndexCore {
     pub(crate) unique: bool,
     pub(crate) key_type: String,
     pub(crate) key: IndexKeyFn,
-    /// Entry key: the secondary key, and behind it the primary key unless the index is unique. Row: the primary key.
+    /// Table of entries. Entry key: the secondary key, followed by the primary key unless the index is unique. Row: the
+    /// primary key.
     pub(crate) entries: Arc<TableCore>,
 }
 
@@ -99,7 +100,7 @@ impl TableCore {
         &self.name
     }
 
-    /// What a lookup needs to know of it.
+    /// Tree and id of the table, for a lookup.
     #[inline(always)]
     pub(crate) fn place(&self) -> (&RecordTree, u32) {
         (&self.tree, self.id)
@@ -117,7 +118,7 @@ impl TableCore {
         self.indexes.iter().find(|index| index.name == name)
     }
 
-    /// Whether writes to it go into the log.
+    /// True if writes to the table go into the log.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         is_logged(self.id)
@@ -137,13 +138,13 @@ impl TableCore {
     }
 }
 
-/// Whether writes to the table with this id go into the log.
+/// True if writes to the table with this id go into the log.
 #[inline]
 pub(crate) const fn is_logged(id: u32) -> bool {
     id & VOLATILE == 0
 }
 
-/// Refuses what is over its limit.
+/// Refuses a length over its limit.
 #[inline]
 pub(crate) fn check_length(what: &'static str, bytes: usize, bytes_max: usize) -> Result<()> {
     if bytes <= bytes_max { Ok(()) } else { Err(too_large(what, bytes, bytes_max)) }
@@ -155,7 +156,7 @@ fn too_large(what: &'static str, bytes: usize, bytes_max: usize) -> Error {
 }
 
 impl IndexCore {
-    /// Appends the key under which the row (`key`, `value`) stands in this index. False if it stands nowhere.
+    /// Appends the key of the entry of the row (`key`, `value`) in this index. False if the index leaves the row out.
     pub(crate) fn entry_key(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let indexed = (self.key)(key, value, out)
             .map_err(|detail| Error::decode(&self.entries.name, self.key_type.clone(), detail))?;
@@ -166,13 +167,12 @@ impl IndexCore {
     }
 }
 
-/// Which tables a transaction has to do with, roughly: a table that it does not have is not among them, and most
-/// lookups end there.
+/// Approximate set of the tables of a transaction. Most lookups of other tables end here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TableFilter(u64);
 
 impl TableFilter {
-    /// One of sixty-four bits; an index beside a table of the same number has another.
+    /// Bit of a table, among sixty-four bits. An index has a different bit than the table with the same number.
     #[inline]
     const fn bit(table: u32) -> u64 {
         1 << ((table ^ table >> 26) % u64::BITS)
@@ -189,7 +189,7 @@ impl TableFilter {
     }
 }
 
-/// All tables of a database by id: append-only, so that a commit looks one up without a lock.
+/// All tables of a database by id: append-only, so that a commit looks a table up without a lock.
 pub(crate) struct Directory {
     logged: Box<[OnceLock<Arc<TableCore>>]>,
     volatile: Box<[OnceLock<Arc<TableCore>>]>,
@@ -212,10 +212,10 @@ impl Directory {
         self.slot(id)?.get()
     }
 
-    /// The table with this id, if it is a logged one.
+    /// The logged table with this id; `None` for an index.
     #[inline(always)]
     pub(crate) fn logged(&self, id: u32) -> Option<&Arc<TableCore>> {
-        // An index's id is beyond all of these.
+        // An index's id is beyond the range of logged tables.
         self.logged.get(id as usize)?.get()
     }
 
@@ -225,7 +225,7 @@ impl Directory {
         self.logged.iter().chain(&self.volatile).filter_map(OnceLock::get)
     }
 
-    /// Refuses ids beyond the most that there can be.
+    /// Refuses ids beyond the largest possible id.
     pub(crate) fn check_room(&self, id: u32) -> Result<()> {
         if self.slot(id).is_some() {
             return Ok(());
@@ -238,7 +238,7 @@ impl Directory {
         Err(Error::TooMany { what, count: (id & !VOLATILE) as usize + 1, count_max: TABLES_MAX })
     }
 
-    /// Enters a table under its id, which must be free.
+    /// Enters a table under its id. The id must be free.
     pub(crate) fn add(&self, table: Arc<TableCore>) -> Result<()> {
         self.check_room(table.id)?;
         let Some(slot) = self.slot(table.id) else { unreachable!("just checked") };

@@ -8,8 +8,8 @@
 //! run       closures: begin, run, commit, again after a conflict
 //! receipt   what a commit was given, and waiting until it is durable
 //! ```
-//! A transaction belongs to no thread and holds nothing that another one waits for. It may stay open for as long as its
-//! client likes: it delays only the reclamation of memory, within a stated limit (E4).
+//! A transaction belongs to no thread and holds nothing that another transaction waits for. A transaction may stay open
+//! for as long as its client likes, and delays only the reclamation of memory, within a stated limit (E4).
 //!
 //! Neighbours: up, `typed` encodes keys and values for these calls; down, `reading`, `commit`, `session`.
 
@@ -35,17 +35,18 @@ use crate::tables::TableCore;
 use crate::worker::WorkerCounters;
 use receipt::Receipt;
 
-/// A serializable transaction. Dropping it aborts it.
+/// A serializable transaction. A drop aborts the transaction.
 ///
-/// It sees its own writes, and takes effect as if at one moment, at commit. It may stay open for as long as its
-/// client likes and move between threads. Reads may see states that never stood together if another transaction
-/// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
+/// A transaction sees its own writes, and takes effect as if at one moment, at commit. It may stay open for as long as
+/// its client likes and move between threads. If another transaction commits between two reads, the reads may see
+/// states that were never consistent. Then commit fails with [`Error::Conflict`], and so does a closure with such
+/// reads.
 pub struct Transaction<'db> {
     pub(crate) database: DatabaseRef<'db>,
-    /// Its drop gives the session back, and nothing is left to drop.
+    /// The session. The transaction's drop gives the session back, and nothing is left to drop.
     pub(crate) session: ManuallyDrop<Option<Session>>,
     durability: Durability,
-    /// Why nothing can be read or committed any more.
+    /// Reason for the end of all reads and commits.
     ended: Option<Ended>,
 }
 
@@ -55,13 +56,13 @@ enum Ended {
     Expired,
     /// The database was closed before the transaction began.
     Closed,
-    /// It began in a process that was forked from the one that opened the database.
+    /// The transaction began in a process that was forked from the process with the open database.
     Forked,
-    /// It asked to be strict in a database without a log.
+    /// The transaction asked to be strict in a database without a log.
     Strict,
 }
 
-/// Why a strict transaction is refused.
+/// Error text for a strict transaction without a log.
 const NEEDS_LOG: &str =
     "a strict transaction needs a log: without one submit it, and ask its receipt for a picture";
 
@@ -72,7 +73,7 @@ impl std::fmt::Debug for Transaction<'_> {
 }
 
 impl Database {
-    /// Begins a transaction that stays open until it is committed, rolled back or dropped. See [`Transaction`].
+    /// Begins a transaction that stays open until its commit, rollback or drop. See [`Transaction`].
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -98,8 +99,8 @@ impl Database {
         Transaction::begin(DatabaseRef::Borrowed(self.shared()), self.shared().settings.durability)
     }
 
-    /// As [`Database::begin`], and the transaction keeps the database open: it counts as an owner of it, in a line that
-    /// all cores share, which [`Database::begin`] does not touch.
+    /// As [`Database::begin`], and the transaction keeps the database open. The transaction counts as an owner, in a
+    /// cache line that all cores share; [`Database::begin`] does not touch the line.
     #[must_use]
     pub fn begin_owned(&self) -> Transaction<'static> {
         let database = DatabaseRef::Owned(Arc::clone(&self.open));
@@ -108,7 +109,7 @@ impl Database {
 }
 
 impl<'db> Transaction<'db> {
-    /// Begins a transaction that may stay open: it takes a worker only at commit.
+    /// Begins a transaction that may stay open: the transaction takes a worker only at commit.
     #[inline]
     pub(crate) fn begin(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take_unattached(&database).begin(&database);
@@ -120,7 +121,8 @@ impl<'db> Transaction<'db> {
         Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
     }
 
-    /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
+    /// Begins a transaction that commits before its thread does anything else: the transaction takes the worker at
+    /// once.
     #[inline(always)]
     pub(crate) fn begin_at_once(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take(&database).begin(&database);
@@ -134,8 +136,8 @@ impl<'db> Transaction<'db> {
         &mut session.kept
     }
 
-    /// Runs what follows no record, outside the pin's calls: application code may run as long as it likes, and the
-    /// transaction can be ended meanwhile (E4).
+    /// Runs `work`, which follows no record, outside the pin's calls. Application code may run for any time, and the
+    /// database can end the transaction meanwhile (E4).
     #[inline(always)]
     pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut Context<'p>) -> R) -> R {
         self.kept().between(work)
@@ -144,7 +146,7 @@ impl<'db> Transaction<'db> {
     /// Runs a call under the transaction's pin.
     ///
     /// # Errors
-    /// What `call` returns, and [`Error::Expired`].
+    /// The error of `call`, and [`Error::Expired`].
     #[inline(always)]
     fn enter<R>(
         &mut self,
@@ -155,10 +157,10 @@ impl<'db> Transaction<'db> {
         session.kept.enter(call, |_| expire(ended))
     }
 
-    /// Runs a call under the transaction's pin, and once it is over what follows no record.
+    /// Runs `call` under the transaction's pin, and afterwards `then`, which follows no record.
     ///
     /// # Errors
-    /// What `then` returns, and [`Error::Expired`].
+    /// The error of `then`, and [`Error::Expired`].
     #[inline(always)]
     fn enter_then<T, R>(
         &mut self,
@@ -188,8 +190,8 @@ impl<'db> Transaction<'db> {
 }
 
 impl<'db> Transaction<'db> {
-    /// Commits without waiting: the result must not be shown to anyone before the receipt is durable, unless losing
-    /// it in a crash is accepted.
+    /// Commits without a wait. Show no result before the receipt is durable, unless the loss of the result in a crash
+    /// is acceptable.
     ///
     /// # Errors
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
@@ -217,8 +219,8 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops while this
-    /// waits.
+    /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops during the
+    /// wait.
     pub fn commit(self) -> Result<Receipt<'db>> {
         let durability = self.durability;
         let receipt = self.submit()?;
@@ -228,8 +230,9 @@ impl<'db> Transaction<'db> {
         Ok(receipt)
     }
 
-    /// Says whether [`commit`](Self::commit), or [`Database::run`] for its closure, waits until the result is durable:
-    /// for this transaction, whatever the database's default. Each attempt of a closure begins with the default.
+    /// Chooses if [`commit`](Self::commit), or [`Database::run`] for its closure, waits until the result is durable.
+    /// The choice is for this transaction, and overrides the database's default. Each attempt of a closure begins with
+    /// the default.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -245,11 +248,12 @@ impl<'db> Transaction<'db> {
     /// # Ok(()) }
     /// ```
     ///
-    /// In a database without a log a transaction that asks to be strict ends there: what follows is [`Error::Misuse`].
+    /// In a database without a log a transaction that asks to be strict ends there: later calls return
+    /// [`Error::Misuse`].
     #[inline]
     pub fn set_durability(&mut self, durability: Durability) {
         let settings = &self.database.settings;
-        // Elsewhere the strict level alone keeps what this one promises.
+        // In other databases only the strict level keeps the promise of the process-safe level.
         let is_elsewhere = durability == Durability::Process && !settings.process_safe;
         let durability = if is_elsewhere { Durability::Strict } else { durability };
         self.durability = durability;
@@ -258,13 +262,13 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Ends the transaction without a trace; the same as dropping it.
+    /// Ends the transaction without effect, as a drop does.
     pub fn rollback(self) {}
 
     /// Commits the sets; the context stays with the transaction.
     ///
-    /// Always inline, as all that a short transaction passes through is: the fewer instructions stand between one
-    /// transaction's last miss to memory and the next one's first, the more the processor overlaps the two.
+    /// Always inline, as the whole path of a short transaction. With fewer instructions between one transaction's last
+    /// miss to memory and the next transaction's first miss, the processor overlaps the two misses more.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
@@ -291,8 +295,8 @@ impl<'db> Transaction<'db> {
         )
     }
 
-    /// Checks that what was read so far, and that the keys of inserts were free, stood together at one moment (R2);
-    /// returns the epoch that it rests on.
+    /// Checks that all reads so far, and the absence of the keys of inserts, were consistent at one moment (R2).
+    /// Returns the epoch of the reads.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
@@ -310,7 +314,7 @@ impl<'db> Transaction<'db> {
         )
     }
 
-    /// Starts over with an empty transaction under the same pin: for the next request of a batch. Always inlined: a
+    /// Starts over with an empty transaction under the same pin, for the next request of a batch. Always inlined: a
     /// call would be a hundredth of a small request.
     #[inline(always)]
     pub(crate) fn restart(&mut self) {
@@ -321,8 +325,8 @@ impl<'db> Transaction<'db> {
         self.ended = None;
     }
 
-    /// Starts over with an empty transaction under a new pin, once `wait` is over: for the next attempt. Records that
-    /// were found under the old pin are forgotten, those of a batch's later requests too.
+    /// Starts over with an empty transaction under a new pin, after `wait`, for the next attempt. Records found under
+    /// the old pin are forgotten, including the records of a batch's later requests.
     #[cold]
     pub(crate) fn renew_after<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         self.restart();
@@ -332,19 +336,19 @@ impl<'db> Transaction<'db> {
         session.kept.renew_after(&database.epochs, wait)
     }
 
-    /// How many reads the last run remembers.
+    /// Number of reads that the last run remembers.
     pub(super) fn reads(&mut self) -> usize {
         self.between(|context| context.sets.reads.len())
     }
 
-    /// Counts a run that is made again.
+    /// Counts a retry.
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
             WorkerCounters::add(&worker.shared.counters.retries, 1);
         }
     }
 
-    /// Whether it is this database's. A closure that borrows a transaction can exchange it for another one.
+    /// True if the transaction is of this database. A closure that borrows a transaction can exchange it for another.
     #[inline(always)]
     pub(crate) fn is_of(&self, shared: &SharedState) -> bool {
         std::ptr::eq(&raw const *self.database, shared)
@@ -358,7 +362,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// Notes that the pin was taken away, and returns that error.
+/// Notes that the pin was taken away, and returns the error.
 #[cold]
 fn expire<R>(ended: &mut Option<Ended>) -> Result<R> {
     debug_assert!(ended.is_none(), "a transaction ends once");
@@ -366,7 +370,7 @@ fn expire<R>(ended: &mut Option<Ended>) -> Result<R> {
     Err(Error::Expired)
 }
 
-/// Out of line: a transaction without a failure does not pass through here.
+/// The error of an ended transaction. Out of line: a transaction without a failure does not pass through here.
 #[cold]
 fn error_of(why: Ended) -> Error {
     match why {

@@ -1,6 +1,7 @@
-//! Naming the keys that a transaction, or a request of a batch, is about to use: they are fetched together.
+//! Announcement of the keys that a transaction, or a request of a batch, is about to use: the keys are fetched
+//! together.
 //!
-//! Neighbours: `sets::multi_get` descends for them together; `typed` encodes them.
+//! Neighbours: `sets::multi_get` descends for the keys together; `typed` encodes the keys.
 
 use super::Transaction;
 use crate::error::Result;
@@ -10,9 +11,9 @@ use crate::shared::SharedState;
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
-    /// Says which keys the transaction is about to read or write, and fetches them from memory together. Their descents
-    /// of the index overlap, and the reads and writes that follow start from what was found. A key that is named in
-    /// vain costs a descent and changes no result. Call this once, before all else, and name the keys in about the
+    /// Announces the keys that the transaction is about to read or write, and fetches the keys from memory together.
+    /// The descents of the index overlap, and the following reads and writes start from the found records. An unused
+    /// key costs a descent and changes no result. Call `prefetch` once, before all else, and name the keys in about the
     /// order of use.
     ///
     /// ```
@@ -53,8 +54,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Takes the keys that a transaction, or a request of a batch, is about to read or write. A key that is used and was
-/// not named is only slower. One that is named and not used costs a descent.
+/// Receiver of the keys that a transaction, or a request of a batch, is about to read or write. A used key without an
+/// announcement is only slower. An announced key without a use costs a descent.
 pub struct Prefetch<'h> {
     pub(crate) database: u64,
     pub(crate) kept: &'h mut KeptContext,

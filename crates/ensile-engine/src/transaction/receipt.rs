@@ -1,9 +1,9 @@
-//! Receipts: the TID and the epoch of a commit, and how to wait until it is durable.
+//! Receipts: the TID and the epoch of a commit, and the wait for its durability.
 //!
-//! Invariant R1: a receipt's epoch covers everything that the transaction read or wrote: once that epoch is durable,
-//! the result may be shown.
+//! Invariant R1: A receipt's epoch covers everything that the transaction read or wrote: once the epoch is durable, the
+//! result may be shown.
 //!
-//! Neighbours: made by `transaction` and `database`; waits in the durability crate.
+//! Neighbours: `transaction` and `database` make receipts; the durability crate waits.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -28,11 +28,11 @@ use crate::error::Result;
 /// # Ok(()) }
 /// ```
 ///
-/// In asynchronous code it is awaited, on any executor: `receipt.await?`.
+/// Asynchronous code awaits the receipt, on any executor: `receipt.await?`.
 ///
-/// It borrows the handle that ran the transaction, so that making one touches no line of another thread; the receipt
-/// of a transaction begun by [`Database::begin_owned`](crate::Database::begin_owned), and
-/// [`Receipt::durable_async`]'s future, borrow nothing.
+/// A receipt borrows the handle that ran the transaction, so that a new receipt touches no cache line of another
+/// thread. The receipt of a transaction begun by [`Database::begin_owned`](crate::Database::begin_owned), and the
+/// future of [`Receipt::durable_async`], borrow nothing.
 pub struct Receipt<'db> {
     committed: Committed,
     database: DatabaseRef<'db>,
@@ -51,36 +51,36 @@ impl<'db> Receipt<'db> {
         Self { committed, database }
     }
 
-    /// The transaction's TID. Of a read-only transaction, the largest that it read.
+    /// The transaction's TID. For a read-only transaction, the largest TID read.
     #[must_use]
     pub fn tid(&self) -> Tid {
         self.committed.tid
     }
 
-    /// The epoch that must be durable for the result to be. Of a read-only transaction, the largest that it read, of
-    /// deleted records too (R1, N19).
+    /// The epoch that must be durable before the result is durable. For a read-only transaction, the largest epoch
+    /// read, including deleted records (R1, N19).
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.committed.epoch
     }
 
-    /// Waits until the transaction is durable. In memory nothing outlives the process, and this returns at once. In a
-    /// database [without a log](crate::Builder::without_log) it asks for a picture, which all that wait share.
+    /// Waits until the transaction is durable. In memory nothing outlives the process, and the call returns at once. In
+    /// a database [without a log](crate::Builder::without_log) the call asks for a picture, which all waiting calls
+    /// share.
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
-    /// database is opened again. With
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it, if the disk was
-    /// full for [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) meanwhile, or, without a log, if a picture
-    /// failed: what was committed stays, and becomes durable once the cause is gone. The receipt can be waited on
-    /// again.
+    /// database is opened again. The error contains
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) if the disk was full for
+    /// [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) meanwhile, or, without a log, if a picture failed.
+    /// Then the commit stays, and becomes durable once the cause is gone. The caller can wait on the receipt again.
     pub fn durable(&self) -> Result<()> {
         self.database.check_process()?;
         self.database.wait_durable(self.committed.epoch)
     }
 
-    /// As [`Receipt::durable`], and says which picture holds the transaction. `None` if a log does, if it was durable
-    /// when the database was opened, and in memory.
+    /// As [`Receipt::durable`], and returns the report of the picture that holds the transaction. `None` if a log holds
+    /// the transaction, if the transaction was durable when the database was opened, and in memory.
     ///
     /// # Errors
     /// As for [`Receipt::durable`].
@@ -89,15 +89,15 @@ impl<'db> Receipt<'db> {
         Ok(self.database.checkpoints.as_ref().and_then(|all| all.report_of(self.committed.epoch)))
     }
 
-    /// Whether it is durable by now.
+    /// True if the transaction is durable by now.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.database.durable_epoch() >= self.committed.epoch
     }
 
-    /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not
-    /// needed afterwards. Its waker is called on one of the database's own threads, or on one that waits for a result
-    /// by itself: it may panic, but must not close the database, which waits for those threads.
+    /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same, and uses the receipt up. The
+    /// future's waker is called on a thread of the database, or on a thread that waits for a result by itself. The
+    /// waker may panic, but must not close the database, because a close waits for these threads.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -128,12 +128,12 @@ impl IntoFuture for Receipt<'_> {
     }
 }
 
-/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. A future that is
-/// dropped early leaves nothing behind. One that is polled again waits with the waker of its last poll.
+/// Future of a durable transaction: see [`Receipt::durable_async`]. The future borrows nothing. A future that is
+/// dropped early leaves nothing behind. A future that is polled again waits with the waker of its last poll.
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableFuture {
     epoch: Epoch,
-    /// Of a database without a log: the answer, until it is taken.
+    /// The wait for the log; without a log the answer, until a poll takes it.
     wait: std::result::Result<Durable, Option<Result<()>>>,
 }
 

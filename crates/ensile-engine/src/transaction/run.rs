@@ -1,9 +1,10 @@
-//! Running closures as transactions: retries with back-off, one at a time or in batches.
+//! Runs closures as transactions: retries with back-off, one at a time or in batches.
 //!
-//! A closure may run several times and must have no effect outside the database; what it returns is handed on only
-//! once it is known to rest on one consistent state: a value after commit, an error after its reads were validated.
+//! A closure may run several times and must have no effect outside the database. The caller gets a closure's result
+//! only once the result is known to rest on one consistent state: a value after commit, an error after validation of
+//! its reads.
 //!
-//! Neighbours: these are calls of `database`; a closure gets a `transaction`; `sets::multi_get` overlaps descents.
+//! Neighbours: `database` has these calls; a closure gets a `transaction`; `sets::multi_get` overlaps descents.
 
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ use crate::transaction::Transaction;
 use crate::transaction::prefetch::Prefetch;
 use crate::transaction::receipt::Receipt;
 
-/// How a closure's transaction ended. An error comes with what its reads rest on, unless it rests on nothing.
+/// End of a closure's transaction. An error comes with the commit of its reads, unless the error rests on no reads.
 type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>;
 
-/// Capped, randomised waits between the attempts of one transaction.
+/// Capped, random waits between the attempts of one transaction.
 #[derive(Default)]
 struct RetryBackoff {
     attempts: u32,
@@ -32,10 +33,10 @@ struct RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// Doublings of the longest wait.
+    /// Number of doublings up to the longest wait.
     const DOUBLINGS_MAX: u32 = 12;
     const UNIT: Duration = Duration::from_nanos(250);
-    /// Waits from here on leave the processor to others.
+    /// Least wait that leaves the processor to other threads.
     const SLEEP_FROM: Duration = Duration::from_micros(100);
 
     #[cold]
@@ -56,35 +57,38 @@ impl RetryBackoff {
     }
 }
 
-/// When to give up a closure that loses to other transactions.
+/// Limits at which the database gives up a closure that loses to other transactions.
 #[derive(Clone, Copy)]
 struct RunLimits {
-    /// The most runs, the first one included.
+    /// Largest number of runs, including the first.
     attempts: u32,
-    /// No run begins later than this after the first one lost.
+    /// Longest time from the first loss to the begin of a run.
     time: Duration,
 }
 
-/// What a closure has lost so far, and its turn while it has one.
+/// The losses of a closure so far, and the closure's turn.
 struct Losses<'s> {
     count: u32,
     begun_nanos: u64,
     turn: Option<ClosureTurn<'s>>,
-    /// Turns in which it lost.
+    /// Number of turns in which the closure lost.
     turns: u32,
-    /// It gets no turn before so many losses, and before this time.
+    /// Number of losses, and time in nanoseconds, before which the closure gets no turn.
     next_turn: (u32, u64),
     limits: Option<RunLimits>,
     backoff: RetryBackoff,
 }
 
 impl<'s> Losses<'s> {
-    /// A transaction with more reads than this has a turn after its first loss: each of its runs is long.
+    /// Number of reads above which a transaction has a turn after its first loss: each run of such a transaction is
+    /// long.
     const LARGE_READS: usize = 4096;
-    /// A smaller one has a turn after this many losses, if they took [`Losses::NANOS_FOR_TURN`] at least.
+    /// Number of losses after which a smaller transaction has a turn, if the losses took [`Losses::NANOS_FOR_TURN`] at
+    /// least.
     const COUNT_FOR_TURN: u32 = 4;
     const NANOS_FOR_TURN: u64 = 5_000_000;
-    /// A closure that needs more than a turn has a tenth of the time for turns.
+    /// Length of the pause after an overdue turn, in turns. A closure that needs more than a turn has a tenth of the
+    /// time for turns.
     const OVERDUE_PAUSE: u64 = 9;
     const DOUBLINGS_MAX: u32 = 20;
     const TURN_MAX: Duration = Duration::from_millis(TURN_MILLIS_MAX);
@@ -94,7 +98,7 @@ impl<'s> Losses<'s> {
         Self { count: 0, begun_nanos: now_nanos, turn: None, turns: 0, next_turn: (0, 0), limits, backoff }
     }
 
-    /// After a run that lost, before the next one: waits a little, or for a turn if the closure is to have one.
+    /// Prepares the next run after a loss: waits a little, or for a turn if the closure must have a turn.
     fn after_one(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
         self.count += 1;
         if let Some(turn) = self.turn.take() {
@@ -114,8 +118,9 @@ impl<'s> Losses<'s> {
         self.check_limits(shared)
     }
 
-    /// It lost in its turn: to a transaction of its own thread, because its pin was taken away, or because it needs
-    /// longer. A turn may help later. But turns that do not help must not stop the database again and again.
+    /// Notes a loss in the closure's turn: to a transaction of the closure's own thread, because the pin was taken
+    /// away, or because the closure needs longer. A turn may help later. But turns without success must not stop the
+    /// database again and again.
     fn note_lost_turn(&mut self, is_overdue: bool, now_nanos: u64) {
         self.turns += 1;
         let losses = 1u32 << self.turns.min(Self::DOUBLINGS_MAX);
@@ -137,7 +142,7 @@ fn nanos_of(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// If it were committed here, the wait would be for the log of another database.
+/// Error of an exchanged transaction. A commit here would wait for the log of another database.
 #[cold]
 fn exchanged() -> Error {
     let why =
@@ -147,16 +152,17 @@ fn exchanged() -> Error {
 
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
-    /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
-    /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes. One that goes on losing
-    /// is given a turn, in which nobody else commits; [`Database::run_with`] gives up at a limit, and tells what a turn
-    /// does not help. So `f` must not wait for what other threads commit, nor for the disk.
+    /// relaxed, when the result is durable if the database is strict (the default); [`Transaction::set_durability`]
+    /// chooses for one transaction. The database retries conflicts, so `f` may run any number of times. A closure that
+    /// continues to lose gets a turn, in which no other thread commits; [`Database::run_with`] gives up at a limit, and
+    /// names the closures that a turn does not help. So `f` must not wait for commits of other threads, nor for the
+    /// disk.
     ///
-    /// A transaction that is begun inside `f` is separate: what it commits stays when `f` is run again. If it writes
-    /// what `f` has read, `f` conflicts with it at every attempt, for ever.
+    /// A transaction that begins inside `f` is separate: its commit stays when `f` runs again. If the inner transaction
+    /// writes keys that `f` has read, `f` conflicts with the inner transaction at every attempt, for ever.
     ///
-    /// A panic of `f` is passed on as it is, and is no answer: what `f` had read by then may never have stood together.
-    /// Return what is to be checked as an error.
+    /// A panic of `f` is passed on unchanged, and is no answer: the reads of `f` before the panic may never have been
+    /// consistent. Return an error for conditions to be checked.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -174,17 +180,17 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`];
-    /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then
-    /// waits for space as long as [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) says: after that the
-    /// error is [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not
-    /// be run again.
+    /// The error of `f`, after validation of its reads; [`Error::Durability`] from the log; [`Error::Closed`];
+    /// [`Error::DiskFull`] before any commit. A committed transaction that then finds the disk full waits for space,
+    /// for [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) at most. After this time the error is
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and the transaction must
+    /// not run again.
     #[inline]
     pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
         self.try_run(f)
     }
 
-    /// As [`Database::run`], for closures with an error type of their own, which the engine's errors turn into.
+    /// As [`Database::run`], for closures with an error type of their own, which the engine's errors convert into.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -226,7 +232,7 @@ impl Database {
         self.settle(|tx| self.attempts(tx, None, f))
     }
 
-    /// Runs a transaction, and waits until its result may be shown.
+    /// Runs a transaction, and waits until the result may be shown.
     #[inline(always)]
     fn settle<R, E: From<Error>>(
         &self,
@@ -249,13 +255,13 @@ impl Database {
         outcome
     }
 
-    /// As [`Database::run`], for a closure that is given up once it has lost to other transactions too often: in
-    /// `attempts` runs, or for longer than `time` since the first loss. It runs once at least.
+    /// As [`Database::run`], with a limit for a closure that loses to other transactions: `attempts` runs, or `time`
+    /// since the first loss. The closure runs once at least.
     ///
-    /// A closure that loses is run again, and one that goes on losing is given a turn: for one run of it, ten seconds
-    /// at most, nobody else's commit takes effect. So it commits, unless it waits for another thread's commit itself,
-    /// conflicts with transactions that it begins, or needs longer than a turn lasts. Without a limit those run for
-    /// ever.
+    /// A closure that loses runs again. A closure that continues to lose gets a turn: for one run, ten seconds at most,
+    /// no other thread's commit takes effect. So the closure commits, with three exceptions: closures that wait for
+    /// another thread's commit, that conflict with transactions inside the closure, or that need longer than a turn.
+    /// Without a limit such a closure runs for ever.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -284,8 +290,8 @@ impl Database {
         self.settle(|tx| self.attempts(tx, Some(RunLimits { attempts, time }), f))
     }
 
-    /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
-    /// anyone before its receipt is durable, unless losing it in a crash is accepted.
+    /// Runs `f` as a transaction and returns at commit, with a receipt to wait on. Show no result before its receipt is
+    /// durable, unless the loss of the result in a crash is acceptable.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -304,8 +310,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::run`]. An error of `f` is returned at once too: what it rests on may not be durable yet, and
-    /// it has no receipt. Where that matters, return the refusal as a value.
+    /// As for [`Database::run`]. An error of `f` returns at once too: the reads under the error may not be durable yet,
+    /// and the error has no receipt. If durability of a refusal matters, return the refusal as a value.
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
@@ -322,8 +328,8 @@ impl Database {
         }
     }
 
-    /// Runs `f` until it commits, fails for a reason of its own, or is given up. One that goes on losing is given a
-    /// turn (P1).
+    /// Runs `f` until it commits, fails for a reason of its own, or reaches its limits. A closure that continues to
+    /// lose gets a turn (P1).
     #[inline]
     fn attempts<R, E: From<Error>>(
         &self,
@@ -335,7 +341,7 @@ impl Database {
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
-        // A turn ends with its run: when this is dropped, or after the next loss.
+        // A turn ends with its run: with the drop of `losses`, or after the next loss.
         let mut losses = None;
         loop {
             let outcome = f(tx);
@@ -351,7 +357,7 @@ impl Database {
                 Err(own) => match tx.validate_reads() {
                     Ok(committed) => return Err((own, Some(committed))),
                     Err(error) if error.is_retryable() => {}
-                    // Nothing tells whether what the closure's own error rests on ever stood (R2).
+                    // Nothing proves that the reads under the closure's own error were ever consistent (R2).
                     Err(error) => return Err((error.into(), None)),
                 },
             }
@@ -361,7 +367,7 @@ impl Database {
         }
     }
 
-    /// After a run that lost: waits a little, or for a turn, and begins the next run.
+    /// Prepares the next run after a loss: waits a little, or for a turn, and begins the run.
     #[cold]
     #[inline(never)]
     fn after_loss<'s>(
@@ -377,9 +383,9 @@ impl Database {
         tx.renew_after(|| losses.after_one(is_large, shared))
     }
 
-    /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and
-    /// its own receipt, in order. `prefetch` names the keys that a request will look up first. They are fetched from
-    /// memory while other requests' keys are. A key that is not named is only slower.
+    /// Runs a batch of independent small transactions with overlapped descents, each with its own commit and its own
+    /// receipt, in order. `prefetch` names the keys that a request will look up first. The batch fetches the keys of
+    /// several requests from memory at the same time. A key without a name is only slower.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -413,8 +419,8 @@ impl Database {
         results
     }
 
-    /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended, and for closures
-    /// with an error type of their own.
+    /// As [`Database::run_batch`], for closures with an error type of their own. Hands each result to `done` as soon as
+    /// the transaction has ended.
     pub fn run_batch_with<'db, Q, R, E: From<Error>>(
         &'db self,
         requests: &[Q],
@@ -422,7 +428,7 @@ impl Database {
         mut body: impl FnMut(&mut Transaction<'_>, &Q) -> std::result::Result<R, E>,
         mut done: impl FnMut(std::result::Result<(R, Receipt<'db>), E>),
     ) {
-        /// Requests whose records wait in the caches at a time.
+        /// Number of requests with records in the caches at a time.
         const TOGETHER: usize = 32;
         for requests in requests.chunks(TOGETHER) {
             let mut tx =
@@ -444,8 +450,8 @@ impl Database {
         }
     }
 
-    /// The common descent of a batch. If the transaction has expired already nothing is found ahead, and each request
-    /// finds that out by itself.
+    /// The common descent of a batch. If the transaction has expired, the descent finds nothing, and each request finds
+    /// the expiry by itself.
     fn descend_together<Q>(
         &self,
         tx: &mut Transaction<'_>,
@@ -456,7 +462,7 @@ impl Database {
         debug_assert!(requests.len() < bounds.len() && bounds[0] == 0, "a bound behind each request");
         let shared = self.shared();
         if shared.check_open().is_err() {
-            // Each request finds that out by itself.
+            // Each request finds the closed database by itself.
             return;
         }
         let kept = tx.kept();

@@ -1,6 +1,6 @@
 //! A transaction's writes of bytes, kept private until commit.
 //!
-//! Neighbours: `typed` encodes what is written; `indexes` keeps secondary indexes in step; commit installs.
+//! Neighbours: `typed` encodes keys and values; `indexes` keeps secondary indexes in step; commit installs.
 
 use ensile_epoch::Pinned;
 
@@ -16,7 +16,7 @@ use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
-    /// Writes a row whose value `encode` makes.
+    /// Writes a row with the value from `encode`.
     #[inline]
     pub(crate) fn raw_put(
         &mut self,
@@ -35,7 +35,7 @@ impl Transaction<'_> {
         )
     }
 
-    /// Runs `write` on a value in the transaction's own buffer: nothing is allocated.
+    /// Runs `write` on a value in the transaction's own buffer: the call allocates nothing.
     fn with_value(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>),
@@ -49,7 +49,7 @@ impl Transaction<'_> {
         written
     }
 
-    /// The buffer for a value.
+    /// Takes the buffer for a value.
     fn take_value(&mut self) -> Vec<u8> {
         self.between(|context| std::mem::take(&mut context.value))
     }
@@ -58,7 +58,7 @@ impl Transaction<'_> {
         self.between(|context| context.keep_value(value));
     }
 
-    /// A put into a table with indexes needs the old row, and so depends on it (X1).
+    /// Puts a row into a table with indexes. The put needs the old row, and so depends on the old row (X1).
     fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         table.check_value(value)?;
@@ -67,7 +67,7 @@ impl Transaction<'_> {
         self.write_indexed(table, key, (WriteKind::Put, value), Expect::Anything)
     }
 
-    /// Enters a write of a row and of its index entries, whose keys have been computed.
+    /// Enters a write of a row and of its index entries. The entries' keys have been computed.
     fn write_indexed(
         &mut self,
         table: &TableCore,
@@ -85,7 +85,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Writes a row whose key must be free.
+    /// Writes a row with a key that must be free.
     pub(crate) fn raw_insert(
         &mut self,
         table: &TableCore,
@@ -110,7 +110,7 @@ impl Transaction<'_> {
         put.or_else(|error| self.refuse_insert(table, key, error))
     }
 
-    /// Ends an insert that is refused though its key was found free.
+    /// Ends a refused insert with a free key.
     #[cold]
     fn refuse_insert(&mut self, table: &TableCore, key: &[u8], error: Error) -> Result<()> {
         self.enter(|pinned, Context { sets, scratch, .. }| {
@@ -148,7 +148,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Reads a row, lets `change` make its new value, and puts that, in one descent.
+    /// Reads a row, calls `change` for the new value, and puts the value, in one descent.
     #[inline]
     pub(crate) fn raw_update(
         &mut self,
@@ -207,7 +207,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Ends an update of a row that the transaction has written, with the new value in the value buffer.
+    /// Ends an update of a row that the transaction has written. The value buffer holds the new value.
     #[cold]
     fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
         let value = self.take_value();
@@ -219,8 +219,8 @@ impl Transaction<'_> {
         updated.map(|()| true)
     }
 
-    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in
-    /// the scratch buffer.
+    /// Ends an update of a row after its read. The value buffer holds the new value, and the scratch buffer still holds
+    /// the old value.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         let value = self.take_value();
@@ -235,18 +235,19 @@ impl Transaction<'_> {
     }
 }
 
-/// What an update finds of its row.
+/// State of an updated row.
 enum UpdatedRow {
-    /// There is none.
+    /// The row does not exist.
     Missing,
-    /// It was read: its value is in the scratch buffer.
+    /// The row was read: the scratch buffer holds the value.
     Read,
-    /// The transaction has written the key: its entry in the write-set.
+    /// The transaction has written the key: position of the key's entry in the write-set.
     Own(usize),
 }
 
 impl<'p> Sets<'p> {
-    /// Enters a put whose value `encode` makes: straight into the write-set, unless the key has been written already.
+    /// Enters a put with the value from `encode`: straight into the write-set, unless the transaction has written the
+    /// key before.
     #[inline]
     fn put(
         &mut self,
@@ -271,8 +272,8 @@ impl<'p> Sets<'p> {
         self.writes.add_encoded(met, (table.id, key), expect, None, encode, |value| table.check_value(value))
     }
 
-    /// Refuses an insert whose key is taken. A miss needs no witness, and an absent record needs no place in the
-    /// read-set: at commit the lock of the key's record shows whether it is still absent.
+    /// Refuses an insert with a taken key. A miss needs no witness, and an absent record needs no place in the
+    /// read-set: at commit the lock of the key's record shows if the record is still absent.
     #[inline]
     fn check_free(
         &mut self,
@@ -289,8 +290,8 @@ impl<'p> Sets<'p> {
         if taken { Err(Error::KeyExists { table: table.name().to_owned() }) } else { Ok(()) }
     }
 
-    /// What an insert answers that failed after it found its key free. That failure tells the closure that the key is
-    /// free, so the sets get the key's absence (R2). If the key has come meanwhile, that is the answer.
+    /// The error of an insert that failed after it found its key free. The failure tells the closure that the key is
+    /// free, so the sets get the key's absence (R2). If the key has come meanwhile, the error is [`Error::KeyExists`].
     #[cold]
     fn refused_insert(
         &mut self,
@@ -309,7 +310,7 @@ impl<'p> Sets<'p> {
         error
     }
 
-    /// Whether a key that the transaction has not written is there.
+    /// True if a key without an own write exists.
     fn probe(
         &mut self,
         table: &TableCore,

@@ -1,7 +1,7 @@
-//! Secondary indexes as applications hold them, and how their keys are computed.
+//! Typed handles of secondary indexes, and the computation of secondary keys.
 //!
-//! Neighbours: made by [`Table::index`](crate::Table::index); read through [`Readable`](crate::Readable); the engine
-//! calls the key function whenever a row is written.
+//! Neighbours: [`Table::index`](crate::Table::index) makes a handle. [`Readable`](crate::Readable) reads through the
+//! handle. The engine calls the key function at every write of a row.
 
 use std::any::type_name;
 use std::fmt;
@@ -13,17 +13,18 @@ use crate::codec::bounds::delimited;
 use crate::codec::{Key, Value};
 use crate::tables::{IndexCore, IndexKeyFn, TableCore};
 
-/// A handle on a secondary index: rows of a `Table<K, V>` in the order of a secondary key `S`, those of one secondary
-/// key in the order of their primary keys.
+/// A handle on a secondary index: rows of a `Table<K, V>` in the order of a secondary key `S`. Rows with the same
+/// secondary key are in the order of their primary keys.
 ///
-/// Cheap to clone, and shared between threads freely. The index follows its table by itself: it is never written to.
+/// Cheap to clone, and freely shared between threads. The engine updates the index with its table: an application never
+/// writes to the index.
 pub struct Index<S, K, V> {
     pub(crate) table: Arc<TableCore>,
     pub(crate) core: Arc<IndexCore>,
     types: Types<S, K, V>,
 }
 
-/// Holds none of them, so a handle is `Send` and `Sync` whatever they are.
+/// Marker without a value of `S`, `K` or `V`, so a handle is `Send` and `Sync` for any of these types.
 type Types<S, K, V> = PhantomData<fn() -> (S, K, V)>;
 
 impl<S, K, V> Index<S, K, V> {
@@ -31,13 +32,13 @@ impl<S, K, V> Index<S, K, V> {
         Self { table, core, types: PhantomData }
     }
 
-    /// Its name.
+    /// Name of the index.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// Whether no two rows have the same secondary key.
+    /// True if no two rows have the same secondary key.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         self.core.unique
@@ -63,7 +64,8 @@ impl<S, K, V> fmt::Debug for Index<S, K, V> {
     }
 }
 
-/// What the engine calls with a row's bytes to have its secondary key, delimited because the primary key follows it.
+/// The function that computes a row's secondary key from the bytes of the row. The key is delimited, because the
+/// primary key follows.
 pub(super) fn key_function<S: Key, K: Key, V: Value>(
     key: impl Fn(&K, &V) -> Option<S> + Send + Sync + 'static,
 ) -> IndexKeyFn {

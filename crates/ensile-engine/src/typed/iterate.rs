@@ -1,14 +1,14 @@
-//! Rows of a range as an iterator.
+//! Iterator over the rows of a range.
 //!
-//! Rows are fetched in batches, each behind the last row of the one before. The first batch is small, since a
-//! transaction's read-set grows by what is fetched, asked for or not; each is twice as large as the one before, up to a
-//! limit in rows and one in bytes.
+//! Rows are fetched in batches, and each batch follows the last row of the batch before. The first batch is small,
+//! because a transaction's read-set grows by all fetched rows, used or not. Each batch is twice as large as the batch
+//! before, up to a limit in rows and a limit in bytes.
 //!
-//! Batches come from the front, or from the back of the range, and it shrinks from that side.
+//! Batches come from the front or from the back of the range, and the range shrinks from that end.
 //!
-//! Invariant: a batch continues strictly behind the last row fetched from its end, so no row comes twice.
+//! Invariant: A batch begins strictly behind the last row fetched from its end, so no row comes twice.
 //!
-//! Neighbours: made by [`Readable`]; fetches through `raw_batch`.
+//! Neighbours: [`Readable`] makes the iterator, and `raw_batch` fetches the rows.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,27 +25,28 @@ use crate::error::Result;
 use crate::sets::rows::BatchAsked;
 use crate::tables::{IndexCore, TableCore};
 
-/// Rows of the first batch.
+/// Number of rows in the first batch.
 const BATCH_ROWS_FIRST: usize = 8;
-/// Most rows of a batch.
+/// Largest number of rows in a batch.
 const BATCH_ROWS_MAX: usize = 512;
 
-/// The rows of a range, from either end: what [`Readable::range`] and [`Readable::find`] return.
+/// The rows of a range, from either end: the result of [`Readable::range`] and [`Readable::find`].
 ///
-/// It borrows the transaction; to write while reading, collect first or use several ranges. After an error it ends.
+/// The iterator borrows the transaction. To write during a read, collect first or use several ranges. The iterator ends
+/// after an error.
 pub struct Rows<'r, R, K, V> {
     reader: &'r mut R,
-    // Borrowed, not held: one more owner would be a write to a line that every other reader of the table reads.
+    // Borrowed, not held: a further owner would write to a line that every other reader of the table reads.
     table: &'r TableCore,
-    /// The index that orders the rows; without one it is the primary key.
+    /// The index that orders the rows; `None` for the order of the primary key.
     index: Option<&'r IndexCore>,
-    /// What has not been fetched yet.
+    /// Range not yet fetched.
     rest: ByteRange,
     batch_rows: usize,
-    /// Rows fetched from the front, and from the back, each in the order that they were met.
+    /// Rows fetched from the front and from the back, in the order of their fetch.
     front: VecDeque<(K, V)>,
     back: VecDeque<(K, V)>,
-    /// What ended the last batch, if nothing can be fetched behind it.
+    /// Result of the last batch, if no batch can follow.
     end: Option<Result<()>>,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -70,7 +71,7 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         }
     }
 
-    /// The next row from one end.
+    /// The next row from the end given by `direction`.
     fn step(&mut self, direction: Direction) -> Option<Result<(K, V)>> {
         loop {
             let (near, far) = match direction {
@@ -82,7 +83,7 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
             }
             match &mut self.end {
                 None => {}
-                // Between the two ends nothing is left to fetch.
+                // All rows between the two ends are fetched.
                 Some(Ok(())) => return far.pop_back().map(Ok),
                 Some(failed) => {
                     far.clear();
@@ -95,7 +96,7 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         }
     }
 
-    /// Fetches the next batch from one end. Ok if the range may go on behind it.
+    /// Fetches the next batch from an end. Continues if the range may go on behind the batch.
     fn fetch(&mut self, direction: Direction) -> ControlFlow<Result<()>> {
         if self.rest.is_empty() {
             return ControlFlow::Break(Ok(()));

@@ -1,10 +1,10 @@
-//! Every typed read, once, for transactions and snapshots alike.
+//! Typed reads, for transactions and snapshots alike.
 //!
-//! Keys go down encoded, rows come up decoded. What a read means for the commit (read-set, node-set, own writes) is
-//! the business of the `raw_` functions underneath.
+//! Keys go down encoded, rows come up decoded. The `raw_` functions underneath keep the read-set, the node-set and own
+//! writes for the commit.
 //!
-//! Neighbours: [`Transaction`] and [`Snapshot`] are the two readers; `source` has what is read from; `iterate` has the
-//! iterator that ranges return.
+//! Neighbours: [`Transaction`] and [`Snapshot`] are the two readers. `source` has tables and indexes as sources.
+//! `iterate` has the iterator of ranges.
 
 use std::ops::ControlFlow;
 
@@ -21,17 +21,16 @@ use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 use crate::transaction::Transaction;
 
-/// Rows that a scan copies first, in its next batch for each of the one before, and in any batch at most.
+/// Number of rows in a scan's first batch, growth factor from batch to batch, and largest number of rows in a batch.
 const BATCH_ROWS_FIRST: usize = 16;
 const BATCH_GROWTH: usize = 4;
 const BATCH_ROWS_MAX: usize = 512;
 
-/// What rows can be read through: a [`Transaction`] or a [`Snapshot`]. Every read takes a [`Source`]: a table, or an
-/// index.
+/// A reader of rows: a [`Transaction`] or a [`Snapshot`]. Every read takes a [`Source`]: a table or an index.
 ///
-/// A transaction sees its own writes, and what it reads is checked when it commits, absent rows and the gaps in
-/// ranges included. A snapshot sees the state of its boundary and is never in conflict. A function that only reads
-/// takes either:
+/// A transaction sees its own writes. The commit checks the transaction's reads, including absent rows and gaps in
+/// ranges. A snapshot sees the state of its boundary and has no conflicts. A function that only reads takes either
+/// reader:
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -56,14 +55,15 @@ const BATCH_ROWS_MAX: usize = 512;
 ///
 /// # Errors
 /// All functions: [`Error::Decode`] if stored bytes are not of the table's types, [`Error::Expired`] if the reader
-/// stayed open too long, [`Error::Misuse`] if the table belongs to another database. A transaction's scan that meets
-/// another's commit may end with [`Error::Conflict`] early.
+/// stayed open too long, [`Error::Misuse`] if the table belongs to another database. A transaction's scan may end early
+/// with [`Error::Conflict`] if it meets another transaction's commit.
 #[expect(
     private_bounds,
     reason = "sealed: what a read means to a commit is between the engine's two readers"
 )]
 pub trait Readable: RawRead + Sized {
-    /// What `key` finds, if anything: the row of a table, the primary key and the row of a unique index.
+    /// The result of a look-up of `key`: the row of a table, or the primary key and the row of a unique index; `None`
+    /// without a row.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -91,7 +91,7 @@ pub trait Readable: RawRead + Sized {
         found.transpose().map_err(|error| undecodable::<S::Row>(source.table(), error))
     }
 
-    /// Shows the row that `key` finds to `read`, if there is one: rows of fixed layout are read where they lie.
+    /// Calls `read` with the row of `key`, if the row exists. Rows of fixed layout are read in place.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -106,14 +106,14 @@ pub trait Readable: RawRead + Sized {
         seen.transpose().map_err(|error| undecodable::<S::Row>(source.table(), error))
     }
 
-    /// Whether there is a row with this key. No row is decoded; of an index not even read.
+    /// True if a row with this key exists. The call decodes no row; in an index the call does not even read the row.
     #[inline]
     fn contains<S: Source>(&mut self, source: &S, key: &(impl AsKey<S::Key> + ?Sized)) -> Result<bool> {
         source.has(self, key)
     }
 
-    /// What these keys find, in their order. For a table faster than one [`get`](Self::get) after the other: the ways
-    /// down the index are walked side by side, so that their cache misses overlap. For a unique index it is as fast.
+    /// The results of these keys, in their order. In a table faster than a [`get`](Self::get) for each key: the
+    /// descents in the index are interleaved, so that their cache misses overlap. In a unique index as fast as `get`.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -135,10 +135,10 @@ pub trait Readable: RawRead + Sized {
         failed.map_or(Ok(rows), |error| Err(undecodable::<S::Row>(source.table(), error)))
     }
 
-    /// As [`get_many`](Self::get_many), handing each row to `read` with its position instead of collecting them.
+    /// As [`get_many`](Self::get_many), but calls `read` with each position and row, and collects no rows.
     ///
     /// # Errors
-    /// [`Error::Decode`](crate::Error::Decode) if a row is not of the table's type, after the others were read.
+    /// [`Error::Decode`](crate::Error::Decode) if a row is not of the table's type, after the read of the other rows.
     fn get_many_with<S: Source>(
         &mut self,
         source: &S,
@@ -156,7 +156,7 @@ pub trait Readable: RawRead + Sized {
         failed.map_or(Ok(()), |error| Err(undecodable::<S::Row>(source.table(), error)))
     }
 
-    /// All rows with this key, in the order of their primary keys: of a table one at most.
+    /// All rows with this key, in the order of their primary keys. A table has a single row at most.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -178,7 +178,7 @@ pub trait Readable: RawRead + Sized {
         Rows::new(self, source.table(), source.index(), S::range_of(key))
     }
 
-    /// The row with the least key within `bounds`, if any.
+    /// The row with the least key within `bounds`; `None` without a row.
     fn first<S: Source>(
         &mut self,
         source: &S,
@@ -187,7 +187,7 @@ pub trait Readable: RawRead + Sized {
         first_row(self, source.table(), source.index(), &S::range(&bounds), Direction::Forward)
     }
 
-    /// The row with the greatest key within `bounds`, if any.
+    /// The row with the greatest key within `bounds`; `None` without a row.
     fn last<S: Source>(
         &mut self,
         source: &S,
@@ -196,7 +196,8 @@ pub trait Readable: RawRead + Sized {
         first_row(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse)
     }
 
-    /// Hands the rows within `bounds` to `visit`, least key first, until it breaks. Nothing is read beyond that row.
+    /// Calls `visit` with the rows within `bounds`, least key first, until `visit` breaks. The scan reads no row beyond
+    /// the last visited row.
     fn scan<S: Source>(
         &mut self,
         source: &S,
@@ -216,8 +217,9 @@ pub trait Readable: RawRead + Sized {
         visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse, visit)
     }
 
-    /// The primary keys of the rows within `bounds`, in the order of the source, until `visit` breaks. No row is
-    /// decoded; of an index not even read: an entry stands for its row, and moves with it.
+    /// Calls `visit` with the primary keys of the rows within `bounds`, in the order of the source, until `visit`
+    /// breaks. The call decodes no row. In an index the call does not even read the rows: an entry stands for its row,
+    /// and moves with the row.
     ///
     /// # Errors
     /// As for [`scan`](Self::scan).
@@ -244,9 +246,9 @@ pub trait Readable: RawRead + Sized {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The rows within `bounds`, least key first, or greatest first with [`rev`](Iterator::rev). They are fetched in
-    /// batches, so a few more may be read than are asked for; [`scan`](Self::scan) reads none too many. A
-    /// [`Prefix`](crate::Prefix) is one of the bounds.
+    /// The rows within `bounds`, least key first, or greatest first with [`rev`](Iterator::rev). The iterator fetches
+    /// batches, so it may read a few rows too many; [`scan`](Self::scan) reads no row too many. A
+    /// [`Prefix`](crate::Prefix) is a possible bound.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -281,7 +283,7 @@ pub trait Readable: RawRead + Sized {
 impl Readable for Transaction<'_> {}
 impl Readable for Snapshot<'_> {}
 
-/// The first row in scan order, if any: of the table, or of one of its indexes.
+/// The first row in scan order, of the table or of an index; `None` without a row.
 fn first_row<K: Key, V: Value>(
     reader: &mut impl RawRead,
     table: &TableCore,
@@ -293,7 +295,7 @@ fn first_row<K: Key, V: Value>(
     one_row((table, index), reader, range, direction, false, decode)?.transpose()
 }
 
-/// Hands decoded rows to `visit` until it breaks or a row does not decode.
+/// Calls `visit` with decoded rows until `visit` breaks or a row does not decode.
 fn visit_rows<K: Key, V: Value>(
     reader: &mut impl RawRead,
     table: &TableCore,
@@ -315,9 +317,9 @@ fn visit_rows<K: Key, V: Value>(
     failed.map_or(Ok(()), Err)
 }
 
-/// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). What was read of rows that
-/// `visit` is not shown is forgotten.
-// Not inlined: what a scan is made of must not keep the shorter reads beside it from being inlined.
+/// Calls `visit` with rows until `visit` breaks, batch by batch and between calls (E6). The reader forgets its reads of
+/// rows beyond the last visited row.
+// Not inlined: the code of a scan must not prevent the inlining of shorter reads beside the scan.
 #[inline(never)]
 fn visit_batches(
     source: (&TableCore, Option<&IndexCore>),
@@ -358,7 +360,7 @@ fn visit_batches(
     }
 }
 
-/// Inlined, so that columns nobody asks for are not even copied.
+/// Inlined, so that unused columns are not even copied.
 #[inline(always)]
 pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Result<(K, V)> {
     let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
@@ -366,8 +368,7 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
     Ok((key, row))
 }
 
-/// What is wrong with a row that does not decode. It is found out anew, so that a scan of many rows carries no errors
-/// about.
+/// Error of a row that does not decode. The row is decoded again, so that a scan of many rows carries no errors.
 #[cold]
 #[inline(never)]
 fn undecodable_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Error {

@@ -1,6 +1,6 @@
-//! What rows are read from: a table, or one of its indexes. Each says what its keys are and what one key finds.
+//! Sources of rows: a table, or an index of a table. Each source has a type of keys and a result of a look-up.
 //!
-//! Neighbours: [`Readable`](crate::Readable) has the verbs, which are the same for both.
+//! Neighbours: [`Readable`](crate::Readable) has the operations, the same for tables and indexes.
 
 use ensile_index::Direction;
 
@@ -13,7 +13,7 @@ use crate::reading::RawRead;
 use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 
-/// What rows can be read from: a [`Table`], in the order of its keys, or an [`Index`], in the order of secondary keys.
+/// A source of rows: a [`Table`], in the order of its keys, or an [`Index`], in the order of secondary keys.
 ///
 /// | | `Key` | `PrimaryKey` | `Row` | `Found` |
 /// |---|---|---|---|---|
@@ -38,42 +38,42 @@ use crate::tables::{IndexCore, TableCore};
 /// ```
 #[expect(private_bounds, reason = "sealed: how bytes are read is between the engine and its two sources")]
 pub trait Source: RawSource {
-    /// What rows are looked up by.
+    /// Type of the key for look-ups.
     type Key: Key;
-    /// The key of the table.
+    /// Type of the table's key.
     type PrimaryKey: Key;
-    /// The row of the table.
+    /// Type of the table's rows.
     type Row: Value;
-    /// What a look-up of one key answers.
+    /// Result of a look-up of a single key.
     type Found;
 
-    /// Decodes what a look-up found: the bytes of the primary key, if they are not the key that was looked up, and of
-    /// the row.
+    /// Decodes the result of a look-up: the bytes of the row, and of the primary key unless the look-up was by primary
+    /// key.
     ///
     /// # Errors
     /// [`CodecError`] if the bytes are not of these types.
     fn decode(key: &[u8], row: &[u8]) -> Result<Self::Found, CodecError>;
 }
 
-/// Gets the position of each key, with the primary key and the row that it finds.
+/// Callback with the position of each key, and with the primary key and the row of the result.
 type VisitFound<'v> = dyn FnMut(usize, Option<(&[u8], &[u8])>) + 'v;
 
-/// Reads the bytes of a source. `S` is the type of its keys.
+/// Byte reads of a source. `S` is the type of the keys.
 pub(crate) trait RawSource {
-    /// The table that has the rows.
+    /// The table of the rows.
     fn table(&self) -> &TableCore;
 
-    /// The index that orders the rows; without one it is the primary key.
+    /// The index that orders the rows; `None` for the order of the primary key.
     fn index(&self) -> Option<&IndexCore>;
 
     /// The range of keys or of entries within `bounds`.
     fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange;
 
-    /// The range of one key.
+    /// The range of a single key.
     fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange;
 
-    /// Hands the primary key and the row that `key` finds to `read`. A table leaves the key empty, as the caller has
-    /// it.
+    /// Calls `read` with the primary key and the row of the result for `key`. A table passes an empty key, because the
+    /// caller has the key.
     fn read_one<S: Key, T>(
         &self,
         reader: &mut impl RawRead,
@@ -81,10 +81,10 @@ pub(crate) trait RawSource {
         read: impl FnOnce(&[u8], &[u8]) -> T,
     ) -> Result<Option<T>>;
 
-    /// Whether `key` finds any row.
+    /// True if `key` has a row.
     fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool>;
 
-    /// Hands what each key finds to `read`, with its position and in the order of the keys.
+    /// Calls `read` for each key with its position and result, in the order of the keys.
     fn read_many<S: Key>(
         &self,
         reader: &mut impl RawRead,
@@ -224,7 +224,7 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
     }
 }
 
-/// The first row of a range, if there is one.
+/// The first row of a range; `None` without a row.
 pub(super) fn one_row<T>(
     source: (&TableCore, Option<&IndexCore>),
     reader: &mut impl RawRead,

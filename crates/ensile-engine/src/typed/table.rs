@@ -1,4 +1,4 @@
-//! Tables as applications hold them, and the builder that opens them.
+//! Typed table handles, and the builder that opens tables.
 //!
 //! Neighbours: `database` opens the bytes underneath; [`Readable`](crate::Readable) and
 //! [`Transaction`](crate::Transaction) read and write through a [`Table`].
@@ -17,7 +17,7 @@ use crate::tables::{IndexSpec, TableCore, TableSpec};
 
 /// A handle on a table of rows: `K` is the primary key, `V` the row.
 ///
-/// Cheap to clone, and shared between threads freely; it can be kept as long as the [`Database`] it came from.
+/// Cheap to clone, and freely shared between threads. A handle lives as long as its [`Database`].
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -37,16 +37,16 @@ pub struct Table<K, V> {
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Its name.
+    /// Name of the table.
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.name()
     }
 
-    /// Its secondary index called `name`, whose keys are of type `S`.
+    /// The secondary index called `name`, with keys of type `S`.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the table was not opened with such an index, or its keys are of another type.
+    /// [`Error::Misuse`] if the table was not opened with such an index, or the index has keys of another type.
     pub fn index<S: Key>(&self, name: &str) -> Result<Index<S, K, V>> {
         let table = self.name();
         let Some(index) = self.core.index(name) else {
@@ -78,26 +78,25 @@ impl<K, V> fmt::Debug for Table<K, V> {
 }
 
 impl Database {
-    /// Opens the table called `name`, and makes it if there is none.
+    /// Opens the table called `name`, and makes the table if it does not exist.
     ///
-    /// A table with secondary indexes is opened with [`define`](Self::define) first: the database cannot keep the
-    /// functions that compute their keys from one process to the next. Once it is open with them, it is handed out
-    /// with them here too.
+    /// Open a table with secondary indexes by [`define`](Self::define) first: the database cannot store the functions
+    /// that compute secondary keys. After that, this call also returns the table with its indexes.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the table exists with other types, has indexes and is not open with them yet, or the name
-    /// is empty; [`Error::TooLarge`] if the name is; [`Error::TooMany`] if the database has as many tables as there can
-    /// be (`TABLES_MAX` in `limits.rs`, and tables are never dropped).
+    /// [`Error::Misuse`] if the table exists with other types, if the table has indexes and is not open with them yet,
+    /// or if the name is empty; [`Error::TooLarge`] if the name is too long; [`Error::TooMany`] if the database has the
+    /// largest possible number of tables (`TABLES_MAX` in `limits.rs`; tables are never dropped).
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let mut builder = self.define(name);
         builder.spec.defines_indexes = false;
         builder.open()
     }
 
-    /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
+    /// Begins the definition of the table called `name`; [`TableBuilder::open`] ends the definition.
     ///
-    /// The definition is whole: an index that the table had when it was last open, and that is not named here, is not
-    /// kept up any more and goes from the definition. Naming it again builds it anew.
+    /// The definition is complete. An index of the last open without a name here is not maintained any more, and is
+    /// removed from the definition. A later definition with the name rebuilds the index.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -131,12 +130,12 @@ impl Database {
     }
 }
 
-/// A table about to be opened, with its secondary indexes.
+/// Definition of a table before its open, with its secondary indexes.
 ///
-/// The function that computes a secondary key gets the primary key and the row. It must depend on nothing else, and
-/// its `version` must be raised whenever it computes other keys than before: then the index is built anew. A write
-/// calls it once for the old row and once for the new one. If it panics, nothing of that write is done. It may open
-/// other tables, but not its own while that is being opened: that is [`Error::Misuse`].
+/// The key function of an index gets the primary key and the row. The function must depend on nothing else. Raise its
+/// `version` whenever the function computes different keys: the index is then rebuilt. A write calls the function for
+/// the old row and for the new row. A panic of the function undoes the write. The function may open other tables. The
+/// function must not open its own table during the open of the table: the result is [`Error::Misuse`].
 #[must_use = "a table is there once `open` was called"]
 pub struct TableBuilder<'db, K, V> {
     database: &'db Database,
@@ -155,8 +154,8 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
         self.index_some(name, version, move |primary, row| Some(key(primary, row)))
     }
 
-    /// Adds a secondary index without two rows of the same secondary key: a transaction that would commit a second
-    /// one gets [`Error::NotUnique`].
+    /// Adds a unique secondary index. A transaction that would commit a second row with the same secondary key gets
+    /// [`Error::NotUnique`].
     pub fn unique_index<S: Key>(
         self,
         name: &str,
@@ -166,7 +165,7 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
         self.unique_index_some(name, version, move |primary, row| Some(key(primary, row)))
     }
 
-    /// As [`index`](Self::index), but rows for which `key` is `None` are not in it.
+    /// As [`index`](Self::index), without the rows for which `key` is `None`.
     pub fn index_some<S: Key>(
         self,
         name: &str,
@@ -176,7 +175,7 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
         self.add(name, version, false, key)
     }
 
-    /// As [`unique_index`](Self::unique_index), but rows for which `key` is `None` are not in it.
+    /// As [`unique_index`](Self::unique_index), without the rows for which `key` is `None`.
     pub fn unique_index_some<S: Key>(
         self,
         name: &str,
@@ -203,16 +202,15 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
         self
     }
 
-    /// Opens the table, and makes it if there is none. Its indexes are complete when this returns.
+    /// Opens the table, and makes the table if it does not exist. Its indexes are complete at the return.
     ///
     /// # Errors
-    /// - [`Error::Misuse`]: the table exists with other types, it is open with other indexes, two of its indexes have
-    ///   one name, or a name is empty.
+    /// - [`Error::Misuse`]: the table exists with other types or is open with other indexes, two of its indexes have
+    ///   the same name, or a name is empty.
     /// - [`Error::NotUnique`]: a new unique index finds two rows with the same key.
-    /// - [`Error::TooLarge`]: a name is.
-    /// - [`Error::TooMany`]: there are more indexes than a table can have, or more tables or indexes than a database
-    ///   can.
-    /// - [`Error::Decode`]: a row does not decode, so that its secondary key cannot be computed.
+    /// - [`Error::TooLarge`]: a name is too long.
+    /// - [`Error::TooMany`]: the table has too many indexes, or the database has too many tables or indexes.
+    /// - [`Error::Decode`]: a row does not decode, so its secondary key cannot be computed.
     pub fn open(self) -> Result<Table<K, V>> {
         let core = self.database.open_table(self.spec)?;
         Ok(Table { core, types: PhantomData })

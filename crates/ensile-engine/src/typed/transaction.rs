@@ -1,6 +1,6 @@
 //! Typed writes.
 //!
-//! Neighbours: reads stand in [`Readable`](crate::Readable); `transaction` keeps what is written here until commit.
+//! Neighbours: [`Readable`](crate::Readable) has the reads; `transaction` keeps the writes until commit.
 
 use super::read::undecodable;
 use super::table::Table;
@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// Writes a row, over the one that has its key if there is one.
+    /// Writes a row. A row with the same key is overwritten.
     ///
-    /// Nobody else sees the write before the commit; this transaction's reads do at once.
+    /// Other transactions do not see the write before the commit; this transaction's reads see the write at once.
     ///
     /// # Errors
-    /// - [`Error::TooLarge`](crate::Error::TooLarge): the key, the value or the whole transaction is.
+    /// - [`Error::TooLarge`](crate::Error::TooLarge): the key, the value or the whole transaction is too large.
     /// - [`Error::NotUnique`](crate::Error::NotUnique): another row has the same key in a unique index.
     /// - [`Error::Expired`](crate::Error::Expired): run the transaction again.
     #[inline]
@@ -30,11 +30,11 @@ impl Transaction<'_> {
         })
     }
 
-    /// Writes a row whose key is free.
+    /// Writes a row with a free key.
     ///
     /// # Errors
-    /// [`Error::KeyExists`](crate::Error::KeyExists) if it is not; nothing is written and the transaction goes on. Else
-    /// as for [`put`](Self::put).
+    /// [`Error::KeyExists`](crate::Error::KeyExists) if the key exists; nothing is written and the transaction goes on.
+    /// Otherwise as for [`put`](Self::put).
     #[inline]
     pub fn insert<K: Key, V: Value>(
         &mut self,
@@ -47,11 +47,12 @@ impl Transaction<'_> {
         })
     }
 
-    /// Reads a row, lets `change` change it, and writes it back: one way down the index instead of two. False if
-    /// there is no such row.
+    /// Reads a row, changes the row by `change`, and writes the row back: a single descent in the index instead of two.
+    /// False if the row is missing.
     ///
     /// # Errors
-    /// [`Error::Decode`](crate::Error::Decode) if the row is not of the table's type; else as for [`put`](Self::put).
+    /// [`Error::Decode`](crate::Error::Decode) if the row is not of the table's type; otherwise as for
+    /// [`put`](Self::put).
     #[inline]
     pub fn update<K: Key, V: Value>(
         &mut self,
@@ -67,7 +68,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Deletes a row. False if there is none; that there was none is then part of what the commit checks.
+    /// Deletes a row. False if the row is missing; the commit then checks the absence.
     ///
     /// # Errors
     /// As for [`put`](Self::put).

@@ -1,14 +1,14 @@
-//! Keeping worker threads on cores (Silo §5.1), if the application asks for it.
+//! Keeps worker threads on cores (Silo §5.1), if the application asks for it.
 //!
-//! The threads are the application's: so one is kept where it is only from when it gets a worker of the database, and
-//! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:
-//! so what counts is whether a thread was put somewhere itself, and where the opening thread was allowed to run.
+//! The threads belong to the application. So a thread is kept on a core from the moment when the thread gets a worker
+//! of the database, and stays there, whichever databases it works on. Threads inherit the allowed cores of their
+//! parent. So this module notes each thread that was kept on a core, and takes the allowed cores of the opening thread.
 //!
-//! Heartbeat, loggers and checkpointers are the database's own threads: they are kept from the other end of the list,
-//! so that with fewer workers than cores workers have cores to themselves.
+//! Heartbeat, loggers and checkpointers are the database's own threads. The database keeps them on cores from the other
+//! end of the list, so that with fewer workers than cores workers have cores to themselves.
 //!
-//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have, `threads`
-//! for its own.
+//! Neighbours: `builder` has the setting; `session` calls when a thread gets a worker for the first time, `threads` for
+//! the database's own threads.
 
 use std::cell::Cell;
 
@@ -18,7 +18,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// Whether this thread was put on a core.
+    /// True if this thread was kept on a core.
     static KEPT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -33,7 +33,7 @@ impl Cores {
     /// The cores that the calling thread may run on.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the system does not tell.
+    /// [`Error::Misuse`] if the system does not tell the cores.
     pub(crate) fn of_this_thread() -> Result<Self> {
         let set = sched_getaffinity(None).map_err(|errno| {
             Error::Misuse(format!("pin_workers: the system does not tell its cores: {errno}"))
@@ -41,8 +41,8 @@ impl Cores {
         Ok(Self { allowed: cores_of(&set).collect(), next: AtomicUsize::new(0) })
     }
 
-    /// Keeps the calling thread on the next core, unless it is kept already. Where the system refuses, the thread stays
-    /// as free as it was: nothing but speed depends on it.
+    /// Keeps the calling thread on the next core, unless the thread is kept already. If the system refuses, the thread
+    /// stays as free as before: only speed depends on the core.
     #[cold]
     pub(crate) fn keep_this_thread(&self) {
         if self.allowed.is_empty() || KEPT.with(|kept| kept.replace(true)) {
@@ -53,8 +53,8 @@ impl Cores {
         self.keep_on(turn % self.allowed.len());
     }
 
-    /// Keeps the calling thread, the database's own of this number, on a core from the end of the list: workers take
-    /// them from its beginning.
+    /// Keeps the calling thread, a thread of the database with this number, on a core from the end of the list. Workers
+    /// take cores from the beginning of the list.
     pub(crate) fn keep_own_thread(&self, number: usize) {
         if let Some(last) = self.allowed.len().checked_sub(1) {
             self.keep_on(last - number % self.allowed.len());

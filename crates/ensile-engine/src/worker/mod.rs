@@ -1,15 +1,16 @@
-//! What commits: one worker's commit binding, log buffer, memory and garbage.
+//! A worker: the commit binding, log buffer, memory and garbage of a committing thread.
 //!
-//! A worker belongs to one thread at a time and to no transaction: an open transaction borrows one at commit (E4).
-//! Nothing here is shared but [`WorkerShared`]: the counters, the garbage, which the heartbeat frees where the worker
-//! does not (E6), and what commits leave to a picture, which checkpointers take.
+//! A worker belongs to one thread at a time and to no transaction: an open transaction borrows a worker at commit (E4).
+//! Threads share only [`WorkerShared`]: the counters, the garbage, which the heartbeat frees if the worker does not
+//! (E6), and the versions that commits leave to a picture, which checkpointers take.
 //!
-//! Neighbours: `session` hands workers to transactions; commit drives one; `garbage` frees what it left behind.
+//! Neighbours: `session` hands workers to transactions; commit drives a worker; `garbage` frees the leftovers of
+//! commits.
 
 pub(crate) mod cores;
 pub(crate) mod idle;
 
-// `Log` and `Memory` take `self` by std's, which no other door's can be.
+// Methods of `Log` and `Memory` take `self` by the `Arc` of std. The `Arc` of the sync door cannot be a receiver.
 use std::sync::Arc as StdArc;
 
 use std::ops::{Deref, DerefMut};
@@ -29,9 +30,10 @@ use crate::record::blocks::{Blocks, NodeBlocks};
 use crate::record::page_map::{MapAddress, PageMap};
 use crate::record::pending::{PageState, PendingRemove, WorkerList};
 
-/// Read-only commits between two looks at the garbage.
+/// Number of read-only commits between two checks of the garbage.
 pub(crate) const READS_PER_COLLECTION: u32 = 32;
-/// Figures of one worker. Each has one writer at a time: the owner, or for garbage the one that holds its lock.
+/// Counters of one worker. Each counter has one writer at a time: the worker's owner, or for garbage the holder of its
+/// lock.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     pub(crate) commits: AtomicU64,
@@ -39,12 +41,12 @@ pub(crate) struct WorkerCounters {
     pub(crate) retries: AtomicU64,
     pub(crate) garbage_pinned_bytes: AtomicU64,
     pub(crate) garbage_version_bytes: AtomicU64,
-    /// Of those, bytes of absent records.
+    /// Bytes of absent records in `garbage_version_bytes`.
     pub(crate) garbage_unhook_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
-    /// Bytes that its commits have changed, without a log.
+    /// Bytes that the worker's commits have changed, in a database without a log.
     pub(crate) changed_bytes: AtomicU64,
-    /// Bytes that its commits ever left to pictures.
+    /// Bytes that the worker's commits ever left to pictures.
     pub(crate) displaced_bytes: AtomicU64,
     /// Bytes that ever began to wait for pins, and for snapshots.
     pub(crate) made_for_pins: AtomicU64,
@@ -54,41 +56,41 @@ pub(crate) struct WorkerCounters {
 impl WorkerCounters {
     #[inline]
     pub(crate) fn add(counter: &AtomicU64, by: u64) {
-        // Relaxed, both: one writer, and readers want a figure, not an order.
+        // Relaxed, both: a counter has one writer, and readers need a value, not an order.
         counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
     }
 
     #[inline]
     fn set(counter: &AtomicU64, value: u64) {
-        // Relaxed: one writer, and readers want a figure, not an order.
+        // Relaxed: a counter has one writer, and readers need a value, not an order.
         counter.store(value, Ordering::Relaxed);
     }
 }
 
-/// What others see of a worker.
+/// The part of a worker that other threads see.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerShared {
     pub(crate) counters: CachePadded<WorkerCounters>,
-    /// Versions that its commits have left to a picture, if pictures are semi-fuzzy.
+    /// Versions that the worker's commits have left to a picture, if pictures are semi-fuzzy.
     pub(crate) displaced: CachePadded<WorkerList>,
     garbage: Mutex<Garbage>,
 }
 
-/// A worker's garbage, while nobody else adds to it or frees any of it. Dropping this publishes its figures.
+/// A worker's garbage under its lock: no other thread adds or frees. The drop publishes the counters.
 pub(crate) struct LockedGarbage<'w> {
     garbage: MutexGuard<'w, Garbage>,
     counters: &'w WorkerCounters,
 }
 
 impl WorkerShared {
-    /// The worker's garbage, for its thread. It waits for at most one step of the heartbeat's, and not while it is
-    /// bound (E1).
+    /// The worker's garbage, for the worker's thread. The thread waits for at most one step of the heartbeat, and never
+    /// while it is bound (E1).
     #[inline]
     pub(crate) fn lock_garbage(&self) -> LockedGarbage<'_> {
         LockedGarbage { garbage: self.garbage.lock(), counters: &self.counters }
     }
 
-    /// The worker's garbage, for another thread; `None` while somebody has it.
+    /// The worker's garbage, for another thread; `None` while a thread holds the lock, or after a panic under the lock.
     pub(crate) fn try_lock_garbage(&self) -> Option<LockedGarbage<'_>> {
         let garbage = self.garbage.try_lock_unless_panicked()?;
         Some(LockedGarbage { garbage, counters: &self.counters })
@@ -124,13 +126,13 @@ impl Drop for LockedGarbage<'_> {
     }
 }
 
-/// What everything below has been freed at.
+/// Limits at which a collection has freed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CollectedAt {
     limits: ReclaimLimits,
-    /// Where absent records waited, how far they might be unhooked (U2).
+    /// The limit of unhooks (U2), if absent records waited.
     unhooks: Option<Epoch>,
-    /// Where pages waited for commits, how far these had ended (V1).
+    /// The limit of ended commits (V1), if pages waited for commits.
     commits: Option<Epoch>,
 }
 
@@ -139,24 +141,24 @@ pub(crate) struct Worker {
     pub(crate) commit: CommitHandle,
     pub(crate) appender: Option<Appender>,
     pub(crate) blocks: Blocks,
-    /// Nodes on their way into the garbage.
+    /// Retired nodes on their way into the garbage.
     pub(crate) retired: RetiredNodes,
     /// The last TID that this worker chose (§4.2 b).
     pub(crate) last_tid: Tid,
     pub(crate) changes: NodeChanges,
     pub(crate) shared: Arc<WorkerShared>,
-    /// The last commit failed because its epoch had no TID left (E5).
+    /// True if the last commit failed because its epoch had no TID left (E5).
     pub(crate) sequence_is_full: bool,
-    /// The last commit gave its locks back for somebody else's turn (P1).
+    /// True if the last commit gave its locks back for another thread's turn (P1).
     pub(crate) is_turned_away: bool,
-    /// The last commit, in its turn, met the lock of one that is about to be turned away (P1).
+    /// True if the last commit, in its turn, met the lock of a commit that is about to be turned away (P1).
     pub(crate) is_behind_a_lock: bool,
-    /// Before-images.
+    /// Room for before-images in the log.
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
     pub(crate) displaced: PreparedPages,
     reads_since: u32,
-    /// Everything that these let go has been freed.
+    /// Limits at which everything free has been freed; `None` if a collection may free more.
     collected: Option<CollectedAt>,
 }
 
@@ -182,7 +184,7 @@ impl Worker {
         }
     }
 
-    /// The index's view of this worker's memory, and where inserts report what they changed.
+    /// The index's view of this worker's memory, and the place where inserts report changes.
     #[inline]
     pub(crate) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
         (self.retired.node_memory(&mut self.blocks, epochs), &mut self.changes)
@@ -195,7 +197,7 @@ impl Worker {
         WorkerCounters::add(counter, 1);
     }
 
-    /// Whether a read-only commit is to collect: one in [`READS_PER_COLLECTION`] does.
+    /// True if a read-only commit must collect: [`READS_PER_COLLECTION`] commits have come since the last collection.
     #[inline]
     pub(crate) fn is_to_collect(&mut self) -> bool {
         let is_due = self.reads_since >= READS_PER_COLLECTION;
@@ -205,8 +207,8 @@ impl Worker {
         is_due
     }
 
-    /// Begins a collection: whether all that these limits let go was freed before. `unhooks` says how far absent
-    /// records may be unhooked, `commits` how far commits have ended.
+    /// Begins a collection. True if an earlier collection freed everything at these limits. `unhooks` is the limit of
+    /// unhooks of absent records, `commits` is the limit of ended commits.
     #[inline]
     pub(crate) fn has_collected(
         &mut self,
@@ -221,7 +223,7 @@ impl Worker {
             && collected.commits.is_none_or(|before| before == commits())
     }
 
-    /// Adds the nodes that inserts have retired to the garbage.
+    /// Adds the nodes retired by inserts to the garbage.
     #[inline]
     pub(crate) fn hand_over_nodes(&mut self, epochs: &Epochs) {
         if !self.retired.is_empty() {
@@ -229,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Frees at most `most` things of each kind that the horizon lets go.
+    /// Frees at most `most` entries of each kind, as far as the horizon allows.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let mut garbage = self.shared.lock_garbage();
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
@@ -243,7 +245,7 @@ impl Worker {
         });
     }
 
-    /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.
+    /// As [`Worker::collect`], for another worker's garbage. True if the horizon allows no further free.
     pub(crate) fn collect_for(
         &mut self,
         other: &mut LockedGarbage<'_>,
@@ -255,36 +257,36 @@ impl Worker {
     }
 }
 
-/// Room in the log for before-images: what a commit has reserved.
+/// Log space that a commit has reserved for before-images.
 #[derive(Default)]
 pub(crate) struct ImageRoom {
-    /// Bytes of the log entry without the replaced values.
+    /// Length of the log entry without the replaced values, in bytes.
     pub(crate) entry_bytes: usize,
-    /// Bytes reserved for those.
+    /// Log space reserved for the replaced values, in bytes.
     pub(crate) bytes: usize,
-    /// The last commit found longer ones, and may be made again.
+    /// True if the last commit found longer values. The commit may run again.
     pub(crate) fell_short: bool,
 }
 
 impl ImageRoom {
-    /// Whether the commit that failed did so for want of log space; asked once.
+    /// True if the failed commit lacked log space. The call clears the flag.
     #[inline]
     pub(crate) fn fell_short(&mut self) -> bool {
         std::mem::take(&mut self.fell_short)
     }
 }
 
-/// What a commit has found of a write's page before it binds (E1): which it is, and the version that it may leave
-/// there.
+/// The page of a write, and the version that the commit may leave to the page. A commit finds both before it binds
+/// (E1).
 #[derive(Debug)]
 pub(crate) struct PreparedPage {
-    /// The write's place in the order of locks.
+    /// The write's position in the order of locks.
     pub(crate) lock: u32,
     page: u32,
     map: MapAddress,
-    /// A copy of the version, if a picture under way may need it. `None` once it was left.
+    /// A copy of the version, if a picture under way may need the version. `None` once the version was left.
     pub(crate) version: Option<PendingRemove>,
-    /// The locks have shown that it is to be left.
+    /// True if the locks have shown that the commit must leave the version.
     pub(crate) is_needed: bool,
 }
 
@@ -295,13 +297,13 @@ impl PreparedPage {
         Self { lock, page: page as u32, map: map.address(), version: None, is_needed: false }
     }
 
-    /// The page, if this is still its map.
+    /// The page, if `map` still is the map of the preparation.
     #[inline]
     pub(crate) fn page_in<'m>(&self, map: &'m PageMap) -> Option<&'m PageState> {
         (self.map == map.address()).then(|| map.page(self.page as usize))
     }
 
-    /// Whether it has version `tid`, for this map.
+    /// True if the entry has the version `tid`, for this map.
     pub(crate) fn has_version(&self, map: &PageMap, tid: Tid) -> bool {
         self.map == map.address() && self.version.as_ref().is_some_and(|version| version.tid() == tid)
     }
@@ -311,15 +313,15 @@ impl PreparedPage {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedPages {
     pub(crate) pages: Vec<PreparedPage>,
-    /// Those before it were asked for.
+    /// Number of pages in front of the last requested position.
     next: usize,
-    /// One of them has a version.
+    /// True if a page has a version.
     pub(crate) has_versions: bool,
-    /// One of them has a version that is to be left.
+    /// True if a page has a version that the commit must leave.
     pub(crate) is_any_needed: bool,
-    /// The commit failed as a version that is to be left was not copied.
+    /// True if the commit failed because a version to leave was not copied.
     pub(crate) fell_short: bool,
-    /// What records are read to.
+    /// Target of the reads of records.
     pub(crate) scratch: Scratch,
 }
 
@@ -330,8 +332,8 @@ impl PreparedPages {
         self.pages.is_empty()
     }
 
-    /// What was found of the page of the write that has this place in the order of locks. Asked in that order: all
-    /// questions of a commit together look at each page once.
+    /// The prepared page of the write at position `lock` in the order of locks. Calls come in this order, so all calls
+    /// of a commit together visit each page once.
     #[cold]
     pub(crate) fn of(&mut self, lock: u32) -> Option<&mut PreparedPage> {
         debug_assert!(
@@ -343,13 +345,13 @@ impl PreparedPages {
         self.pages.get_mut(self.next).filter(|prepared| prepared.lock == lock)
     }
 
-    /// Whether the commit that failed did so for want of a copy; asked once.
+    /// True if the failed commit lacked a copy. The call clears the flag.
     #[inline]
     pub(crate) fn fell_short(&mut self) -> bool {
         std::mem::take(&mut self.fell_short)
     }
 
-    /// Gives back what a commit has not left, and what a huge transaction grew.
+    /// Frees the versions that a commit has not left, and the space that a huge transaction grew.
     #[inline]
     pub(crate) fn give_back(&mut self, blocks: &mut Blocks) {
         const PAGES_MAX: usize = KEEP_BYTES_MAX / size_of::<PreparedPage>();

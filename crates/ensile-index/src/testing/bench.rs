@@ -1,6 +1,7 @@
-//! A tree with its memory for tests of one thread, and keys made to hurt.
+//! A tree with its memory for tests of one thread, and hostile keys.
 //!
-//! Neighbours: up, the tests of `tree` and `witness`, and other crates' by the feature `testing`; down, `testing`.
+//! Neighbours: up, the tests of `tree` and `witness`, and tests of other crates by the feature `testing`; down,
+//! `testing`.
 
 use std::ops::Bound;
 
@@ -31,17 +32,17 @@ impl Bench {
         self.tree.insert_if_absent(key, value, &mut self.memory, &mut self.changes, pinned())
     }
 
-    /// Removes a key that has this value; says whether it had.
+    /// Removes a key if its value is `expected`. True if the key was removed.
     pub fn remove(&mut self, key: &[u8], expected: u64) -> bool {
         self.tree.remove(key, expected, &mut self.memory, pinned())
     }
 
-    /// Replaces the value of a key that has `expected`; says whether it had.
+    /// Replaces the value of a key if the value is `expected`. True after a replacement.
     pub fn replace(&self, key: &[u8], expected: u64, new: u64) -> bool {
         self.tree.replace(key, expected, new, pinned())
     }
 
-    /// The value of a key; the witness of a miss is checked.
+    /// The value of a key; checks the witness of a miss.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         match self.tree.get(key, pinned()) {
@@ -65,7 +66,7 @@ impl Bench {
         }
     }
 
-    /// The first `entries_max` entries of a scan; its witnesses are checked.
+    /// The first `entries_max` entries of a scan; checks the scan's witnesses.
     #[must_use]
     pub fn scan_some(
         &self,
@@ -86,10 +87,10 @@ impl Bench {
         collect(&self.tree, Range { lower, upper }, direction)
     }
 
-    /// Checks the tree and the memory's book against it.
+    /// Checks the tree, and compares the memory's book with the tree.
     ///
     /// # Panics
-    /// If either is wrong.
+    /// If the tree or the book is wrong.
     pub fn check(&self) -> crate::Shape {
         let shape = self.tree.check(pinned()).expect("a whole tree");
         assert_eq!(self.memory.live_bytes(), shape.bytes, "memory that is neither linked nor retired");
@@ -106,15 +107,15 @@ impl Default for Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // SAFETY: the test is over, nobody else has the tree.
+            // SAFETY: the test is over, and no other thread has the tree.
             unsafe { self.tree.dismantle(&mut self.memory) };
             assert_eq!(self.memory.live_bytes(), 0, "dismantle leaves nothing behind");
         }
     }
 }
 
-/// Unequal keys of which any two agree in a part that a comparison may look at: all bytes but one, the first ones, the
-/// last ones, or all bytes of the shorter key. They are about as long as none to four slices, and in no order.
+/// Unequal keys with equal parts: two keys agree in every byte but one, in the first bytes, in the last bytes, or in
+/// every byte of the shorter key. The keys are up to about four slices long, in no order.
 #[must_use]
 pub fn partly_equal_keys(random: &mut Random) -> Vec<Vec<u8>> {
     let length = random.below(34) as usize;
@@ -138,8 +139,8 @@ pub fn partly_equal_keys(random: &mut Random) -> Vec<Vec<u8>> {
     keys
 }
 
-/// A key that is likely to share slices with others, many of them too, to part from others at any byte, to end at a
-/// slice's end, to hold NULs.
+/// A key that is likely to share many slices with other keys, to part from other keys at any byte, to end at a slice's
+/// end, or to hold NULs.
 #[must_use]
 pub fn hostile_key(random: &mut Random) -> Vec<u8> {
     let mut key = match random.below(8) {

@@ -1,6 +1,8 @@
 //! The whole tree under shuttle's schedules: small key sets that make leaves and layers split, empty, go and come back.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-index --release`. Shuttle explores schedules, not memory orders.
+//!
+//! Neighbours: `mixed`, `folds` and `late_prunes` have further schedules; `testing` has the memory and the collector.
 
 use std::ops::Bound;
 
@@ -19,14 +21,14 @@ fn insert(tree: &Masstree, memory: &mut BookedMemory, key: &[u8], value: u64) ->
     tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
 }
 
-/// How many schedules a test explores: `iterations`, times `ENSILE_TIMES` where that is set (`ci/soak.sh`).
+/// Number of schedules of a test: `iterations`, times `ENSILE_TIMES` if set (`ci/soak.sh`).
 fn lengthened(iterations: usize) -> usize {
     let times = std::env::var("ENSILE_TIMES");
     let longer = |times: String| times.parse::<usize>().ok().filter(|times| *times > 0);
     iterations * times.map_or(1, |times| longer(times).expect("ENSILE_TIMES is a number from 1 on"))
 }
 
-/// Builds a tree, runs the threads' work on it, checks it and the memory's book.
+/// Builds a tree, runs the threads' work on the tree, checks the tree and the memory's book.
 fn schedules(
     iterations: usize,
     prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
@@ -35,8 +37,7 @@ fn schedules(
     shuttle::check_random(schedule(prepare, works), lengthened(iterations));
 }
 
-/// As [`schedules`], for what goes wrong only when a thread rests long in a certain place, which random steps rarely
-/// do.
+/// As [`schedules`], for failures that need a long rest of a thread in a certain place, a rare event with random steps.
 fn schedules_with_long_rests(
     iterations: usize,
     prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
@@ -127,7 +128,7 @@ fn everything_goes_under_two_removers() {
     );
 }
 
-/// Masstree's own history: a key that becomes unreachable when its leaf is emptied and removed under a concurrent
+/// Bugs from Masstree's own history. A key becomes unreachable when its leaf is emptied and removed under a concurrent
 /// insert, or when the neighbour that takes over its range splits or goes at the same time.
 #[test]
 fn leaves_go_while_others_refill_them_and_neighbours_split() {
@@ -163,7 +164,8 @@ fn leaves_go_while_others_refill_them_and_neighbours_split() {
     }
 }
 
-/// The left neighbour of a dying leaf stands below another parent, so nothing but its own lock keeps it from splitting.
+/// The left neighbour of a dying leaf stands below another parent, so only the neighbour's own lock keeps the neighbour
+/// from splitting.
 #[test]
 fn a_leaf_goes_while_its_neighbour_below_another_parent_splits() {
     schedules(
@@ -213,7 +215,7 @@ fn layers_come_and_go_under_their_readers() {
     );
 }
 
-/// C4 under schedules: a key that is there after a miss was taken has failed the miss's witness by then.
+/// C4 under schedules: a key that appears after a miss has failed the miss's witness by then.
 #[test]
 fn no_key_appears_behind_a_witness() {
     fn watch(tree: &Masstree, key: &[u8]) {

@@ -1,4 +1,4 @@
-//! Checks that a loop has everything back: each list, count and timer against the connections, and all of them at the
+//! Checks that a loop has everything back: each list, count and timer against the connections, and all resources at the
 //! end.
 //!
 //! Invariants: W1 (slots), W3 (turns and timers), W6 to W9 (the transport's holdings), W16 (memory).
@@ -10,11 +10,11 @@ use std::ops::{Deref, DerefMut};
 use super::*;
 use crate::transport::TransportHoldings;
 
-/// Most steps until the last operations of a loop have ended, and the longest wait of each.
+/// Largest number of steps until the last operations of a loop have ended, and the longest wait of a step.
 const LAST_STEPS_MAX: usize = 400;
 const LAST_WAIT: Duration = Duration::from_millis(50);
 
-/// A loop for tests: it is checked in each step, and [`NetLoop::assert_all_returned`] is called when it is dropped.
+/// A loop for tests: checked in each step; the drop calls [`NetLoop::assert_all_returned`].
 #[derive(Debug)]
 pub struct CheckedLoop<T: Transport>(Option<NetLoop<T>>);
 
@@ -29,10 +29,10 @@ impl<T: Transport> CheckedLoop<T> {
         self.0.take().expect(IN_USE)
     }
 
-    /// [`NetLoop::step`], and [`NetLoop::check`].
+    /// Calls [`NetLoop::step`] and [`NetLoop::check`].
     ///
     /// # Errors
-    /// Those of the step.
+    /// The errors of the step.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<()> {
         let net = &mut **self;
         net.step(wait_max)?;
@@ -65,7 +65,7 @@ impl<T: Transport> Drop for CheckedLoop<T> {
     }
 }
 
-/// True if the list has the value once and it is to be there, or has it not.
+/// True if the list has the value once and `is_there` is true, or lacks the value and `is_there` is false.
 fn is_once<V: PartialEq>(is_there: bool, list: impl Iterator<Item = V>, value: V) -> bool {
     list.filter(|listed| *listed == value).count() == usize::from(is_there)
 }
@@ -74,7 +74,7 @@ impl<T: Transport> NetLoop<T> {
     /// Checks places, lists, events, timers and memory against the connections, for tests.
     ///
     /// # Panics
-    /// If one of them is missing or is counted twice.
+    /// If a part is missing or is counted twice.
     pub fn check(&self) {
         let announced = || {
             self.events.iter().filter_map(|event| match event {

@@ -1,6 +1,6 @@
-//! Simulated clients, the bytes between them and the loop, and the time that passes in waits.
+//! Simulated clients, the bytes between clients and loop, and the time that passes in waits.
 //!
-//! A closed socket with unread bytes, or with bytes that come later, loses the bytes that its client has not read
+//! A closed socket with unread bytes, or with bytes that come later, loses the bytes that the client has not read
 //! (W13). Time is a manual clock.
 //!
 //! Neighbours: [`super::readiness`] and [`super::ring`] are the loop's two views of these clients.
@@ -25,9 +25,9 @@ pub(super) struct Pipe {
     pub(super) to_client: VecDeque<u8>,
     /// Bytes that the client has read.
     pub(super) taken: Vec<u8>,
-    /// Bytes that `to_client` has room for.
+    /// Room of `to_client` in bytes.
     window_bytes: usize,
-    /// Bytes that the client takes in a wait.
+    /// Number of bytes that the client takes in a wait.
     pub(super) speed_bytes: usize,
     pub(super) has_ended: bool,
     pub(super) has_vanished: bool,
@@ -48,31 +48,31 @@ impl Pipe {
         self.has_ended || self.has_vanished || !self.to_loop.is_empty()
     }
 
-    /// Bytes that a send could bring on their way.
+    /// Number of bytes that a send could take.
     pub(super) fn room(&self) -> usize {
         self.window_bytes - self.to_client.len()
     }
 
-    /// The client sends.
+    /// Sends bytes of the client.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         self.to_loop.extend(bytes);
         self.reset_if_unread();
     }
 
-    /// The client is gone with all bytes under way.
+    /// Removes the client with all bytes under way.
     pub(super) fn vanish(&mut self) {
         self.has_vanished = true;
         self.to_loop.clear();
         self.to_client.clear();
     }
 
-    /// The loop closes its end.
+    /// Closes the loop's end.
     pub(super) fn close(&mut self) {
         (self.sends_no_more, self.is_closed) = (true, true);
         self.reset_if_unread();
     }
 
-    /// Unread bytes at a closed socket: the client loses the bytes that it has not read.
+    /// Resets a closed socket with unread bytes: the client loses the bytes that the client has not read.
     fn reset_if_unread(&mut self) {
         if self.is_closed && !self.to_loop.is_empty() {
             self.to_client.clear();
@@ -108,7 +108,7 @@ impl SimulatedNetwork {
         }
     }
 
-    /// A client connects; its number.
+    /// Connects a client. Returns its number.
     pub(super) fn connect(&mut self, window_bytes: usize, speed_bytes: usize) -> usize {
         self.pipes.push(Pipe {
             to_loop: VecDeque::new(),
@@ -126,7 +126,7 @@ impl SimulatedNetwork {
         self.pipes.len() - 1
     }
 
-    /// Accepts a client; its number.
+    /// Accepts a client. Returns its number.
     pub(super) fn accept(&mut self) -> io::Result<usize> {
         self.accepts += 1;
         if self.refusals > 0 {
@@ -136,7 +136,7 @@ impl SimulatedNetwork {
         self.backlog.pop_front().ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// Clients read, and end at the loop's end.
+    /// Lets clients read, and end at the loop's end.
     pub(super) fn clients_read(&mut self) {
         for pipe in &mut self.pipes {
             let bytes = pipe.speed_bytes.min(pipe.to_client.len());
@@ -145,7 +145,7 @@ impl SimulatedNetwork {
         }
     }
 
-    /// A random order: the system promises none.
+    /// Shuffles: the system promises no order.
     pub(super) fn shuffle<T>(&mut self, values: &mut [T]) {
         for at in (1..values.len()).rev() {
             values.swap(at, self.random.below(at as u64 + 1) as usize);
@@ -154,7 +154,7 @@ impl SimulatedNetwork {
 
     /// Ends a wait: time passes if nothing is ready. True if a wake-up came.
     pub(super) fn end_wait(&mut self, wait_max: Option<Duration>, is_ready: bool, has_more: bool) -> bool {
-        // Relaxed: a wake-up carries nothing but itself, and this test's one thread has set it.
+        // Relaxed: a wake-up guards no data, and this test's one thread has set the flag.
         let woken = self.woken.swap(false, Ordering::Relaxed);
         if !is_ready && !woken {
             let wait_max = wait_max.unwrap_or(Duration::from_millis(1));
@@ -166,7 +166,7 @@ impl SimulatedNetwork {
 
     pub(super) fn wake_up(&self) -> LoopWakeUp {
         let woken = Arc::clone(&self.woken);
-        // Relaxed: a wake-up carries nothing but itself; `end_wait` takes it.
+        // Relaxed: a wake-up guards no data; `end_wait` takes the flag.
         LoopWakeUp::new(move || woken.store(true, Ordering::Relaxed))
     }
 }

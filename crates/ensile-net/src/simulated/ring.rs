@@ -1,8 +1,8 @@
 //! A simulated ring under the shipped bookkeeping of io_uring: few lent buffers, and operations that end late, in part,
 //! interrupted, or with bytes although they were cancelled.
 //!
-//! Invariants: W6 (a returned buffer is overwritten, so a late read of it shows), W7 (a write repeats the bytes of the
-//! send in flight).
+//! Invariants: W6 (a returned buffer is overwritten, so a late read of the buffer shows), W7 (a write repeats the bytes
+//! of the send in flight).
 //!
 //! Neighbours: [`crate::ring_sockets`] is the bookkeeping under test; [`super::network`] has the clients.
 
@@ -18,11 +18,11 @@ use super::{LATE_PERCENT, RingCases};
 use crate::ring_sockets::{RingSockets, SEND_BYTES, SendNumber, SocketCompletion, SocketRing};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
 
-/// Most buffers of a ring; a seed draws their number.
+/// Largest number of buffers of a ring; a seed draws the number.
 const BUFFERS_MAX: u64 = 4;
-/// Bytes of each buffer.
+/// Size of a buffer in bytes.
 const BUFFER_BYTES: usize = 16 << 10;
-/// Percent of the cancelled receives that still bring bytes, if some are there.
+/// Percentage of the cancelled receives that still bring bytes, if bytes are there.
 const CANCELLED_LATE_PERCENT: u64 = 50;
 
 /// A listener, or the connection to a client.
@@ -58,12 +58,12 @@ enum OperationKind {
 #[derive(Debug)]
 pub(super) struct SimulatedRing {
     pub(super) network: SimulatedNetwork,
-    /// Percent of the chances at which an operation is interrupted.
+    /// Percentage of the chances at which an operation is interrupted.
     in_vain_percent: u64,
     buffers: Vec<Vec<u8>>,
     free_buffers: Vec<usize>,
     operations: Vec<SimulatedOperation>,
-    /// Sends so far.
+    /// Number of sends so far.
     sends: u32,
     cases: RingCases,
 }
@@ -86,7 +86,7 @@ impl SimulatedRing {
         self.operations.push(SimulatedOperation { place, kind, is_cancelled: false });
     }
 
-    /// Ends operations. True if some could end and do so later.
+    /// Ends operations. True if an operation could end and will end later.
     fn enter(&mut self, completions: &mut Vec<SocketCompletion<SimulatedBuffer>>) -> bool {
         self.network.clients_read();
         let mut operations = std::mem::take(&mut self.operations);
@@ -256,7 +256,7 @@ impl SimulatedSocket {
 /// Sockets over a simulated ring.
 pub(super) struct CompletionSockets {
     sockets: RingSockets<SimulatedRing>,
-    /// Bytes of the send in flight of each connection.
+    /// Bytes of the send in flight of every connection.
     given: HashMap<SocketToken, Vec<u8>>,
 }
 

@@ -1,10 +1,10 @@
-//! The memory that the kernel writes to while operations are in flight: provided buffers, their ring, and the counter
-//! of wake-ups.
+//! The memory that the kernel writes to while operations are in flight: provided buffers, the ring of buffers, and the
+//! counter of wake-ups.
 //!
-//! Invariant: W6. A buffer is the kernel's from `give_back` until a completion names it. Then the one
-//! [`ArrivedBuffer`] with its number is lent to the transport, until `give_back` takes the value.
+//! Invariant: W6. A buffer is the kernel's from `give_back` until a completion names the buffer. Then the one
+//! [`ArrivedBuffer`] with the buffer's number is lent to the transport, until `give_back` takes the value.
 //!
-//! Neighbours: [`super::ring`] registers the memory with the kernel and tells the buffers that completions name.
+//! Neighbours: [`super::ring`] registers the memory with the kernel and reports the buffers that completions name.
 
 use std::io;
 use std::ptr::NonNull;
@@ -13,15 +13,16 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Provided buffers of a ring, and most connections that are heard in one wait.
+/// Number of provided buffers of a ring, and the largest number of connections that are heard in a wait.
 pub(super) const BUFFERS: u16 = 256;
-/// Bytes of each.
+/// Size of a buffer in bytes.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
 const _: () =
     assert!(BUFFERS.is_power_of_two(), "a place in the kernel's ring is a number modulo its length");
 
-/// The ring of buffers comes first, as it must begin with a page; then the counter, then the buffers.
+/// Layout: the ring of buffers comes first, because the ring must begin with a page; then the counter, then the
+/// buffers.
 const PAGE_BYTES: usize = 4096;
 const COUNTER_AT: usize = PAGE_BYTES;
 const BUFFERS_AT: usize = 2 * PAGE_BYTES;
@@ -37,7 +38,7 @@ pub(crate) struct ArrivedBuffer {
     bytes: usize,
 }
 
-/// Memory that is mapped until this value is dropped.
+/// Memory that stays mapped until this value is dropped.
 pub(super) struct SharedMemory {
     base: NonNull<u8>,
     /// Number of returned buffers so far, modulo 2^16: the next place in the ring.
@@ -47,10 +48,10 @@ pub(super) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// All buffers given to the kernel, once it knows of the ring.
+    /// Maps the memory. All buffers are the kernel's as soon as the kernel knows the ring.
     pub(super) fn new() -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
+        // SAFETY: a mapping at an address of the kernel's choice touches no memory in use.
         let mapped = unsafe {
             rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, protection, MapFlags::PRIVATE)
         }?;
@@ -60,20 +61,20 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Where the ring of buffers is.
+    /// Address of the ring of buffers.
     pub(super) fn ring_address(&self) -> u64 {
         self.base.as_ptr().expose_provenance() as u64
     }
 
-    /// Eight aligned bytes for the number of wake-ups; only the kernel writes and reads them.
+    /// Eight aligned bytes for the number of wake-ups; only the kernel writes and reads these bytes.
     pub(super) fn counter(&self) -> *mut u8 {
-        // SAFETY: it lies within the mapping.
+        // SAFETY: the counter lies within the mapping.
         unsafe { self.base.as_ptr().add(COUNTER_AT) }
     }
 
     fn buffer(&self, number: u16) -> *mut u8 {
         assert!(number < BUFFERS, "the kernel names a buffer that it was given");
-        // SAFETY: the buffers lie behind each other within the mapping, and the number is one of theirs.
+        // SAFETY: the buffers lie behind each other within the mapping, and the number is the number of a buffer.
         unsafe { self.base.as_ptr().add(BUFFERS_AT + number as usize * BUFFER_BYTES) }
     }
 
@@ -82,9 +83,9 @@ impl SharedMemory {
         let place = (self.given % BUFFERS) as usize;
         let address = self.buffer(number).expose_provenance() as u64;
         // SAFETY: the place lies within the ring's page, which is mapped, aligned, and of zeros or an earlier entry.
-        // The kernel reads it only once the tail is behind it, and has done so with what was there before: there are as
-        // many places as buffers, and this buffer was taken out. The entry's last field, which is the tail in the first
-        // place, is not touched.
+        // The kernel reads the place only once the tail is behind the place, and has already read the earlier entry:
+        // there are as many places as buffers, and this buffer was taken out. The entry's last field, which is the tail
+        // in the first place, is not touched.
         let entry = unsafe { &mut *ring.as_ptr().add(place) };
         entry.set_addr(address);
         entry.set_len(BUFFER_BYTES as u32);
@@ -92,11 +93,11 @@ impl SharedMemory {
         self.given = self.given.wrapping_add(1);
         // SAFETY: the tail is two aligned bytes of the mapping, which the kernel reads and only this thread writes.
         let tail = unsafe { AtomicU16::from_ptr(BufRingEntry::tail(ring.as_ptr()).cast_mut()) };
-        // Release: the kernel, which reads the tail with Acquire, finds the entry before it.
+        // Release: the kernel, which reads the tail with Acquire, finds the entry before the tail.
         tail.store(self.given, Ordering::Release);
     }
 
-    /// The buffer that a completion names.
+    /// Buffer that a completion names.
     pub(super) fn arrived(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
         self.lent += 1;
@@ -104,8 +105,9 @@ impl SharedMemory {
     }
 
     pub(super) fn bytes(&self, buffer: &ArrivedBuffer) -> &[u8] {
-        // SAFETY: the kernel has written these bytes and said so, and writes to the buffer again only after it was
-        // given back. That takes the one value that names it, which is borrowed here as long as the bytes are.
+        // SAFETY: the kernel has written these bytes and has reported the completion, and writes to the buffer again
+        // only after `give_back`. `give_back` takes the one value with the buffer's number, which is borrowed here as
+        // long as the bytes are.
         unsafe { std::slice::from_raw_parts(self.buffer(buffer.number), buffer.bytes) }
     }
 
@@ -122,8 +124,8 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made for this value, whose last use this is, and no operation is in flight: the ring
-        // leaks the value otherwise.
+        // SAFETY: the mapping was made for this value, this use is the value's last, and no operation is in flight: the
+        // ring leaks the value otherwise.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), BYTES) };
     }
 }

@@ -1,13 +1,12 @@
-//! A folder of an application replayed against the present program, without opening it: for a test that has a recorded
-//! folder.
+//! Check of an application's folder against the present program, without an open: for a test with a recorded folder.
 //!
 //! ```text
 //! examined into a fresh application    its checkpoint call-back, some objects at a time  \
 //!                                                                                          compared, object by object
 //! examined into another fresh one      its checkpoint call-back, some objects at a time  /
 //! ```
-//! Neighbours: the durability crate examines and replays; `recover` takes in, twice; `walk` has the writer that the
-//! call-backs fill; [`crate::check_folders`] prints.
+//! Neighbours: the durability crate examines and replays; `recover` rebuilds the objects, twice; `walk` has the writer
+//! that the call-backs fill; [`crate::check_folders`] prints.
 
 use std::collections::VecDeque;
 use std::iter::Peekable;
@@ -23,16 +22,16 @@ use super::{Application, ApplicationLog, ApplicationState};
 use crate::collection::check::{FolderCheck, first_difference};
 use crate::error::ObjectsResult as Result;
 
-/// Bytes of objects that are asked for at once; one more object may come with them.
+/// Bytes of objects that are collected at once; a further object may exceed the number.
 const COLLECTED_BYTES: usize = 1 << 20;
 
 impl ApplicationLog {
-    /// Replays a folder, which no process has open, against this program, twice: into two applications that `make`
-    /// makes. Every byte is judged, and every object and operation goes through the call-backs. What each of the two
-    /// writes as its checkpoint is compared, object by object: the first that differs is named. Nothing is changed.
+    /// Replays a folder against this program, twice: into two applications from `make`. Every byte is judged, and every
+    /// object and operation goes through the call-backs. The checkpoints that the two applications write are compared,
+    /// object by object, and the first difference is named. No process may have the folder open. Nothing is changed.
     ///
-    /// The check finds what depends on a clock, on chance, on other objects or on the order of threads, and what does
-    /// not come back from an object's bytes. An object that a checkpoint does not write is not compared.
+    /// The check finds a dependence on a clock, on chance, on other objects or on the order of threads, and state that
+    /// does not come back from an object's bytes. An object that a checkpoint does not write is not compared.
     ///
     /// For CI, on a folder that an earlier version of the program has recorded; as a whole program:
     /// ```no_run
@@ -51,18 +50,19 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
+    ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
-    /// folder of ours, or cannot be read. An object or operation that this program does not understand is no error of
-    /// the call: the result names it.
+    /// folder of ours, or is unreadable. An object or operation that this program does not understand is no error of
+    /// the call: the result names the object or operation.
     pub fn check<A: Application>(folder: impl AsRef<Path>, make: impl FnMut() -> A) -> Result<FolderCheck> {
         check_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), make)
     }
 
-    /// As [`check`](Self::check), on a disk of a test's.
+    /// As [`check`](Self::check), on a test's disk.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`check`](Self::check).
     #[cfg(feature = "simulation")]
     pub fn check_on<A: Application>(disk: &Arc<dyn Disk>, make: impl FnMut() -> A) -> Result<FolderCheck> {
         check_on(disk, make)
@@ -87,7 +87,7 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
     Ok(check)
 }
 
-/// Compares what two applications write.
+/// Compares the objects that two applications write.
 fn compare<A: Application>(
     check: &mut FolderCheck,
     first: &ApplicationState<A>,
@@ -117,16 +117,17 @@ fn compare<A: Application>(
     }
 }
 
-/// The bytes of the object of this number, if that is the next one, and is there.
+/// Takes the next object if it has this number. Returns the object's bytes; `None` for another number or an absent
+/// object.
 fn take<A: Application>(objects: &mut Peekable<WrittenObjects<'_, A>>, number: u64) -> Option<Box<[u8]>> {
     objects.next_if(|object| matches!(object, Ok(object) if object.number == number))?.ok()?.bytes
 }
 
-/// What an application writes as its checkpoint, in the order of numbers; an error ends it.
+/// Objects that an application writes as its checkpoint, in the order of numbers; an error ends the objects.
 pub(super) struct WrittenObjects<'s, A> {
     state: &'s ApplicationState<A>,
     collected: VecDeque<CollectedObject>,
-    /// Where the call-back goes on; `None`: there is nothing more.
+    /// Number where the call-back goes on; `None` after the last object.
     next: Option<u64>,
 }
 

@@ -1,14 +1,14 @@
-//! The debug mode of an application that keeps its own objects: a copy of it, made by its own call-backs.
+//! The debug mode of an application that keeps its own objects: a copy of the application, made by its own call-backs.
 //!
 //! ```text
 //! open         each object as the application writes it -> load_one of the copy      both write the same
 //! log          the operation -> replay_one of the copy                               under the object's guard
 //! checkpoint   ckpt(object, bytes)                                                   the copy writes the same
 //! ```
-//! The guard of an object is held over the log call and the change, and over its bytes and their `ckpt`. So at a `ckpt`
-//! the copy has had each operation that the object has, in the same order.
+//! The guard of an object is held over the log call and the change, and over the object's bytes and their `ckpt`. At a
+//! `ckpt` the copy has therefore had every operation of the object, in the same order.
 //!
-//! Neighbours: [`ApplicationLog`](super::ApplicationLog) calls in where operations are logged, `walk` where objects are
+//! Neighbours: [`ApplicationLog`](super::ApplicationLog) calls where operations are logged, `walk` where objects are
 //! written.
 
 use std::collections::VecDeque;
@@ -27,12 +27,12 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 /// A copy of an application.
 pub(super) struct CheckedCopy<A> {
     state: ApplicationState<A>,
-    /// The first difference: the object's number, and what differs.
+    /// First difference: the object's number, and the difference.
     found: Mutex<Option<(u64, String)>>,
 }
 
 impl<A: Application> CheckedCopy<A> {
-    /// Loads a fresh application with what this one writes.
+    /// Loads a fresh application with the objects that the original writes.
     pub(super) fn of(original: &ApplicationState<A>, fresh: A) -> Result<Self> {
         let state = ApplicationState::new(Arc::new(fresh), &Clock::machine());
         let copy = Self { state, found: Mutex::default() };
@@ -49,7 +49,7 @@ impl<A: Application> CheckedCopy<A> {
         Ok(copy)
     }
 
-    /// An operation was logged, on an object whose guard the caller has.
+    /// Replays a logged operation on the copy. The caller has the object's guard.
     pub(super) fn replay(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
         let replayed = called_back(|| self.state.application.replay_one(object, operation, parameters));
         if let Err(why) = replayed {
@@ -57,7 +57,8 @@ impl<A: Application> CheckedCopy<A> {
         }
     }
 
-    /// The object is written, under its guard; or that there is none. What is different, here or at first.
+    /// Compares a written object, or its absence, with the copy, under the object's guard. Returns the first
+    /// difference, of this call or an earlier call.
     pub(super) fn compare(&self, object: u64, bytes: Option<&[u8]>) -> Option<String> {
         if let Some(difference) = self.difference(object, bytes) {
             self.note(object, difference);
@@ -65,7 +66,7 @@ impl<A: Application> CheckedCopy<A> {
         self.found()
     }
 
-    /// The first difference that was found, if there is one.
+    /// First difference found, if any.
     pub(super) fn found(&self) -> Option<String> {
         let found = self.found.lock();
         found.as_ref().map(|(object, difference)| {
@@ -79,7 +80,7 @@ impl<A: Application> CheckedCopy<A> {
 
     fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String> {
         let mut collected = VecDeque::new();
-        // Full with the first.
+        // Full with the first object.
         let sink = ObjectSink::Collected { objects: &mut collected, room: 1 };
         if let Err(why) = written(&self.state, object..object + 1, sink) {
             return Some(format!("its copy is not written: {why}"));

@@ -1,29 +1,29 @@
-//! Which operations an application's loaded objects include, while they are recovered.
+//! TIDs of an application's loaded objects, during a recovery.
 //!
-//! An object's entry in the checkpoint has a TID, and the operations up to it are not replayed. The objects have no
-//! room for it, so TIDs stand here, by number, from the loading of their objects to the end of the recovery.
+//! An object's entry in the checkpoint has a TID, and the operations up to the TID are not replayed. The objects have
+//! no room for a TID, so the TIDs stand here, by number, from the loading of the objects to the end of the recovery.
 //!
 //! Invariants:
-//! - O4: what is asked is answered of each object that was loaded.
-//! - There are at most [`BYTES_EACH`] bytes for each object, besides [`LANE_BYTES`] for each lane: a list in the order
-//!   of numbers, which has room for few more than there are. A hash map takes twice as many.
+//! - O4: the TID of every loaded object is found.
+//! - The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: the list is in
+//!   the order of numbers, and has little spare room. A hash map takes twice the memory.
 //!
-//! Neighbours: `recover` fills it, and asks.
+//! Neighbours: `recover` fills the list, and asks.
 
 use ensile_base::Tid;
 use ensile_base::sync::Mutex;
 
 use crate::replay::LANES;
 
-/// Bytes of memory for each object, at most.
+/// Largest memory for an object in bytes.
 pub(super) const BYTES_EACH: usize = 18;
-/// Bytes of a lane that has few objects.
+/// Memory of a lane with few objects, in bytes.
 const LANE_BYTES: usize = 1024;
 
-/// An object's number, and its TID in the checkpoint.
+/// Number of an object, and its TID in the checkpoint.
 type LoadedTid = (u64, Tid);
 
-/// A full list gets room for one more of this many.
+/// Growth divisor of a full list.
 const ROOM: usize = 8;
 const ROOM_LEAST: usize = LANE_BYTES / size_of::<LoadedTid>();
 const _: () = assert!(size_of::<LoadedTid>() * (ROOM + 1) <= BYTES_EACH * ROOM);
@@ -34,7 +34,7 @@ struct LoadedLane {
     is_sorted: bool,
 }
 
-/// The TIDs of loaded objects, in lanes by their numbers.
+/// TIDs of loaded objects, in lanes by their numbers.
 #[derive(Debug)]
 pub(super) struct LoadedTids {
     lanes: Box<[Mutex<LoadedLane>]>,
@@ -59,14 +59,14 @@ impl LoadedTids {
         lane.is_sorted = false;
     }
 
-    /// Whether the object was loaded, with an operation of this TID in it.
+    /// True if the loaded object includes the operation with this TID.
     pub(super) fn includes(&self, object: u64, tid: Tid) -> bool {
         let mut lane = self.lane(object).lock();
         lane.sort();
         lane.tid_of(object).is_some_and(|loaded| tid <= loaded)
     }
 
-    /// The first object of a lane that was loaded twice.
+    /// First object of a lane that was loaded twice.
     pub(super) fn twice(&self) -> Option<u64> {
         self.lanes.iter().find_map(|lane| {
             let mut lane = lane.lock();
@@ -75,14 +75,14 @@ impl LoadedTids {
         })
     }
 
-    /// The recovery has ended.
+    /// Releases the memory at the end of the recovery.
     pub(super) fn clear(&self) {
         self.lanes.iter().for_each(|lane| *lane.lock() = LoadedLane::default());
     }
 }
 
 impl LoadedLane {
-    /// The blocks of a slice come in the order of their objects, those of several slices beside each other.
+    /// Sorts the lane: blocks of a slice come in the order of their objects, blocks of several slices interleaved.
     fn sort(&mut self) {
         if !self.is_sorted {
             self.tids.sort_unstable();
@@ -91,7 +91,7 @@ impl LoadedLane {
     }
 
     fn tid_of(&self, object: u64) -> Option<Tid> {
-        // Where the lane's numbers have no gaps it stands here.
+        // Place of the object if the lane's numbers have no gaps.
         let (first, _) = *self.tids.first()?;
         let guess = usize::try_from(object.checked_sub(first)? / LANES as u64).ok()?;
         if let Some((_, tid)) = self.tids.get(guess).filter(|(number, _)| *number == object) {

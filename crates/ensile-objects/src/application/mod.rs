@@ -1,4 +1,4 @@
-//! The floor form: an application keeps its own objects, logs each change before it makes it, and gives three
+//! The floor form: an application keeps its own objects, logs every change before the change, and gives three
 //! call-backs (SLACH §3.2).
 //!
 //! ```text
@@ -9,12 +9,13 @@
 //! The objects have no room for a TID, so last TIDs stand in slots, by a hash of the object's number.
 //!
 //! Invariants:
-//! - O7: an operation's TID is above its slot's, and chosen under the slot's lock. A checkpoint's entry has the TID of
-//!   its object's slot, read while the application holds the object's guard.
-//! - O4: at recovery an object's operations come in the order of TIDs, none that its loaded bytes include.
+//! - O7: an operation's TID is above the TID of its slot, and is chosen under the slot's lock. A checkpoint's entry has
+//!   the TID of its object's slot, read while the application holds the object's guard.
+//! - O4: at recovery an object's operations come in the order of TIDs, without the operations that the loaded bytes
+//!   include.
 //!
-//! Neighbours: applications implement [`Application`]; `recover` and `walk` call it, and `check` both of a recorded
-//! folder.
+//! Neighbours: applications implement [`Application`]; `recover` and `walk` call the application, and `check` runs both
+//! on a recorded folder.
 
 mod check;
 mod copied;
@@ -41,61 +42,61 @@ use copied::CheckedCopy;
 use loaded::LoadedTids;
 pub use walk::ObjectWriter;
 
-/// Slots for last TIDs. Objects that share one get TIDs as if they were one object; nothing else comes of it.
+/// Number of slots for last TIDs. Objects that share a slot get TIDs as if they were a single object; the sharing has
+/// no other effect.
 const SLOTS: usize = if cfg!(shuttle) { 2 } else { 4096 };
 
-/// What a call-back of a recovery returns: nothing, or what is wrong. The open fails then.
+/// Result of a call-back of a recovery: nothing, or the fault. A fault fails the open.
 pub type CallBackResult = Result<(), Box<str>>;
 
 /// An application that keeps its own objects, each with a number below `u64::MAX` (SLACH §3.2).
 ///
 /// # Discipline
-/// Each object has a guard of the application's, a lock. It is held over the call of [`ApplicationLog::log`] *and* the
-/// change behind it, and over the making of an object's bytes *and* its [`ObjectWriter::ckpt`]. Without it a checkpoint
-/// may have an object without an operation that its TID includes, and that operation is lost. An object is to be found
-/// by [`checkpoint`](Self::checkpoint) before its first operation is logged, or under a guard that keeps the call-back
-/// from passing it.
+/// Each object has a guard, a lock of the application. The application holds the guard over the call of
+/// [`ApplicationLog::log`] *and* the change behind it, and over the encoding of an object *and* its
+/// [`ObjectWriter::ckpt`]. Without the guard, a checkpoint may have an object without an operation that the object's
+/// TID includes, and the operation is lost. [`checkpoint`](Self::checkpoint) must be able to find an object before the
+/// object's first operation is logged, or a guard must keep the call-back from passing the object.
 ///
-/// Operations are deterministic, and depend on their own object only. One may be replayed on an object that a later
-/// operation removes, without those before it, unless [`ObjectWriter::absent`] said so: a removal therefore does not
-/// depend on what it finds.
+/// Operations are deterministic, and depend on their own object only. An operation may be replayed on an object that a
+/// later operation removes, without the operations before, unless [`ObjectWriter::absent`] reported the absence. A
+/// removal therefore does not depend on the object's state.
 ///
 /// # A panic between the log and the change
-/// leaves a logged operation that its object does not have. A recovery applies it; a checkpoint that takes the object
-/// before loses it for good, as it has the operation's TID. So what can fail comes before [`ApplicationLog::log`].
-/// Where the change can fail all the same, its object is in no checkpoint from then on, and shown to nobody:
-/// [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at it, or panics, as it does by itself where the
-/// guard is a lock of std's that a panic has poisoned. What becomes of it is known when the objects are opened again.
+/// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
+/// object before loses the operation for good, because the entry has the operation's TID. Steps that can fail therefore
+/// come before [`ApplicationLog::log`]. If a change can fail all the same, its object must be in no checkpoint from
+/// then on, and must be shown to nobody: [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at the object,
+/// or panics. If the guard is a lock of std that a panic has poisoned, the call-back panics by itself. The next open
+/// decides the object's state.
 ///
-/// A replay that panics fails the open, unless the application poisons the object there as well and goes on.
-/// [`GuardedObjects`](crate::GuardedObjects) has guards that do all of this.
+/// A replay that panics fails the open, unless the application poisons the object there as well and goes on. The guards
+/// of [`GuardedObjects`](crate::GuardedObjects) do all of this.
 ///
 /// # Versions
-/// [`version`](Self::version) is written with every object and operation. What an older program has written goes to
-/// [`load_older`](Self::load_older) and [`replay_older`](Self::replay_older); what a newer one has written is an error
+/// [`version`](Self::version) is written with every object and operation. Bytes of an older program go to
+/// [`load_older`](Self::load_older) and [`replay_older`](Self::replay_older); bytes of a newer program are an error
 /// with file and offset, before anything is served.
 pub trait Application: Send + Sync + 'static {
-    /// The version of all that this application writes: its objects' bytes, the numbers of its operations and their
-    /// parameters. Raise it when one of these changes. It is asked once, at open.
+    /// Version of everything that this application writes: its objects' bytes, the numbers of its operations and their
+    /// parameters. Raise the version when one of these changes. The method is called once, at open.
     fn version(&self) -> u16 {
         0
     }
 
-    /// Writes a checkpoint of the application's selected objects with this number or a larger one, in the order of
-    /// their numbers, each by [`ObjectWriter::ckpt`] under its guard. When that says that there is no more room,
-    /// returns the number to go on from; `None` once there is no further object. [`ObjectWriter::refuse`] gives the
-    /// checkpoint up.
+    /// Writes a checkpoint of the application's selected objects with this number or a larger number, in the order of
+    /// numbers, each by [`ObjectWriter::ckpt`] under its guard. When `ckpt` reports no more room, returns the number to
+    /// go on from; `None` after the last object. [`ObjectWriter::refuse`] gives the checkpoint up.
     ///
-    /// It is called for a slice of the numbers at a time ([`slice_starts`](Self::slice_starts)), from several threads
-    /// where there are several slices and checkpointers. It needs to know nothing of the end of a slice: the writer
-    /// takes no object behind that, and says that there is no more room.
+    /// The method is called for a slice of the numbers at a time ([`slice_starts`](Self::slice_starts)), from several
+    /// threads if there are several slices and checkpointers. The method need not know the end of a slice: the writer
+    /// takes no object after the end, and reports no more room.
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64>;
 
-    /// Numbers of objects, ascending, at which a new slice of a checkpoint begins: `parts` slices, which are as many as
-    /// there are [checkpointers](crate::ObjectsBuilder::checkpointers), are for as many threads. Slices that take about
-    /// as long as each other are the best. Without an implementation there is one slice, which one thread writes,
-    /// whatever the number of checkpointers. It is asked when a checkpoint begins; more slices than asked for, and
-    /// fewer, are written too.
+    /// Numbers of objects, ascending, at which a new slice of a checkpoint begins. `parts` slices occupy `parts`
+    /// threads, the number of [checkpointers](crate::ObjectsBuilder::checkpointers). Slices of equal duration are best.
+    /// By default a single slice is written by a single thread, for any number of checkpointers. The method is called
+    /// when a checkpoint begins; more slices than `parts`, and fewer, are written too.
     ///
     /// ```
     /// // Objects with the numbers 0 to 999,999, whose bytes are about as long as each other.
@@ -109,32 +110,32 @@ pub trait Application: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Loads one object from what its checkpoint has. It is called from several threads, for one object once.
+    /// Loads an object from its bytes in a checkpoint. Several threads call, once for every object.
     ///
     /// # Errors
-    /// What is wrong with the bytes: the open fails.
+    /// The fault of the bytes: the open fails.
     fn load_one(&self, object: u64, bytes: &[u8]) -> CallBackResult;
 
-    /// Replays one logged operation on an object, with its list of parameters. It is called from several threads, for
-    /// one object by one at a time, and in order.
+    /// Replays a logged operation on an object, with the list of parameters. Several threads call; an object's
+    /// operations come in order, one at a time.
     ///
     /// # Errors
-    /// What is wrong with the operation: the open fails.
+    /// The fault of the operation: the open fails.
     fn replay_one(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult;
 
-    /// As [`load_one`](Self::load_one), from bytes of an older version, which are made an object of today (an up-cast).
+    /// As [`load_one`](Self::load_one), from bytes of an older version, which become an object of today (an up-cast).
     ///
     /// # Errors
-    /// What is wrong with the bytes; without an implementation that there is none. The open fails.
+    /// The fault of the bytes; by default, that no up-cast exists. The open fails.
     fn load_older(&self, version: u16, object: u64, bytes: &[u8]) -> CallBackResult {
         let _ = (object, bytes);
         Err(no_up_cast(version, self.version()))
     }
 
-    /// As [`replay_one`](Self::replay_one), of an operation of an older version, which does what it did then.
+    /// As [`replay_one`](Self::replay_one), for an operation of an older version, with the effect of that version.
     ///
     /// # Errors
-    /// What is wrong with the operation; without an implementation that there is none. The open fails.
+    /// The fault of the operation; by default, that no up-cast exists. The open fails.
     fn replay_older(
         &self,
         version: u16,
@@ -147,31 +148,31 @@ pub trait Application: Send + Sync + 'static {
     }
 }
 
-/// Why an older version is refused that an application has no up-cast for.
+/// Error for an older version for which an application has no up-cast.
 fn no_up_cast(version: u16, newest: u16) -> Box<str> {
     format!("it is of version {version}; this program writes version {newest}, and has no up-cast from that")
         .into()
 }
 
-/// What recovery and checkpoints keep beside an application.
+/// State of recovery and checkpoints beside an application.
 pub(crate) struct ApplicationState<A> {
     application: Arc<A>,
-    /// Of what it writes now.
+    /// Version of the entries written now.
     version: u16,
     /// Last TIDs (O7).
     slots: Box<[Mutex<Tid>]>,
-    /// While it recovers.
+    /// TIDs of loaded objects, during a recovery.
     loaded: LoadedTids,
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
     pieces: Assembly,
-    /// The first operation that could not be replayed, and why.
+    /// First operation that could not be replayed, and the reason.
     failure: Mutex<Option<ObjectsError>>,
-    /// Why the walk under way cannot become a checkpoint.
+    /// Reason why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
-    /// What its changes take, at first and at recovery.
+    /// Time of changes: of calls, and of recovery.
     applied: Arc<AppliedTime>,
     replayed: AppliedTime,
-    /// In the debug mode.
+    /// Copy of the debug mode.
     copy: OnceLock<Box<CheckedCopy<A>>>,
 }
 
@@ -194,7 +195,7 @@ impl<A: Application> ApplicationState<A> {
 
     /// The slot of an object's last TID.
     fn slot(&self, object: u64) -> &Mutex<Tid> {
-        // Neighbouring numbers in slots of their own (Knuth's multiplicative hash).
+        // Spreads neighbouring numbers over slots (Knuth's multiplicative hash).
         let hash = object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         &self.slots[hash as usize % SLOTS]
     }
@@ -202,7 +203,7 @@ impl<A: Application> ApplicationState<A> {
 
 /// An application's log and checkpoints, open (SLACH §3.2's `API`). The last handle closes them.
 ///
-/// Figure 4 of the paper, with the guard that it leaves out:
+/// Figure 4 of the paper, with the guard that the figure leaves out:
 /// ```
 /// use std::sync::{Arc, Mutex};
 /// use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsResult};
@@ -273,9 +274,9 @@ impl<A: Application> ApplicationState<A> {
 #[derive(Clone)]
 pub struct ApplicationLog {
     slots: Arc<dyn Slots>,
-    /// Of its operations.
+    /// Version of the operations.
     version: u16,
-    /// Whether each operation is replayed on a copy.
+    /// True if every operation is replayed on a copy.
     is_checked: bool,
     runtime: Arc<OpenRuntime>,
 }
@@ -286,14 +287,14 @@ impl std::fmt::Debug for ApplicationLog {
     }
 }
 
-/// An application's slots, and its copy in the debug mode, whatever it is.
+/// Slots of an application of any type, and its copy in the debug mode.
 trait Slots: Send + Sync {
     fn of(&self, object: u64) -> &Mutex<Tid>;
 
-    /// An operation was logged.
+    /// Tells the copy of a logged operation.
     fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]);
 
-    /// Why an object's bytes, or that there is none, are not what its operations make of it.
+    /// Difference between an object's bytes, or its absence, and the outcome of its operations.
     fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String>;
 
     /// The first difference so far.
@@ -321,10 +322,9 @@ impl<A: Application> Slots for ApplicationState<A> {
 }
 
 impl ApplicationLog {
-    /// Bytes of memory that an open takes for each object of the checkpoint until it has ended, at most: the objects
-    /// have no room for the TID of each. The log adds no more than the parts of it that are being read, so
-    /// what stands beside the objects does not grow with the log. 256 MiB are come to at 14 million objects. A
-    /// collection keeps this in its objects.
+    /// Largest memory of an open, in bytes for every object of the checkpoint, until the open ends: the objects have no
+    /// room for their TIDs. The log adds only the parts that are being read, so the memory beside the objects does not
+    /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects.
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
@@ -346,17 +346,17 @@ impl ApplicationLog {
         Ok(Self { version: state.version, slots: state, is_checked: true, runtime: Arc::new(runtime) })
     }
 
-    /// Logs an operation on an object, with its list of parameters. The caller holds the object's guard, and changes
-    /// the object behind this, under the same hold. The receipt tells when the operation is durable; it is waited for
-    /// without the guard, in either kind of durability.
+    /// Logs an operation on an object, with the list of parameters. The caller holds the object's guard, and changes
+    /// the object after the call, under the same hold. The receipt tells when the operation is durable. A caller waits
+    /// for the receipt without the guard, in either kind of durability.
     ///
-    /// What can fail comes before this: a panic between this and the change leaves an operation that its object does
-    /// not have, and that a checkpoint of the object would lose ([`Application`]).
+    /// Steps that can fail come before the call: a panic between the call and the change leaves an operation that the
+    /// object lacks, and that a checkpoint of the object would lose ([`Application`]).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was
-    /// logged: do not change the object.
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was logged:
+    /// do not change the object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         let receipt = self.log_unchecked(object, operation, parameters)?;
@@ -400,7 +400,7 @@ impl ApplicationLog {
         self.log_waiting(slot, worker)
     }
 
-    /// Logs the worker's entry, whatever is to be waited for.
+    /// Logs the worker's entry, with every wait.
     #[cold]
     fn log_waiting(&self, last: &Mutex<Tid>, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
         loop {
@@ -416,10 +416,11 @@ impl ApplicationLog {
     }
 
     /// Logs an operation on an object, and then changes the object by `make`. The caller holds the object's guard over
-    /// this. What making takes is measured, of one change in 64, so that
+    /// the call. The duration of one change in 64 is measured, so that
     /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application
-    /// makes all its changes so, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the receipt, or none:
-    /// of those that it makes behind [`log`](Self::log) alone nothing is known once one was measured.
+    /// makes either all its changes this way, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the
+    /// receipt, or none: after a first measurement, the durations of changes made after [`log`](Self::log) alone are
+    /// unknown.
     ///
     /// ```
     /// # use std::sync::Mutex;
@@ -435,11 +436,12 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
+    ///
     /// # Errors
     /// As for [`log`](Self::log): nothing was logged, and nothing is made.
     ///
     /// # Panics
-    /// If `make` does: what is logged then lacks its change, as [`Application`] says.
+    /// If `make` panics: the logged operation then lacks its change, as [`Application`] says.
     #[inline]
     pub fn change<R>(
         &self,
@@ -457,9 +459,9 @@ impl ApplicationLog {
         self.runtime.checkpoints.report_requests(served, lost);
     }
 
-    /// A receipt for all that was logged in epochs up to this one. An application that keeps the epoch of each object's
-    /// last receipt, under its guard, so knows when what a read shows is durable (R1). One of an epoch above E is of
-    /// other objects: it is never durable, and waiting for it is an error.
+    /// Receipt for everything logged in epochs up to `epoch`. An application that keeps the epoch of an object's last
+    /// receipt, under the object's guard, thereby knows when a read's result is durable (R1). An epoch above E comes
+    /// from other objects: its receipt is never durable, and a wait for it is an error.
     #[must_use]
     pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
         ObjectReceipt::new(&self.runtime, epoch)
@@ -471,37 +473,37 @@ impl ApplicationLog {
         self.runtime.epochs.now()
     }
 
-    /// Asks for a checkpoint that begins from now on. A thread that [waits](CheckpointHandle::wait) for it has no
-    /// object's guard, which is not noticed: the checkpoint may wait for the guard.
+    /// Requests a checkpoint that begins from now on. A thread that [waits](CheckpointHandle::wait) for the checkpoint
+    /// must hold no object's guard: the checkpoint may wait for the guard. A held guard is not noticed.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
     }
 
-    /// In the [debug mode](crate::ObjectsBuilder::open_application_checked): the first object that is not what its
-    /// operations make of it, and where it differs; as far as a checkpoint has looked.
+    /// First object, in the [debug mode](crate::ObjectsBuilder::open_application_checked), that differs from the
+    /// outcome of its operations, and the place of the difference; as far as a checkpoint has looked.
     #[must_use]
     pub fn difference(&self) -> Option<String> {
         self.slots.first_difference()
     }
 
-    /// Figures; of the objects nothing is known here.
+    /// Figures of the log; figures of objects are 0.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
         self.runtime.stats(0, 0)
     }
 
-    /// What recovery found and did when this was opened.
+    /// Report of the recovery at the open.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.runtime.report
     }
 
-    /// Makes all that was logged durable and lets go of the folder, for all handles. A second call waits for the first,
-    /// and returns what it returned. A call-back that a close waits for is refused: one of a checkpoint always, a
-    /// future's waker while another thread closes, and code of another log, which it calls so, while code of this one
-    /// waits for that log (O8). The caller has no object's guard, which is not noticed: a checkpoint may wait for the
-    /// guard, and the close for the checkpoint.
+    /// Makes all logged operations durable and releases the folder, for all handles. A second call waits for the first,
+    /// and returns the result of the first. A call-back that a close waits for is refused: a call-back of a checkpoint
+    /// always, a future's waker while another thread closes. Code of another log, called from such a call-back, is
+    /// refused while code of this log waits for that log (O8). The caller must hold no object's guard: a checkpoint may
+    /// wait for the guard, and the close for the checkpoint. A held guard is not noticed.
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.

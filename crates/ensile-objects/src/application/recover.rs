@@ -1,11 +1,12 @@
 //! Recovery of an application's objects, by its call-backs.
 //!
 //! Invariants:
-//! - O4: an object's operations are replayed in the order of TIDs, none that its loaded bytes include.
-//! - A call-back that fails or panics fails the open, which names the object and the entry.
-//! - Versions are judged when an entry is read, before any call-back has it.
+//! - O4: an object's operations are replayed in the order of TIDs, without the operations that its loaded bytes
+//!   include.
+//! - A call-back that fails or panics fails the open. The error names the object and the entry.
+//! - Versions are judged when an entry is read, before a call-back gets the entry.
 //!
-//! Neighbours: the durability crate calls in from several threads; `crate::replay` has what waits.
+//! Neighbours: the durability crate calls from several threads; `crate::replay` has the waiting operations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl<A: Application> Recoverable for ApplicationState<A> {
 
     fn passed(&self, epoch: Epoch) {
         self.waiting.apply_below(epoch, |tid, (object, body)| {
-            // O4: what the loaded bytes include is passed over.
+            // O4: operations that the loaded bytes include are skipped.
             if self.loaded.includes(object, tid) {
                 return;
             }
@@ -84,7 +85,7 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 }
 
 impl<A: Application> ApplicationState<A> {
-    /// What is wrong with the checkpoint that was loaded, as a whole.
+    /// Fault of the loaded checkpoint as a whole.
     pub(super) fn damage(&self) -> Option<String> {
         if !self.pieces.is_whole() {
             return Some(LACKS_PIECES.to_owned());
@@ -131,7 +132,7 @@ impl<A: Application> ApplicationState<A> {
     }
 }
 
-/// Calls back, and catches what panics.
+/// Calls back, and turns a panic into an error.
 pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         Err(panic_text(&*panic).map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
@@ -140,7 +141,7 @@ pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResu
 
 const PANICKED: &str = "the call-back panicked";
 
-/// The object of a logged call, whose version is judged; `None` of a collection.
+/// Object of a logged call, with a checked version; `None` for an entry of a collection.
 fn called(body: &[u8], newest: u16) -> Result<Option<u64>, Box<str>> {
     let body = ObjectBody::decode(body)?;
     if body.form.is_of_log() && body.form != BodyForm::Call {
@@ -158,7 +159,7 @@ fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {
     body.key.try_into().map(u64::from_le_bytes).map_err(|_| "an object's number has eight bytes")
 }
 
-/// An operation's number and its parameters.
+/// Number of an operation, and its parameters.
 fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
     let short = "a call ends within a parameter";
     let (operation, mut rest) = bytes.split_first_chunk().ok_or(short)?;

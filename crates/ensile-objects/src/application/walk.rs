@@ -1,12 +1,12 @@
-//! The walk of a checkpoint over an application's objects, which its call-back enumerates.
+//! The walk of a checkpoint over an application's objects, which the application's call-back enumerates.
 //!
 //! Invariants:
 //! - O7: an entry has the TID of its object's slot, read while the application holds the object's guard.
-//! - O5: a long object stands in pieces of one TID.
-//! - Objects come in the order of their numbers, each once: what stands in a checkpoint twice could not be loaded. A
-//!   slice has a range of numbers, and takes no object of another one.
+//! - O5: a long object stands in pieces with the same TID.
+//! - Objects come in the order of their numbers, each once: an object that stands in a checkpoint twice could not be
+//!   loaded. A slice has a range of numbers, and takes no object of another slice.
 //!
-//! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place.
+//! Neighbours: a checkpointer calls, a block at a time; `crate::pieces` has the walk's place.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -24,30 +24,30 @@ pub struct ObjectWriter<'w> {
     slots: &'w dyn Slots,
     sink: ObjectSink<'w>,
     is_full: bool,
-    /// Of the application's objects.
+    /// Version of the application's objects.
     version: u16,
-    /// The least number that it takes: behind the objects that it has.
+    /// Smallest number that the writer takes: behind the taken objects.
     least: u64,
-    /// Where the next slice begins: an object of this number or a larger one is left to that.
+    /// Begin of the next slice: objects of this number or a larger number are left to later slices.
     end: u64,
-    /// An object behind the slice came: nothing further is of it.
+    /// True if an object behind the slice came: no further object is of the slice.
     is_over: bool,
-    /// Why this cannot become a checkpoint.
+    /// Reason why the objects cannot become a checkpoint.
     refusal: Option<String>,
 }
 
-/// Where objects go.
+/// Destination of objects.
 pub(super) enum ObjectSink<'w> {
-    /// Into a block of a checkpoint.
+    /// A block of a checkpoint.
     Block { place: WalkPlace<'w>, block: &'w mut CheckpointBlock },
-    /// Into memory, to be compared: full once there is no room.
+    /// Memory, for a comparison: full without room.
     Collected { objects: &'w mut VecDeque<CollectedObject>, room: usize },
 }
 
-/// What was written of an object.
+/// An object as written.
 pub(super) struct CollectedObject {
     pub(super) number: u64,
-    /// `None`: there is none.
+    /// Bytes of the object; `None` for an absent object.
     pub(super) bytes: Option<Box<[u8]>>,
 }
 
@@ -58,8 +58,9 @@ impl std::fmt::Debug for ObjectWriter<'_> {
 }
 
 impl ObjectWriter<'_> {
-    /// Takes an object's bytes, whose guard the caller holds since it made them. False: it was taken, and there is room
-    /// for no other, or it is of the next slice; the call-back returns with the next one's number in either case.
+    /// Takes an object's bytes. The caller has held the object's guard since the encoding. False: the object was taken
+    /// and there is no further room, or the object is of the next slice; in either case the call-back returns with the
+    /// number of the next object.
     #[must_use = "if there is no more room, the call-back returns"]
     pub fn ckpt(&mut self, object: u64, bytes: &[u8]) -> bool {
         if bytes.len() > OBJECT_BYTES_MAX {
@@ -71,12 +72,12 @@ impl ObjectWriter<'_> {
         self.take(object, Some(bytes))
     }
 
-    /// Takes the objects of these numbers, as far as the slice goes and there is room; returns as
+    /// Takes the objects of these numbers, as far as slice and room allow; returns as
     /// [`checkpoint`](crate::Application::checkpoint) does. `make` appends an object's bytes to an empty buffer and
-    /// returns its guard, which is held until they are taken; `None` if there is no such object.
+    /// returns the object's guard, which is held until the bytes are taken; `None` for a missing object.
     ///
     /// # Errors
-    /// What `make` returns refuses the checkpoint, as [`refuse`](Self::refuse) does.
+    /// An error of `make` refuses the checkpoint, as [`refuse`](Self::refuse) does.
     pub fn ckpt_each<G>(
         &mut self,
         numbers: Range<u64>,
@@ -102,33 +103,33 @@ impl ObjectWriter<'_> {
         None
     }
 
-    /// Where the slice ends: an object of this number or a larger one is of another slice. A call-back that stops there
-    /// saves the making of bytes that would not be taken; it returns this number, or `None`.
+    /// End of the slice: an object of this number or a larger number is of another slice. A call-back that stops at the
+    /// end saves the encoding of bytes that would not be taken; the call-back returns this number, or `None`.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Notes that there is no object of this number, after operations on it: those are not replayed then. Its guard is
-    /// held as for [`ckpt`](Self::ckpt).
+    /// Notes that no object has this number, after operations on the object: recovery does not replay these operations
+    /// then. The guard is held as for [`ckpt`](Self::ckpt).
     #[must_use = "if there is no more room, the call-back returns"]
     pub fn absent(&mut self, object: u64) -> bool {
         self.take(object, None)
     }
 
-    /// Gives this checkpoint up, and says why: an object's bytes cannot be made. Those who asked for the checkpoint are
-    /// told; nothing else changes. The call-back returns.
+    /// Gives this checkpoint up, with the reason: an object's bytes cannot be made. The requesters of the checkpoint
+    /// get the reason; nothing else changes. The call-back returns.
     pub fn refuse(&mut self, why: impl Into<String>) {
         self.refusal.get_or_insert(why.into());
     }
 
-    /// Why this cannot become a checkpoint any more, if that is so.
+    /// Reason why this writer cannot complete a checkpoint any more; `None` if it can.
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
-    /// Takes an object's bytes, or that there is none.
+    /// Takes an object's bytes, or its absence.
     fn take(&mut self, object: u64, bytes: Option<&[u8]>) -> bool {
         if self.is_over {
             self.refuse(format!("object {object} was written although the slice had ended"));
@@ -168,7 +169,7 @@ impl ObjectWriter<'_> {
 }
 
 impl<A: Application> Walk for ApplicationState<A> {
-    /// As the application cuts them: only it knows its objects.
+    /// Slices as the application cuts them: only the application knows its objects.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
         let starts = match catch_unwind(AssertUnwindSafe(|| self.application.slice_starts(parts))) {
@@ -183,7 +184,7 @@ impl<A: Application> Walk for ApplicationState<A> {
             }
         };
         let bound = |number: &u64| Box::from(number.to_be_bytes());
-        // What stands before the first start is a slice, too.
+        // The objects before the first start are a slice, too.
         let starts: Vec<Box<[u8]>> = starts.iter().filter(|start| **start > 0).map(bound).collect();
         let mut slices = vec![Vec::new(); parts];
         for at in 0..=starts.len() {
@@ -220,19 +221,19 @@ impl<A: Application> Walk for ApplicationState<A> {
         self.refusal.lock().clone()
     }
 
-    /// `None` of an application that only logs.
+    /// `None` for an application that only logs.
     fn applied_nanos(&self) -> Option<u64> {
         self.applied.if_measured()
     }
 }
 
-/// Bounds of slices are numbers whose bytes are in their order.
+/// Number of a slice's bound. The bytes of bounds are in the order of the numbers.
 fn number_of(bound: &[u8]) -> u64 {
     u64::from_be_bytes(bound.try_into().expect("a bound is an object's number"))
 }
 
-/// Has the application write its objects of these numbers: the number to go on from, if there may be more, and whether
-/// there was no more room; or why that cannot become a checkpoint.
+/// Lets the application write its objects of these numbers. Returns the number to go on from, if there may be more
+/// objects, and true if the room ended. The error is the reason why the objects cannot become a checkpoint.
 pub(super) fn written<A: Application>(
     state: &ApplicationState<A>,
     numbers: Range<u64>,

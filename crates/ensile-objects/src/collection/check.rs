@@ -1,6 +1,7 @@
-//! A folder replayed against the present program, without opening it: for a test that has a recorded folder.
+//! Check of a folder against the present program, without an open: for a test with a recorded folder.
 //!
-//! Neighbours: the durability crate examines and replays; `recover` takes in, twice, and what differs is named.
+//! Neighbours: the durability crate examines and replays; `recover` rebuilds the objects, twice, and the check names
+//! differences.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,30 +18,30 @@ use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
-/// What an open refuses, too (O5).
+/// Fault that an open refuses, too (O5).
 pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
 
-/// What replaying a folder came to.
+/// Outcome of replaying a folder.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FolderCheck {
-    /// The judgement of every byte. An object or operation that this program does not understand is damage here.
+    /// Judgement of every byte. An object or operation that this program does not understand is damage here.
     pub examination: Examination,
-    /// Objects that were rebuilt.
+    /// Number of rebuilt objects.
     pub objects: u64,
     /// Keys of objects on which an operation panics, the first time or the second.
     pub poisoned: Vec<String>,
-    /// The first object, by its key, that comes to something else when the folder is replayed again, and how. Or what
-    /// of the folder is refused then, and why.
+    /// First object, by its key, with another state after the second replay, and the difference; or the part of the
+    /// folder that the second replay refuses, and the reason.
     pub difference: Option<(String, Box<str>)>,
-    /// Of an application: the first operation that its call-backs do not replay.
+    /// For an application: the first operation that its call-backs do not replay.
     pub not_replayed: Option<ObjectsError>,
-    /// Why no checkpoint can be made of what was replayed: of an application what its call-back says.
+    /// Reason why no checkpoint can be made of the replayed objects: for an application the error of its call-back.
     pub not_written: Option<String>,
 }
 
 impl FolderCheck {
-    /// Whether all is as it should be.
+    /// True if the check found no fault.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.examination.is_whole()
@@ -50,7 +51,8 @@ impl FolderCheck {
             && self.not_written.is_none()
     }
 
-    /// The folder was examined once more. Its bytes are the same: what was understood and is not now is the program's.
+    /// Notes the second examination of the folder. The folder's bytes are the same: a part that was understood the
+    /// first time and is not now is the program's fault.
     pub(crate) fn note_second(&mut self, twice: &Examination) {
         if self.examination.is_whole() && !twice.is_whole() {
             let what = twice.damage.first().map_or_else(
@@ -65,7 +67,7 @@ impl FolderCheck {
         }
     }
 
-    /// Of a folder whose bytes were judged.
+    /// Check of a folder whose bytes were judged.
     pub(crate) fn of(examination: Examination) -> Self {
         let (poisoned, difference) = (Vec::new(), None);
         Self { examination, objects: 0, poisoned, difference, not_replayed: None, not_written: None }
@@ -73,12 +75,13 @@ impl FolderCheck {
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Replays a folder, which no process has open, against this program, twice: every byte is judged, every object and
-    /// operation decoded and applied, and what comes to something else the second time is named. Nothing is changed.
+    /// Replays a folder against this program, twice: every byte is judged, every object and operation is decoded and
+    /// applied, and a difference of the second replay is named. No process may have the folder open. Nothing is
+    /// changed.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
-    /// folder of ours, or cannot be read.
+    /// folder of ours, or is unreadable.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
         check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
     }
@@ -105,7 +108,7 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
             check.objects += u64::from(state.object.is_some());
             let other = again.shards.find(key, again.shards.hash(key)).ok().map(|cell| cell.lock());
             if other.as_ref().is_some_and(|state| state.is_poisoned) {
-                // Whatever it was the first time.
+                // For any outcome of the first time.
                 check.poisoned.push(format!("{key:?}"));
                 continue;
             }

@@ -1,13 +1,13 @@
-//! The debug mode: each operation is also applied to a copy of its object, made from bytes as recovery makes it.
+//! The debug mode: every operation is also applied to a copy of the object, made from bytes as recovery makes objects.
 //!
-//! Neighbours: `super` asks before an operation and compares behind it; `crate::check` does the same for a whole
+//! Neighbours: `super` makes the copy before an operation and compares afterwards; `super::check` checks a whole
 //! folder.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::persistent::{CodecResult, Persistent};
 
-/// A copy of an object and of an operation on it, both made from their bytes.
+/// Copies of an object and of an operation on the object, made from bytes.
 pub(super) struct Checked<T: Persistent>(CodecResult<(Option<T>, T::Operation)>);
 
 impl<T: Persistent> Checked<T> {
@@ -21,7 +21,7 @@ impl<T: Persistent> Checked<T> {
         Self(copied.unwrap_or_else(|_| Err("a codec panicked".into())))
     }
 
-    /// Applies the operation to the copy. What that comes to differently, if anything.
+    /// Applies the operation to the copy. Returns the first difference from the object; `None` without a difference.
     pub(super) fn difference(self, object: Option<&T>) -> Option<Box<str>> {
         let (mut copy, operation) = match self.0 {
             Ok(copied) => copied,
@@ -35,7 +35,7 @@ impl<T: Persistent> Checked<T> {
     }
 }
 
-/// What an object came to differently when the same was applied again, if anything.
+/// First difference between an object and its second outcome; `None` without a difference.
 pub(super) fn difference_of<T: Persistent>(object: Option<&T>, again: Option<&T>) -> Option<Box<str>> {
     let encode = || (object.map(bytes_of), again.map(bytes_of));
     match catch_unwind(AssertUnwindSafe(encode)) {
@@ -53,7 +53,7 @@ fn bytes_of<T: Persistent>(object: &T) -> Vec<u8> {
     bytes
 }
 
-/// The first byte that differs, if any.
+/// Text of the first different byte; `None` for equal bytes.
 pub(crate) fn first_difference(object: &[u8], copy: &[u8]) -> Option<Box<str>> {
     if object == copy {
         return None;

@@ -1,4 +1,4 @@
-//! A collection of objects: keys, each with an object that keeps the TID of its last operation itself.
+//! A collection of objects: keys, each with an object. Every object keeps the TID of its last operation.
 //!
 //! ```text
 //! update   encode | find the cell, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
@@ -7,12 +7,12 @@
 //! Invariants:
 //! - O1, O3, E1: as `crate::runtime` logs.
 //! - O2: the cell is in its shard before the operation is logged.
-//! - O6: the object of an operation that does not come back is poisoned before its lock is free.
-//! - R1: what a read shows rests on the epoch of the object's last operation. R2: so does a refusal, which has seen the
-//!   object as a read does.
+//! - O6: the object of an operation that does not return is poisoned before the object's lock is free.
+//! - R1: the result of a read rests on the epoch of the object's last operation. R2: a refusal rests on the same epoch,
+//!   because a refusal has seen the object as a read does.
 //!
-//! Neighbours: applications call; `persistent` has their codecs, `shards` the objects, `recover` and `walk` what
-//! recovery and checkpoints ask, `checked` the debug mode, `check` the same for a folder.
+//! Neighbours: applications call; `persistent` has the applications' codecs, `shards` the objects, `recover` and `walk`
+//! the sides of recovery and checkpoints, `checked` the debug mode, `check` the debug mode for a folder.
 
 pub(crate) mod check;
 mod checked;
@@ -47,35 +47,35 @@ use persistent::{ObjectKey, Persistent};
 use recover::LoggedChange;
 use shards::{CellState, KeyHash, KeyHasher, ObjectCell, Shards};
 
-/// Keys that are looked up side by side. More of them do not wait less for memory.
+/// Number of keys that are looked up side by side. More keys do not shorten the wait for memory.
 const TOGETHER: usize = 16;
-/// The most bytes of a cell that are prefetched; the processor sees the others coming.
+/// Largest number of bytes of a cell that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
-/// A key's hash, and a cell that may be its own.
+/// Hash of a key, and a guessed cell of the key.
 type FoundAhead<'c, K, T> = (KeyHash, Option<&'c ObjectCell<K, T>>);
 
-/// The objects, and what recovery and checkpoints keep beside them.
+/// The objects, and the state of recovery and checkpoints beside the objects.
 pub(crate) struct ObjectsState<K, T: Persistent> {
     shards: Shards<K, T>,
     waiting: WaitingOperations<(KeyHash, K, LoggedChange<T>)>,
     pieces: Assembly,
-    /// Why the walk under way cannot become a checkpoint.
+    /// Reason why the walk under way cannot become a checkpoint.
     refusal: Mutex<Option<String>>,
     poisoned: AtomicU64,
-    /// Which keys it may have, and the first that it may not.
+    /// Check of the keys that the collection may have, and the error of the first refused key.
     accepts: Option<KeyCheck>,
     refused: Mutex<Option<ObjectsError>>,
-    /// What applying operations takes, at first and at recovery.
+    /// Time to apply operations: of calls, and of recovery.
     applied: Arc<AppliedTime>,
     replayed: AppliedTime,
 }
 
 /// An application's objects of one kind, in memory and persistent (SLACH).
 ///
-/// Every object is changed by operations, each of which is logged and applied under the object's lock. Objects are
-/// independent: an operation on one waits for no other. A clone is another handle on the same objects; the last handle
-/// closes them. One folder holds one collection.
+/// Operations change the objects. Every operation is logged and applied under the object's lock. Objects are
+/// independent: an operation on an object waits for no other object. A clone is another handle on the same objects; the
+/// last handle closes the objects. One folder holds one collection.
 ///
 /// ```
 /// use ensile_objects::{ObjectsBuilder, Objects, Persistent};
@@ -118,9 +118,9 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
 pub struct Objects<K: ObjectKey, T: Persistent> {
     state: Arc<ObjectsState<K, T>>,
     runtime: Arc<OpenRuntime>,
-    /// Whether each operation is applied to a copy too.
+    /// True if every operation is also applied to a copy.
     is_checked: bool,
-    /// Whether operations are logged, and not checked.
+    /// True if operations are logged and not checked.
     is_usual: bool,
 }
 
@@ -152,7 +152,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         }
     }
 
-    /// Objects, those included of which only a removal is remembered; and how many are poisoned.
+    /// Number of objects, with objects of which only a removal is remembered; and number of poisoned objects.
     pub(crate) fn counts(&self) -> (u64, u64) {
         // Relaxed: a figure for people.
         (self.shards.count(), self.poisoned.load(Ordering::Relaxed))
@@ -168,14 +168,16 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(Self { state, runtime: Arc::new(runtime), is_checked, is_usual })
     }
 
-    /// Logs an operation on the object of this key and applies it. With strict durability it is durable when this
-    /// returns; with relaxed durability soon afterwards.
+    /// Logs an operation on the object of this key and applies the operation. With strict durability the operation is
+    /// durable at the return; with relaxed durability soon afterwards.
     ///
     /// # Errors
-    /// As for [`Objects::submit`]; and, strict, those of [`ObjectReceipt::durable`]: then it was logged and applied.
+    /// As for [`Objects::submit`]; with strict durability also the errors of [`ObjectReceipt::durable`]: the operation
+    /// was logged and applied then.
     ///
     /// # Panics
-    /// As the operation does. It was logged then, and its object is poisoned: see [`ObjectsError::Poisoned`].
+    /// If the operation panics. The operation was logged then, and its object is poisoned: see
+    /// [`ObjectsError::Poisoned`].
     #[inline]
     pub fn update(&self, key: K, operation: &T::Operation) -> Result<T::Output> {
         let (output, receipt) = self.submit(key, operation)?;
@@ -183,11 +185,11 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(output)
     }
 
-    /// As [`Objects::update`], without waiting: the receipt tells when it is durable.
+    /// As [`Objects::update`], without waiting: the receipt tells when the operation is durable.
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`], [`ObjectsError::KeyTooLong`], or [`ObjectsError::Durability`] while the log takes no
-    /// entries: nothing was changed. [`ObjectsError::NotDeterministic`]: it was logged and applied.
+    /// entries: nothing was changed. [`ObjectsError::NotDeterministic`]: the operation was logged and applied.
     ///
     /// # Panics
     /// As for [`Objects::update`].
@@ -201,7 +203,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.change((&key, found), worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
     }
 
-    /// As [`submit`](Self::submit), where nothing is logged, or operations are checked.
+    /// As [`submit`](Self::submit), without a log or with checked operations.
     #[inline(never)]
     fn submit_unusual(&self, key: &K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
         let apply = |state: &mut CellState<K, T>| self.apply(key, state, operation);
@@ -214,15 +216,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok((output?, receipt))
     }
 
-    /// As [`Objects::update`], if `check` allows it: it sees the object under its lock, before anything is logged. An
-    /// error of it is returned as it is, and nothing was changed. It is an answer too: with strict durability it is
-    /// returned once what `check` saw is durable.
+    /// As [`Objects::update`], if `check` allows the operation: `check` sees the object under the object's lock, before
+    /// anything is logged. An error of `check` is returned unchanged, and nothing was changed. The error is an answer
+    /// too: with strict durability it is returned once the state that `check` saw is durable.
     ///
     /// # Errors
     /// As for [`Objects::update`].
     ///
     /// # Panics
-    /// As for [`Objects::update`]; and as `check` does: then nothing was logged.
+    /// As for [`Objects::update`]; also if `check` panics: nothing was logged then.
     pub fn update_if<E>(
         &self,
         key: K,
@@ -234,8 +236,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(outcome)
     }
 
-    /// As [`Objects::update_if`], without waiting: the receipt tells when the operation is durable, or what a refusal
-    /// rests on.
+    /// As [`Objects::update_if`], without waiting: the receipt tells when the operation is durable, or when the state
+    /// behind a refusal is durable.
     ///
     /// # Errors
     /// As for [`Objects::submit`].
@@ -290,7 +292,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
-    /// Makes the object this whole value, whatever it was, a poisoned one too (SLACH's value log).
+    /// Replaces the object, even a poisoned object, by this whole value (SLACH's value log).
     ///
     /// # Errors
     /// As for [`Objects::submit`].
@@ -304,7 +306,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.become_known(&key, worker, become_it)
     }
 
-    /// Removes the object, whatever it was, a poisoned one too. Removing one that is not there is logged as well.
+    /// Removes the object, even a poisoned object. The removal of a missing object is logged as well.
     ///
     /// # Errors
     /// As for [`Objects::submit`].
@@ -317,11 +319,11 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.become_known(&key, worker, remove)
     }
 
-    /// Shows the object, or that there is none, under its lock. With strict durability it returns once what was shown
+    /// Shows the object, or `None`, under the object's lock. With strict durability `read` returns once the shown state
     /// is durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Poisoned`]; and, strict, those of [`ObjectReceipt::durable`].
+    /// [`ObjectsError::Poisoned`]; with strict durability also the errors of [`ObjectReceipt::durable`].
     #[inline]
     pub fn read<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<R> {
         let (seen, receipt) = self.look(key, look)?;
@@ -329,7 +331,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(seen)
     }
 
-    /// As [`Objects::read`], without waiting: the receipt tells when what was shown is durable.
+    /// As [`Objects::read`], without waiting: the receipt tells when the shown state is durable.
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`].
@@ -341,12 +343,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok((seen, ObjectReceipt::new(&self.runtime, epoch)))
     }
 
-    /// As [`Objects::look`], of several keys in their order: `look` gets a key's number and its object, each under its
-    /// own lock. The memory of sixteen keys is asked for at once, so a thread waits for it once and not as often as
-    /// there are keys. What the objects and keys point to is not asked for. The receipt is for all that was shown.
+    /// As [`Objects::look`], for several keys in order: `look` gets a key's number and the key's object, under the
+    /// object's lock. The memory of sixteen keys is requested at once, so a thread waits for memory once per sixteen
+    /// keys. Memory behind pointers of objects and keys is not requested. The receipt covers all shown objects.
     ///
     /// # Errors
-    /// [`ObjectsError::Poisoned`] at the first key whose object is; the keys behind that are not shown.
+    /// [`ObjectsError::Poisoned`] at the first key with a poisoned object; later keys are not shown.
     pub fn look_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k K>,
@@ -370,9 +372,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
-    /// Asks the processor for the memory of these keys' objects, which calls of this thread are about to use: a hint,
-    /// for a thread that has several calls before it. It waits for the memory of sixteen keys at once, and for no lock.
-    /// What the objects point to is not asked for, what their keys point to is.
+    /// Requests the memory of these keys' objects for later calls of this thread: a hint, for a thread with several
+    /// calls ahead. The call waits for the memory of sixteen keys at once, and for no lock. Memory behind pointers of
+    /// the objects is not requested; memory behind pointers of the keys is.
     pub fn prefetch<'k, Q>(&self, keys: impl IntoIterator<Item = &'k Q>)
     where
         K: Borrow<Q>,
@@ -391,7 +393,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
-    /// As [`find_ahead`](Self::find_ahead), of the next keys, up to sixteen.
+    /// As [`find_ahead`](Self::find_ahead), for the next keys, up to sixteen.
     #[inline]
     fn find_ahead_of<'k, Q>(
         &self,
@@ -417,10 +419,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         found
     }
 
-    /// As [`Objects::look_many`]. With strict durability it returns once all that was shown is durable.
+    /// As [`Objects::look_many`]. With strict durability `read_many` returns once all shown states are durable.
     ///
     /// # Errors
-    /// As for [`Objects::look_many`]; and, strict, those of [`ObjectReceipt::durable`].
+    /// As for [`Objects::look_many`]; with strict durability also the errors of [`ObjectReceipt::durable`].
     pub fn read_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k K>,
@@ -433,7 +435,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.runtime.wait_if_strict(receipt.epoch())
     }
 
-    /// Shows a key's object, which may be in the guessed cell; and the epoch that this rests on.
+    /// Shows a key's object, perhaps from the guessed cell. Returns the epoch that the result rests on.
     #[inline]
     fn look_at<R>(
         &self,
@@ -460,18 +462,19 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
-    /// Shows every object, each under its own lock. Objects that are made or removed meanwhile may be shown or not;
-    /// poisoned ones are not. With strict durability it returns once all that was shown is durable.
+    /// Shows every object, each under its own lock. Objects made or removed meanwhile may be shown or not; poisoned
+    /// objects are not shown. With strict durability `for_each` returns once all shown states are durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`] in a forked process; and, strict, those of [`ObjectReceipt::durable`].
+    /// [`ObjectsError::Durability`] in a forked process; with strict durability also the errors of
+    /// [`ObjectReceipt::durable`].
     pub fn for_each(&self, show: impl FnMut(&K, &T)) -> Result<()> {
         let receipt = self.look_each(show)?;
         self.runtime.wait_if_strict(receipt.epoch())
     }
 
-    /// As [`Objects::for_each`], without waiting: the receipt tells when all that was shown is durable, and that all
-    /// else is not there.
+    /// As [`Objects::for_each`], without waiting: the receipt tells when the shown objects, and the absence of further
+    /// objects, are durable.
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] in a forked process.
@@ -481,7 +484,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         for shard in 0..shards::SHARDS {
             for (_, cell) in self.state.shards.from(shard, 0, u32::MAX) {
                 let state = cell.lock();
-                // Of one that is not there too: nothing is shown of it because of that operation.
+                // A removed object counts too: its last operation is the reason why nothing is shown.
                 rests_on = rests_on.max(state.tid.epoch());
                 match (&state.key, &state.object) {
                     (Some(key), Some(object)) if !state.is_poisoned => {
@@ -491,54 +494,55 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                     _ => {}
                 }
             }
-            // Behind the cells: one that went before it was looked at has left its epoch here.
+            // After the cells: a cell that left before the visit has left its epoch here.
             rests_on = rests_on.max(self.state.shards.gone(shard));
         }
         Ok(ObjectReceipt::new(&self.runtime, rests_on))
     }
 
-    /// The application has served so many requests since it said so last, and lost so many for want of capacity. From
-    /// then on the load of an [`AdaptiveThreshold`](crate::AdaptiveThreshold) is the rate of requests, whatever they
-    /// write; where that is probed, the capacity is the rate at which 5 % of them are lost (SLACH §4, §6.1). To be
-    /// called about once a second.
+    /// Reports the requests served since the last report, and the requests lost for lack of capacity. From then on the
+    /// load of an [`AdaptiveThreshold`](crate::AdaptiveThreshold) is the rate of requests, whatever the requests write.
+    /// Where the capacity is probed, it is the rate at which 5 % of the requests are lost (SLACH §4, §6.1). Call about
+    /// once a second.
     pub fn report_requests(&self, served: u64, lost: u64) {
         self.runtime.checkpoints.report_requests(served, lost);
     }
 
-    /// A receipt for all that was logged in epochs up to this one: for a caller that keeps the epochs of receipts and
-    /// not the receipts. One of an epoch above E is of other objects: it is never durable, and waiting for it is an
+    /// Receipt for everything logged in epochs up to `epoch`, for a caller that keeps the epochs of receipts instead of
+    /// the receipts. An epoch above E comes from other objects: its receipt is never durable, and a wait for it is an
     /// error.
     #[must_use]
     pub fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
         ObjectReceipt::new(&self.runtime, epoch)
     }
 
-    /// Asks for a checkpoint that begins from now on.
+    /// Requests a checkpoint that begins from now on.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
     }
 
-    /// Figures; those that are behind a lock are 0 in a forked child, whose
-    /// [`log_health`](ObjectsStats::log_health) says that it is one.
+    /// Figures of the collection. Figures behind a lock are 0 in a forked child; the child's
+    /// [`log_health`](ObjectsStats::log_health) reports the fork.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
-        // I4: a lock that another thread of the parent had at the fork is never let go.
+        // I4: a lock that another thread of the parent held at the fork is never released.
         let is_own = self.runtime.check_process().is_ok();
         let (objects, poisoned) = if is_own { self.state.counts() } else { (0, 0) };
         self.runtime.stats(objects, poisoned)
     }
 
-    /// What recovery found and did when this was opened.
+    /// Report of the recovery at the open.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.runtime.report
     }
 
-    /// Makes all that was logged durable and lets go of the folder, for all handles. Later changes are errors. A second
-    /// call waits for the first, and returns what it returned. A call-back that a close waits for is refused: one of a
-    /// checkpoint, and an operation or a look at an object, always; a future's waker while another thread closes. So is
-    /// code of another log, which it calls so, while code of these waits for that log (O8).
+    /// Makes all logged operations durable and releases the folder, for all handles. Later changes are errors. A second
+    /// call waits for the first, and returns the result of the first. A call-back that a close waits for is refused: a
+    /// call-back of a checkpoint, and an operation or a look at an object, always; a future's waker while another
+    /// thread closes. Code of another log, called from such a call-back, is refused too while code of these objects
+    /// waits for that log (O8).
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
@@ -553,13 +557,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         &self.runtime
     }
 
-    /// Calls `f` while one of the collection's locks is held.
+    /// Calls `f` with a lock of the collection held.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
         self.state.shards.while_locked(f)
     }
 
-    /// Whether a key's cell is found and locked in the way that is usual.
+    /// True if a key's cell is found and locked on the usual path.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn is_found_at_once(&self, key: &K) -> bool {
         let shards = &self.state.shards;
@@ -567,14 +571,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 }
 
-/// What a poisoned object does with a change.
+/// Effect of a change on a poisoned object: the object refuses the change, or the change ends the poison.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Poison {
     Refuses,
     Ends,
 }
 
-/// Asks for a cell's lock, and for its end: that would be missed only behind the lock.
+/// Prefetches a cell's first and last line: the lock is in the first line, and the last line would be missed only after
+/// the lock.
 #[inline]
 fn ask_for_ends<K, T>(cell: &ObjectCell<K, T>) {
     let first = std::ptr::from_ref(cell).cast::<u8>();
@@ -582,8 +587,8 @@ fn ask_for_ends<K, T>(cell: &ObjectCell<K, T>) {
     prefetch::line(first.wrapping_add(size_of_val(cell) - 1));
 }
 
-/// A cell that was guessed, locked, if it is this key's. A guess is never waited for: it may be another object's, which
-/// the caller itself holds, or which waits for one that the caller holds.
+/// Locks a guessed cell if the cell is of this key. The lock of a guess is never waited for: the cell may be of another
+/// object, which the caller itself holds, or whose holder waits for an object of the caller.
 #[inline]
 fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
@@ -596,7 +601,7 @@ fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
     ObjectsError::Poisoned { object: format!("{key:?}").into() }
 }
 
-/// Refuses a key that no entry could have.
+/// Refuses a key that is too long for an entry.
 #[cold]
 fn check_key<K: ObjectKey>(key: &K) -> Result<()> {
     let mut encoded = Vec::new();
@@ -605,12 +610,12 @@ fn check_key<K: ObjectKey>(key: &K) -> Result<()> {
     if bytes > KEY_BYTES_MAX { Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX }) } else { Ok(()) }
 }
 
-/// What came of a change and when it is durable; or the worker, to try it again.
+/// Outcome of a change and its receipt; or the worker, to try again.
 type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), Box<LogWorker>>;
 
-// How a change is made.
+// Steps of a change.
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// A worker with the entry of an operation.
+    /// Returns a worker with the entry of an operation.
     #[inline]
     fn operation(&self, key: &K, operation: &T::Operation) -> Result<Box<LogWorker>> {
         self.entry(key, BodyForm::Operation, T::OPERATION_VERSION, |bytes| {
@@ -618,7 +623,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         })
     }
 
-    /// A worker with an entry.
+    /// Returns a worker with an entry.
     #[inline(always)]
     fn entry(
         &self,
@@ -637,7 +642,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(worker)
     }
 
-    /// The hash of a key, and a cell that may be its own, whose memory is asked for: the entry is encoded meanwhile.
+    /// Hash of a key, and a guessed cell of the key. The cell's memory is prefetched: the entry is encoded meanwhile.
     #[inline]
     fn find_ahead(&self, key: &K) -> FoundAhead<'_, K, T> {
         let hash = self.state.shards.hash(key);
@@ -646,7 +651,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         (hash, guess)
     }
 
-    /// Logs the worker's entry under the lock of its object, and does this to it.
+    /// Logs the worker's entry under the object's lock, and applies `change` to the object.
     #[inline]
     fn change<O>(
         &self,
@@ -655,7 +660,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         poison: Poison,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
-        // What is usual: the cell that is guessed is the key's, its lock is free, and so is log space.
+        // The usual case: the guessed cell is the key's, its lock is free, and the log has space.
         if let Some(mut state) = guess.and_then(|cell| locked_guess(cell, key))
             && !(state.is_poisoned && poison == Poison::Refuses)
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid)
@@ -666,7 +671,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.change_waiting((key, hash), worker, poison, change)
     }
 
-    /// As [`change`](Self::change), whatever is to be waited for, made or refused.
+    /// As [`change`](Self::change), with every wait, creation and refusal.
     #[cold]
     #[inline(never)]
     fn change_waiting<O>(
@@ -677,10 +682,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
         loop {
-            // A change that is refused leaves no cell of a key that is new.
+            // A refused change leaves no cell for a new key.
             worker = self.runtime.unless_refused(worker)?;
-            // The key's own, unless it is taken out meanwhile. Space comes first: nobody waits for the disk under a
-            // lock.
+            // The cell is the key's own, unless the cell is removed meanwhile. Space comes first: no thread waits for
+            // the disk under a lock.
             let cell = self.state.shards.find_or_make(key, hash);
             let locked = self.runtime.lock(cell, worker)?;
             if !locked.state.is_of(key) {
@@ -699,13 +704,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
     }
 
-    /// The epoch that must be durable for what a key's cell shows, whose lock is held (R1). In a cell without an
-    /// operation nothing is there, as in those of its shard that went.
+    /// Epoch that must be durable before the contents of a key's locked cell are shown (R1). A cell without an
+    /// operation shows an absence, as do the cells that left its shard.
     fn rests_on(&self, state: &CellState<K, T>, hash: KeyHash) -> Epoch {
         if state.tid == Tid::ZERO { self.state.shards.gone_of(hash) } else { state.tid.epoch() }
     }
 
-    /// Makes an object known, whatever it was, logged by this worker if there is one.
+    /// Gives an object a known state, whatever its state was. The worker, if present, logs the change.
     #[inline]
     fn become_known(
         &self,
@@ -714,7 +719,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         mut become_it: impl FnMut(&mut CellState<K, T>),
     ) -> Result<ObjectReceipt<'_>> {
         let change = |state: &mut CellState<K, T>| {
-            // What it was is dropped here.
+            // The old object is dropped here.
             let _under_lock = self.runtime.under_lock();
             become_it(state);
         };
@@ -725,7 +730,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(receipt)
     }
 
-    /// What a check says of an object, which is locked.
+    /// Result of a check of a locked object.
     fn checked<E>(
         &self,
         state: &CellState<K, T>,
@@ -735,7 +740,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         check(state.object.as_ref())
     }
 
-    /// As [`change`](Self::change), where nothing is logged.
+    /// As [`change`](Self::change), without a log.
     fn change_unlogged<O>(
         &self,
         key: &K,
@@ -746,7 +751,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.change_unlogged_if(key, poison, allow, change).map(|(Ok(output), receipt)| (output, receipt))
     }
 
-    /// Does this to an object, under its lock, if `check` allows it. Nothing is logged.
+    /// Applies `change` to an object under its lock, if `check` allows the change. Nothing is logged.
     fn change_unlogged_if<O, E>(
         &self,
         key: &K,
@@ -796,7 +801,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         })
     }
 
-    /// Applies an operation that was logged. If it panics, its object stays poisoned (O6).
+    /// Applies a logged operation. If the operation panics, the object stays poisoned (O6).
     #[inline]
     fn apply(&self, key: &K, state: &mut CellState<K, T>, operation: &T::Operation) -> Result<T::Output> {
         if self.is_checked {
@@ -834,7 +839,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 }
 
-/// An operation is being applied. If it panics, its object is poisoned (O6).
+/// An operation under way. If the operation panics, its object is poisoned (O6).
 struct Applying<'s, K, T: Persistent> {
     state: &'s mut CellState<K, T>,
     poisoned: &'s AtomicU64,
@@ -849,7 +854,7 @@ impl<'s, K, T: Persistent> Applying<'s, K, T> {
     #[inline]
     fn apply(self, operation: &T::Operation) -> T::Output {
         let output = T::apply(&mut self.state.object, operation);
-        // It came back.
+        // The operation has returned.
         std::mem::forget(self);
         output
     }

@@ -1,6 +1,7 @@
-//! What an application says of its objects: how they are changed, and what they are as bytes.
+//! An application's description of its objects: their changes, and their bytes.
 //!
-//! Neighbours: applications implement these; `super` calls them, never while a worker is bound (E1).
+//! Neighbours: applications implement the traits; `super` calls the implementations, never while a worker is bound
+//! (E1).
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -9,10 +10,10 @@ use ensile_memory::prefetch;
 
 use crate::format::check_version;
 
-/// The most bytes of a key that are prefetched; the processor sees the others coming.
+/// Largest number of bytes of a key that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 256;
 
-/// An object that is kept: its state is what its operations have made of it, one after the other.
+/// A persistent object: its state is the result of its operations, in order.
 ///
 /// ```
 /// use ensile_objects::{CodecResult, Persistent};
@@ -54,75 +55,76 @@ const PREFETCHED_BYTES_MAX: usize = 256;
 /// }
 /// ```
 ///
-/// # Discipline
-/// An operation depends on nothing but itself and the object: no clock, no random number, no other object, no order of
-/// a hash map. Recovery applies it again and must come to the same object;
-/// [`ObjectsBuilder::check_operations`](crate::ObjectsBuilder::check_operations) finds those that do not. It does not
-/// call the collection that the object is in.
 ///
-/// An operation is logged before it is applied. One that refuses, by an output that says so, has been logged as well,
-/// and what it changed before that stays; so it looks first, and then changes.
+/// # Discipline
+/// An operation depends only on itself and the object: no clock, no random number, no other object, no order of a hash
+/// map. Recovery applies the operation again and must reach the same object;
+/// [`ObjectsBuilder::check_operations`](crate::ObjectsBuilder::check_operations) finds operations that do not. An
+/// operation does not call the collection of its object.
+///
+/// An operation is logged before it is applied. An operation that refuses by its output has been logged as well, and
+/// its changes before the refusal stay; an operation therefore looks first, and then changes.
 /// [`Objects::update_if`](crate::Objects::update_if) refuses before anything is logged.
 pub trait Persistent: Sized + Send + 'static {
-    /// A change. What it says is logged.
+    /// A change. Its encoding is logged.
     type Operation: Send + 'static;
 
-    /// What applying an operation returns. It is not kept.
+    /// Result of applying an operation. The result is not kept.
     type Output;
 
-    /// The version of [`encode`](Self::encode)'s format. Raise it when that changes.
+    /// Version of [`encode`](Self::encode)'s format. Raise the version when the format changes.
     const VERSION: u16;
 
-    /// The version of [`encode_operation`](Self::encode_operation)'s format. Raise it when that changes.
+    /// Version of [`encode_operation`](Self::encode_operation)'s format. Raise the version when the format changes.
     const OPERATION_VERSION: u16;
 
-    /// Applies an operation. `None` is an object that is not there: an operation may make it, or remove it by leaving
-    /// `None`. At recovery an operation finds what it found at first, and nothing else.
+    /// Applies an operation. `None` is an absent object: an operation may make the object, or remove it by leaving
+    /// `None`. At recovery an operation finds the same state as at first, and nothing else.
     fn apply(object: &mut Option<Self>, operation: &Self::Operation) -> Self::Output;
 
     /// Appends the object's bytes, at most [`OBJECT_BYTES_MAX`](crate::limits::OBJECT_BYTES_MAX).
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the object
-    /// itself. A hint, which makes checkpoints of many small objects cheaper; [`ObjectKey::prefetch`] is its like.
+    /// Prefetches memory outside the object itself that [`encode`](Self::encode) is about to read. A hint, which makes
+    /// checkpoints of many small objects cheaper; [`ObjectKey::prefetch`] is the counterpart for keys.
     #[inline]
     fn prefetch(&self) {}
 
-    /// The object of these bytes, which may be of an older version: then it is made one of today.
+    /// Decodes an object. Bytes of an older version become an object of today.
     ///
     /// # Errors
-    /// What is wrong with them. The open fails then, before anything is served. Versions above
-    /// [`VERSION`](Self::VERSION) are refused without asking.
+    /// The fault of the bytes. The open fails then, before anything is served. Versions above
+    /// [`VERSION`](Self::VERSION) are refused without a call.
     fn decode(version: u16, bytes: &[u8]) -> CodecResult<Self>;
 
-    /// Appends the operation's bytes: with those of the key at most
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX), with some bytes of its frame.
+    /// Appends the operation's bytes. Operation and key together have at most
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX), with some bytes of the entry's frame.
     fn encode_operation(operation: &Self::Operation, out: &mut Vec<u8>);
 
-    /// The operation of these bytes, which may be of an older version: then it is made one of today that does the same.
+    /// Decodes an operation. Bytes of an older version become an operation of today with the same effect.
     ///
     /// # Errors
     /// As for [`decode`](Self::decode), with [`OPERATION_VERSION`](Self::OPERATION_VERSION).
     fn decode_operation(version: u16, bytes: &[u8]) -> CodecResult<Self::Operation>;
 }
 
-/// What decoding returns: the value, or what is wrong with the bytes.
+/// Result of decoding: the value, or the fault of the bytes.
 pub type CodecResult<T> = Result<T, Box<str>>;
 
-/// What names an object. Two keys are the same exactly if their bytes are.
+/// Name of an object. Two keys are the same exactly if their bytes are the same.
 pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
-    /// Appends its bytes, at most [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX).
+    /// Appends the key's bytes, at most [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX).
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Asks the processor for memory that [`encode`](Self::encode) is about to read and that is not in the key itself,
-    /// as that of a `String`. A hint: a key that has such memory in its fields may hand the call on to them.
+    /// Prefetches memory outside the key itself that [`encode`](Self::encode) is about to read, such as the text of a
+    /// `String`. A hint: a key with fields of this kind may pass the call on to the fields.
     #[inline]
     fn prefetch(&self) {}
 
-    /// The key of these bytes.
+    /// Decodes a key.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The fault of the bytes.
     fn decode(bytes: &[u8]) -> CodecResult<Self>;
 }
 
@@ -173,7 +175,7 @@ impl ObjectKey for Vec<u8> {
     }
 }
 
-/// Decodes what has a version, if this program knows that.
+/// Decodes bytes with a version, if this program knows the version.
 pub(super) fn of_version<T>(
     versions: (u16, u16),
     what: &str,

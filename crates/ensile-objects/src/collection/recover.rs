@@ -1,12 +1,13 @@
-//! Recovery of a collection: objects are loaded, then what was logged behind them is applied again.
+//! Recovery of a collection: objects are loaded, then the later operations are applied again.
 //!
 //! Invariants:
-//! - O4: of each object the operations are applied in the order of TIDs, and none that its loaded state includes.
-//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends that.
+//! - O4: an object's operations are applied in the order of TIDs, without the operations that its loaded state
+//!   includes.
+//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends the poison.
 //! - Versions and bytes are judged when an entry is read, before anything is served.
 //!
-//! Neighbours: the durability crate calls in from several threads; `shards` has the objects, `crate::replay` what
-//! waits.
+//! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting
+//! operations.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::runtime::{KeyCheck, ObjectState};
 
-/// What was logged of an object.
+/// A logged change of an object.
 pub(super) enum LoggedChange<T: Persistent> {
     Operation(T::Operation),
     Value(T),
@@ -60,7 +61,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     fn passed(&self, epoch: Epoch) {
         self.waiting.apply_below(epoch, |tid, (hash, key, change)| {
             let mut state = self.recovered(&key, hash).lock();
-            // O4: what the loaded state includes is passed over.
+            // O4: operations that the loaded state includes are skipped.
             if tid > state.tid {
                 state.tid = tid;
                 let place = std::ptr::from_ref(&*state).addr() as u64;
@@ -93,7 +94,7 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
-    /// Notes a key that the program does not accept: the recovery fails for it before anything is changed.
+    /// Notes a key that the program does not accept: the recovery then fails before anything is changed.
     fn look_at_key(&self, key: &K) {
         let Some(KeyCheck(check)) = &self.accepts else { return };
         let mut bytes = Vec::new();
@@ -104,7 +105,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         }
     }
 
-    /// The cell of this key. None goes while a recovery lasts, so what is guessed is compared here, and stays.
+    /// Cell of this key. No cell is removed during a recovery, so a guessed cell that matches here stays.
     fn recovered(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
         let guess = self.shards.guess(hash).filter(|cell| cell.lock().is_of(key));
         guess.unwrap_or_else(|| self.shards.find_or_make(key, hash))
@@ -140,7 +141,7 @@ fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
     of_version((version, T::VERSION), "an object", || T::decode(version, bytes))
 }
 
-/// A log entry's key and what it says; `None` of an application's own objects.
+/// Key and change of a log entry; `None` for an application's own objects.
 fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<Option<(K, LoggedChange<T>)>> {
     let body = ObjectBody::decode(body)?;
     let version = body.version;
@@ -157,7 +158,7 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<Option<(K, Lo
     Ok(Some((K::decode(body.key)?, change)))
 }
 
-/// Applies what was logged, as it was applied at first.
+/// Applies a logged change, as at first.
 fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
     match change {
         LoggedChange::Operation(operation) if !state.is_poisoned => {
@@ -168,7 +169,7 @@ fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChan
                 poisoned.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // Nobody knows what it would be applied to.
+        // The object's state is unknown.
         LoggedChange::Operation(_) => {}
         LoggedChange::Value(object) => state.become_known(Some(object), poisoned),
         LoggedChange::Removal => state.become_known(None, poisoned),
@@ -176,7 +177,7 @@ fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChan
 }
 
 impl<K, T> CellState<K, T> {
-    /// The object is this from now on, whatever it was (O6).
+    /// Gives the object a known state, whatever its state was (O6).
     pub(super) fn become_known(&mut self, object: Option<T>, poisoned: &AtomicU64) {
         self.object = object;
         if std::mem::take(&mut self.is_poisoned) {

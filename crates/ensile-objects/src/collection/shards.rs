@@ -1,24 +1,24 @@
-//! Where objects are: cells, each with its own lock, in shards by the hash of their keys.
+//! The store of objects: cells, each with its own lock, in shards by the hash of the keys.
 //!
 //! ```text
 //! usual        hash | slot -> number -> cell, without a lock | lock the cell, compare its key
 //! else         that key has another cell, or none: searched, and made, under the shard's lock
 //! ```
-//! A cell is found without a lock, so it may have another key by then: the thread that has locked it compares, and none
-//! waits for the lock of a cell that is only guessed. Cells
-//! stay where they are as long as the collection; that of a removed object is used again, for any key.
+//! A cell is found without a lock, so the cell may have another key by then: the thread that has locked the cell
+//! compares, and no thread waits for the lock of a guessed cell. Cells stay in place as long as the collection; the
+//! cell of a removed object is used again, for an arbitrary key.
 //!
 //! Invariants:
 //! - O2: a cell is in its shard, with its key, before the first operation of its object is logged, and stays there as
-//!   long as a walk may need it. A cell that went has no key.
-//! - A cell's lock may be held when a shard's is taken. The other way round it is done for free cells only: a thread
-//!   that holds the lock of one compares, and lets go of it without waiting.
+//!   long as a walk may need the cell. A removed cell has no key.
+//! - A cell's lock may be held when a shard's lock is taken. The reverse order is used for free cells only: a thread
+//!   that holds the lock of a free cell compares, and releases the lock without waiting.
 //!
-//! Lines of memory that threads share: a shard's tables, read by all and written where a key comes or goes; its lock,
-//! taken then only; the cell, written by each call of its object. Cells stand side by side, so two objects may share a
-//! line.
+//! Lines of memory that threads share: a shard's tables, read by every thread and written where a key comes or goes; a
+//! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
+//! objects may share a line.
 //!
-//! Neighbours: `super` changes objects, `walk` looks at all cells, `recover` fills them; `table` and `arena` are the
+//! Neighbours: `super` changes objects, `walk` looks at every cell, `recover` fills cells; `table` and `arena` are the
 //! parts.
 
 mod arena;
@@ -36,20 +36,20 @@ use rapidhash::quality::SeedableState;
 use arena::CellArena;
 use table::NumberTable;
 
-/// How many shards: more than threads that meet.
+/// Number of shards: more than threads that meet.
 pub(super) const SHARDS: usize = if cfg!(shuttle) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16, "a walk's place has a shard's number");
 
-/// What is known of one key.
+/// State of a key.
 #[derive(Debug)]
 pub(super) struct CellState<K, T> {
-    /// `None`: the cell is in no shard's table. A thread that found it looks its own key up again.
+    /// `None`: the cell is in no shard's table. A thread that found the cell looks its own key up again.
     pub(super) key: Option<K>,
-    /// Of the last operation; zero before the first.
+    /// TID of the last operation; zero before the first operation.
     pub(super) tid: Tid,
-    /// `None`: there is no such object.
+    /// `None`: the object does not exist.
     pub(super) object: Option<T>,
-    /// An operation panicked, so `object` may be anything.
+    /// True if an operation panicked, so `object` may be anything.
     pub(super) is_poisoned: bool,
 }
 
@@ -61,19 +61,19 @@ fn free_cell<K, T>() -> ObjectCell<K, T> {
 }
 
 impl<K: Eq, T> CellState<K, T> {
-    /// Whether it is this key's (O2).
+    /// True if the cell is of this key (O2).
     #[inline]
     pub(super) fn is_of(&self, key: &K) -> bool {
         self.key.as_ref() == Some(key)
     }
 }
 
-/// What of a shard is changed under its lock.
+/// Part of a shard that changes under the shard's lock.
 struct ShardState<K> {
-    /// By the number of their cells.
+    /// Keys by the number of their cells.
     keys: Vec<Option<K>>,
     free: Vec<u32>,
-    /// The largest epoch of an operation whose cell went: what an absence without a cell rests on (R1).
+    /// Largest epoch of an operation whose cell was removed: an absence without a cell rests on this epoch (R1).
     gone: Epoch,
 }
 
@@ -83,15 +83,15 @@ impl<K> ShardState<K> {
     }
 }
 
-/// Cells with numbers that stay, so that a walk can go on where it stopped.
+/// Cells with stable numbers, so that a walk can go on where the walk stopped.
 struct Shard<K, T> {
     numbers: NumberTable,
     cells: CellArena<ObjectCell<K, T>>,
     state: CachePadded<Mutex<ShardState<K>>>,
 }
 
-/// Hashes keys. The seed is drawn, so that keys that meet are hard to choose; a simulation has none, so that it can be
-/// repeated.
+/// Hasher of keys. The seed is drawn, so that colliding keys are hard to choose; a simulation has a fixed seed and can
+/// be repeated.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyHasher(SeedableState<'static>);
 
@@ -105,7 +105,7 @@ impl KeyHasher {
     }
 }
 
-/// A key's hash: its shard and its tag there.
+/// Hash of a key: its shard and its tag in the shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeyHash(u64);
 
@@ -118,7 +118,7 @@ impl KeyHash {
         self.0 as u32
     }
 
-    /// The lane of its operations that wait (O4).
+    /// Lane of the key's waiting operations (O4).
     pub(super) fn lane(self) -> u64 {
         self.0 >> 32
     }
@@ -145,7 +145,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         Self { hasher, shards: shards.try_into().ok().expect("as many as were made") }
     }
 
-    /// The hash of a key, or of what a key can be borrowed as.
+    /// Hash of a key, or of a borrowed form of a key.
     #[inline]
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> KeyHash
     where
@@ -155,27 +155,27 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
     }
 
     /// A cell that may be this key's, without a lock. The caller locks and compares; [`find`](Self::find) and
-    /// [`find_or_make`](Self::find_or_make) know.
+    /// [`find_or_make`](Self::find_or_make) are exact.
     #[inline]
     pub(super) fn guess(&self, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
         let shard = &self.shards[hash.shard()];
         shard.cells.get(shard.numbers.find(hash.tag(), |_| true)?)
     }
 
-    /// Asks for the line where the search for a key's cell begins.
+    /// Prefetches the line where the search for a key's cell begins.
     #[inline]
     pub(super) fn prefetch_slot(&self, hash: KeyHash) {
         self.shards[hash.shard()].numbers.prefetch(hash.tag());
     }
 
-    /// The cell of this key; or, if there is none, the epoch that must be durable for that to stay so (R1).
+    /// Cell of this key; without a cell, the epoch that must be durable for the absence to last (R1).
     pub(super) fn find(&self, key: &K, hash: KeyHash) -> Result<&ObjectCell<K, T>, Epoch> {
         let shard = &self.shards[hash.shard()];
         let state = shard.state.lock();
         shard.cell_of(&state, key, hash).ok_or(state.gone)
     }
 
-    /// The epoch that an absence without a cell rests on, in this shard (R1).
+    /// Epoch that an absence without a cell rests on, in this shard (R1).
     pub(super) fn gone(&self, shard: usize) -> Epoch {
         self.shards[shard].state.lock().gone
     }
@@ -185,14 +185,14 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         self.gone(hash.shard())
     }
 
-    /// The cell of this key, which is made if there is none.
+    /// Cell of this key. A missing cell is made.
     pub(super) fn find_or_make(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
         let shard = &self.shards[hash.shard()];
         let mut state = shard.state.lock();
         if let Some(cell) = shard.cell_of(&state, key, hash) {
             return cell;
         }
-        // Copied first: a copy that panics leaves everything as it was.
+        // Copied first: a copy that panics leaves everything unchanged.
         let (in_cell, in_shard) = (key.clone(), key.clone());
         let numbers = state.count();
         let number = state.free.pop().unwrap_or_else(|| {
@@ -200,7 +200,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
             u32::try_from(state.keys.len() - 1).expect("a shard has fewer objects than memory has bytes")
         });
         let cell = shard.cells.make(number, free_cell);
-        // Of a free cell: a thread that holds this lock found the cell for a key before, and lets go of it.
+        // The lock of a free cell: a holder found the cell for an earlier key, and releases the lock.
         let before = cell.lock().key.replace(in_cell);
         assert!(before.is_none() && state.keys[number as usize].is_none(), "a free number has no key");
         state.keys[number as usize] = Some(in_shard);
@@ -208,11 +208,11 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         cell
     }
 
-    /// Takes a cell, of this shard and number, out of it. The caller holds its lock.
+    /// Removes a cell, of this shard and number, from its shard. The caller holds the cell's lock.
     pub(super) fn remove(&self, (shard, number): (usize, u32), cell: &mut MutexGuard<'_, CellState<K, T>>) {
         let epoch = cell.tid.epoch();
         assert!(cell.object.is_none() && !cell.is_poisoned, "what goes is known not to be there");
-        // Hashed first: a hash that panics leaves everything as it was.
+        // Hashed first: a hash that panics leaves everything unchanged.
         let tag = self.hash(cell.key.as_ref().expect("a cell that is taken out is in its shard")).tag();
         (cell.key, cell.tid) = (None, Tid::ZERO);
         let shard = &self.shards[shard];
@@ -223,7 +223,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         state.free.push(number);
     }
 
-    /// Up to `count` cells of a shard from this number on, each with its own. Some of them may be in no table.
+    /// Up to `count` cells of a shard from this number on, with their numbers. A cell may be in no table.
     pub(super) fn from(
         &self,
         shard: usize,
@@ -231,26 +231,26 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         count: u32,
     ) -> impl Iterator<Item = (u32, &ObjectCell<K, T>)> {
         let shard = &self.shards[shard];
-        // Fewer than `u32::MAX`: they were numbered.
+        // Fewer than `u32::MAX`: the cells were numbered.
         let end = (shard.state.lock().keys.len() as u32).min(number.saturating_add(count));
         (number..end).filter_map(|number| Some((number, shard.cells.get(number)?)))
     }
 
-    /// Holds a lock that another thread of a parent may have at a fork.
+    /// Holds a lock that another thread of a parent may hold at a fork.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn while_locked<R>(&self, f: impl FnOnce() -> R) -> R {
         let _last = self.shards[SHARDS - 1].state.lock();
         f()
     }
 
-    /// How many cells there are that have a key.
+    /// Number of cells with a key.
     pub(super) fn count(&self) -> u64 {
         self.shards.iter().map(|shard| shard.state.lock().count() as u64).sum()
     }
 }
 
 impl<K: Eq, T> Shard<K, T> {
-    /// The cell of this key, by the shard's state, whose lock is held.
+    /// Cell of this key, by the shard's state, with the shard's lock held.
     fn cell_of(&self, state: &ShardState<K>, key: &K, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
         let is_its = |number: u32| state.keys[number as usize].as_ref() == Some(key);
         self.cells.get(self.numbers.find(hash.tag(), is_its)?)

@@ -1,11 +1,11 @@
-//! The walk of a checkpoint over all objects, one at a time, each under its own lock (SLACH §3.3).
+//! The walk of a checkpoint over the objects, one at a time, under the object's own lock (SLACH §3.3).
 //!
 //! Invariants:
-//! - O2: an object that is not there is written as absent if its last operation's epoch is not below e_l. Otherwise its
-//!   cell goes: no checkpoint and no later operation needs its TID.
-//! - O6: the walk fails at a poisoned object: what it was is in the log only.
+//! - O2: an absent object is written as absent if its last operation's epoch is not below e_l. Otherwise its cell is
+//!   removed: no checkpoint and no later operation needs the TID.
+//! - O6: the walk fails at a poisoned object: only the log has the object's state.
 //!
-//! Neighbours: a checkpointer calls in, a block at a time; `crate::pieces` has its place, `shards` the objects.
+//! Neighbours: a checkpointer calls, a block at a time; `crate::pieces` has the walk's place, `shards` the objects.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -18,18 +18,18 @@ use super::persistent::{ObjectKey, Persistent};
 use super::shards::{ObjectCell, SHARDS};
 use crate::pieces::WalkPlace;
 
-/// Cells that are looked at between two looks into a shard.
+/// Number of cells between two looks into a shard.
 const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 
-/// How many cells ahead the memory of a key and an object is asked for: most were last used long ago.
+/// Number of cells between a prefetched cell and the cell being read: most cells were last used long ago.
 const FETCHED_AHEAD: u32 = 16;
 
-/// What a walk writes of a cell.
+/// Entry that a walk writes for a cell.
 enum WalkedObject {
     Nothing,
-    /// Its key's bytes are in their buffer.
+    /// The key's bytes are in their buffer.
     Absent(Tid),
-    /// Both are in their buffers.
+    /// Key and object are in their buffers.
     Whole(Tid),
 }
 
@@ -93,7 +93,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
 }
 
 impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
-    /// Looks at a cell under its lock, and puts its key's and its object's bytes into the buffers.
+    /// Looks at a cell under its lock, and puts the bytes of key and object into the buffers.
     fn look(
         &self,
         cell: &ObjectCell<K, T>,
@@ -102,7 +102,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         key_bytes: &mut Vec<u8>,
         bytes: &mut Vec<u8>,
     ) -> Result<WalkedObject, String> {
-        // An operation that is logged and not applied yet holds this lock.
+        // An operation between its log entry and its change holds this lock.
         let mut state = cell.lock();
         let Some(key) = &state.key else { return Ok(WalkedObject::Nothing) };
         if state.is_poisoned {
@@ -132,10 +132,10 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
     }
 }
 
-/// Asks for what a walk soon reads of a cell. Nothing if the cell is in use, as its memory is near then.
+/// Prefetches the parts of a cell that a walk soon reads. A cell in use is skipped: its memory is near.
 fn prefetch<K: ObjectKey, T: Persistent>(cell: &ObjectCell<K, T>) {
     let Some(state) = cell.try_lock() else { return };
-    // A hint that panics is none; nothing was changed.
+    // A hint that panics is dropped; nothing was changed.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         state.key.iter().for_each(ObjectKey::prefetch);
         state.object.iter().for_each(Persistent::prefetch);

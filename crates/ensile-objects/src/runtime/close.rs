@@ -1,11 +1,12 @@
-//! Who owns open objects: the last handle closes them.
+//! The owner of open objects: the last handle closes them.
 //!
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
-//! - O8: a close waits for no call-back that waits for it: a second one from a waker, any from a checkpoint's call-back
-//!   or an operation, and one that would wait for itself by way of other logs, are refused.
-//! - Whatever panics in a close, the threads end with it, and a second close returns an error.
-//! - A shared store that does not answer holds a close up for a stated time, and no longer.
+//! - O8: a close never waits for a call-back that waits for the close. The refused calls are a second close from a
+//!   waker, any close from a checkpoint's call-back or an operation, and a close that would wait for itself by way of
+//!   other logs.
+//! - If a part of a close panics, the threads end all the same, and a second close returns an error.
+//! - A shared store that does not answer delays a close for a stated time, and no longer.
 //!
 //! Neighbours: `open` makes the owner; handles of collections and applications share it.
 
@@ -25,7 +26,7 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 pub(crate) struct OpenRuntime {
     runtime: StdArc<Runtime>,
     threads: ObjectThreads,
-    /// The result of closing, once it was done.
+    /// Result of the close, once finished.
     closed: Mutex<Option<Result<(), DurabilityError>>>,
 }
 
@@ -47,12 +48,12 @@ impl OpenRuntime {
         Ok(open)
     }
 
-    /// What its threads share with it.
+    /// Runtime that the threads share with the owner.
     pub(super) fn shared(&self) -> &StdArc<Runtime> {
         &self.runtime
     }
 
-    /// Makes everything durable that was logged, and lets go of the folder. A second call returns what the first did.
+    /// Makes all logged operations durable, and releases the folder. A second call returns the result of the first.
     pub(crate) fn close(&self) -> Result<()> {
         self.close_by(|| {
             // Before the log releases the folder.
@@ -62,12 +63,12 @@ impl OpenRuntime {
         })
     }
 
-    /// The first call ends the files so.
+    /// Closes the objects; the first call ends the files by `end_files`.
     fn close_by(&self, end_files: impl FnOnce() -> Result<(), DurabilityError>) -> Result<()> {
         self.check_process()?;
         let (mut closed, _leave) = self.lock_closed()?;
         if closed.is_none() {
-            // If this one panics.
+            // Result if this close panics.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
             // SeqCst: partner is the fence between an entry's bind and its look at this mark.
             self.runtime.closed.store(true, Ordering::SeqCst);
@@ -82,18 +83,19 @@ impl OpenRuntime {
     }
 }
 
-/// The result of closing, once it was done.
+/// Locked result of the close.
 type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
 
 impl OpenRuntime {
-    /// The result of closing, for a thread that may wait for a close that is under way (O8).
+    /// Locks the result of the close, for a thread that may wait for a close under way (O8).
     fn lock_closed(&self) -> Result<(LockedClose<'_>, WaitLeave), DurabilityError> {
-        // A close waits for the step of a checkpoint that this thread is in, or that waits for an object that it has.
+        // A close waits for the checkpoint's step that this thread is in, or for a step that waits for an object of
+        // this thread.
         if self.runtime.log.is_awaited() {
             return Err(DurabilityError::InCallBack);
         }
         let leave = self.runtime.log.leave_to_close()?;
-        // The close that is under way waits for the thread that calls this waker, or is below it on its stack.
+        // The close under way waits for the thread of this waker, or is below the waker on its stack.
         if self.runtime.log.is_in_waker() {
             let closed = self.closed.try_lock().ok_or(DurabilityError::InCallBack)?;
             return Ok((closed, leave));
@@ -101,7 +103,7 @@ impl OpenRuntime {
         Ok((self.closed.lock(), leave))
     }
 
-    /// Waits for the shipper's step under way, or leaves its thread to itself if that takes too long.
+    /// Waits for the shipper's step under way, or leaves the shipper's thread to itself if the step takes too long.
     fn end_shipping(&self) -> Result<(), DurabilityError> {
         let ended = self.runtime.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
         if ended.is_err() {
@@ -111,16 +113,16 @@ impl OpenRuntime {
     }
 }
 
-/// Why the log stops when a close panics.
+/// Reason for the stop of the log when a close panics.
 const CLOSE_PANICKED: &str = "a close of the objects panicked";
-/// Why the log stops when a call-back drops the last handle.
+/// Reason for the stop of the log when a call-back drops the last handle.
 const DROPPED_IN_CALL_BACK: &str =
     "the last handle of the objects was dropped in a call-back that a close waits for";
 
-/// Ends the threads of open objects when it is dropped, also by a panic in the midst of a close.
+/// Ends the threads of open objects at its drop, also by a panic in the midst of a close.
 struct EndObjectThreads<'o> {
     open: &'o OpenRuntime,
-    /// The files are ended: loggers and checkpointers stop by themselves.
+    /// True if the files are ended: loggers and checkpointers stop by themselves.
     are_files_ended: bool,
 }
 
@@ -131,7 +133,7 @@ impl Drop for EndObjectThreads<'_> {
             // Checkpointers stop with the loggers.
             runtime.log.stop(CLOSE_PANICKED);
         }
-        // What it came to was told, or a panic is.
+        // The result was returned already, or a panic is under way.
         let _ = self.open.end_shipping();
         runtime.stop.stop();
         self.open.threads.join();
@@ -140,15 +142,15 @@ impl Drop for EndObjectThreads<'_> {
 }
 
 impl Runtime {
-    /// Waits until no entry is being appended that missed the mark of a close.
+    /// Waits until no entry that missed the mark of a close is being appended.
     fn wait_for_entries(&self) {
         // SeqCst: the mark comes before the look at E and at bindings; partner: the fence behind an entry's bind. An
-        // entry that missed the mark is bound to this E or an earlier one.
+        // entry that missed the mark is bound to this E or an earlier epoch.
         fence(Ordering::SeqCst);
         self.log.use_kept_epochs();
         let over = self.epochs.now().plus(2);
         while self.epochs.now() < over {
-            // A clock that stands still would never let the epoch close; the machine's ignores this.
+            // A clock that stands still would never let the epoch close; the machine's clock ignores the call.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
             match self.epochs.try_advance_early(self.clock.nanos()) {
                 Advance::Advanced(_) => {}
@@ -162,15 +164,16 @@ impl Runtime {
 impl Drop for OpenRuntime {
     fn drop(&mut self) {
         if self.check_process().is_err() {
-            // I4: the child's copy of the memory goes with it, and it has none of these threads.
+            // I4: the child's copy of the memory ends with the child, and the child has none of these threads.
             std::mem::forget(StdArc::clone(&self.runtime));
             self.threads.forget();
             return;
         }
-        // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
+        // An error has no receiver here. Strict results were waited for, and `close` returns errors.
         if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close() {
-            // Nobody else can close it. The threads end by themselves, and the folder is free with the last of them.
-            // SeqCst: as in `close_by`.
+            // No other handle can close the objects. The threads end by themselves, and the folder is free with the
+            // last thread.
+            // SeqCst: partner is the fence between an entry's bind and its look at this mark.
             self.runtime.closed.store(true, Ordering::SeqCst);
             self.runtime.log.stop(DROPPED_IN_CALL_BACK);
             self.runtime.stop.stop();

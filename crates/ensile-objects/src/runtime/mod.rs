@@ -1,4 +1,4 @@
-//! What both forms stand on: an open folder with its epochs, log and checkpoints, and how an entry gets into the log.
+//! The base of both forms: an open folder with its epochs, log and checkpoints, and the path of an entry into the log.
 //!
 //! ```text
 //! encode | lock the object | bind, log space, fence  E  TID  append  release  unbind | apply, unlock      => a receipt
@@ -6,13 +6,14 @@
 //! else     reserve | lock the object | bind, fence  E  TID  append  release  unbind | ..          what is to be waited for
 //! ```
 //! Invariants:
-//! - O1: the TID is chosen under the lock of its object (or of its slot), above the last one there, in the epoch that
-//!   the worker reads once it is bound.
-//! - O3: no thread waits for an object's lock, or runs user code, while it holds a log buffer; but two keys may be
-//!   compared there.
+//! - O1: the TID is chosen under the lock of its object (or of its slot), above the last TID there, in the epoch that
+//!   the bound worker reads.
+//! - O3: no thread waits for an object's lock, or runs user code, while the thread holds a log buffer; an exception is
+//!   the comparison of two keys.
 //! - E1: between bind and unbind nothing waits, fails or runs user code.
 //!
-//! Neighbours: `open` makes it, `threads` drives it, `close` ends it; `collection` and `application` log through it.
+//! Neighbours: `open` makes the runtime, `threads` drives it, `close` ends it; `collection` and `application` log
+//! through it.
 
 mod close;
 mod driving;
@@ -45,15 +46,15 @@ use worker::LogWorkers;
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
-/// What is kept: objects that can be walked and rebuilt.
+/// Objects that can be walked and rebuilt.
 pub(crate) trait ObjectState: Recoverable + Walk + Send {
-    /// What was loaded and replayed is whole; or what is wrong with it.
+    /// Checks that the loaded and replayed objects are whole. The error is the fault.
     fn check_recovered(&self) -> Result<()>;
 
-    /// What applying operations takes, from the open on.
+    /// Time to apply operations, from the open on.
     fn applied(&self) -> &StdArc<AppliedTime>;
 
-    /// About how many nanoseconds applying operations took at recovery.
+    /// Approximate time to apply operations at recovery, in nanoseconds.
     fn replayed_nanos(&self) -> u64;
 }
 
@@ -61,22 +62,22 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ObjectsStats {
-    /// Objects, and what is remembered of those that were removed since the last checkpoint.
+    /// Number of objects, with removals since the last checkpoint.
     pub objects: u64,
-    /// Objects of which an operation panicked.
+    /// Number of objects with a panicked operation.
     pub poisoned: u64,
     /// E.
     pub epoch: Epoch,
-    /// D: all operations of epochs up to this survive a crash.
+    /// D: all operations of epochs up to D survive a crash.
     pub durable_epoch: Epoch,
-    /// Of the log.
+    /// Figures of the log.
     pub log: LogStats,
-    /// Whether the log takes operations, and if not why.
+    /// Health of the log, with the reason if the log takes no operations.
     pub log_health: Health,
-    /// Of checkpoints: also the load, the threshold that follows it, what a recovery would take, why the last one
-    /// began, and why none begins.
+    /// Figures of checkpoints, with the load, the threshold that follows the load, the predicted recovery, the reason
+    /// why the last checkpoint began, and the reason why none begins.
     pub checkpoints: CheckpointStats,
-    /// Of shipping, if finished files go to a shared store.
+    /// Figures of shipping, if finished files go to a shared store.
     pub shipping: Option<ShippingStats>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) struct Runtime {
     pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,
-    /// The state's.
+    /// Times of the state.
     pub(crate) applied: StdArc<AppliedTime>,
     process: Process,
     workers: StdArc<LogWorkers>,
@@ -98,54 +99,55 @@ pub(crate) struct Runtime {
     closed: AtomicBool,
     stop: HeartbeatStop,
     driver: Driver,
-    /// Threads of its own take the steps.
+    /// True if threads of the runtime take the steps.
     has_threads: bool,
-    /// A thread that waits drives. Not where a test has the clock, as time then stands still while it waits.
+    /// True if a waiting thread drives. False where a test has the clock, because time then stands still during the
+    /// wait.
     is_driven: bool,
     checkpoint_config: Mutex<CheckpointConfig>,
     pub(crate) report: RecoveryReport,
 }
 
-/// What came of an attempt to append.
+/// Outcome of an attempt to append.
 enum Appended {
     Logged(Tid),
-    /// All TIDs of the epoch behind the last one are used (E5).
+    /// All TIDs of the epoch after the last TID are used (E5).
     EpochFull,
     Closed,
 }
 
-/// What came of logging an entry.
+/// Outcome of an attempt to log an entry.
 pub(crate) enum LogAttempt<'l, L> {
-    /// It is logged, with this TID; the lock is held.
+    /// The entry is logged, with this TID; the lock is held.
     Logged(MutexGuard<'l, L>, Tid),
     /// The epoch is full, and may be closed by now: lock the object again.
     Again(Box<LogWorker>),
 }
 
-/// An object's lock, held, and log space for one entry of it.
+/// Held lock of an object, and log space for an entry of the object.
 pub(crate) struct LockedObject<'l, L> {
     pub(crate) state: MutexGuard<'l, L>,
     pub(crate) worker: Box<LogWorker>,
 }
 
 impl<L> LockedObject<'_, L> {
-    /// Gives the log space back, which is not used. It may be had again (O3).
+    /// Gives unused log space back. The space may be reserved again (O3).
     fn release(&mut self) {
         self.worker.release();
     }
 }
 
 impl Runtime {
-    /// Fails in a process that was forked from the one that opened the folder (I4).
+    /// Fails in a process forked from the opener of the folder (I4).
     #[inline]
     pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
         if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
     }
 
-    /// A worker, with a buffer to encode into.
+    /// Returns a worker, with a buffer to encode into.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] where the objects are closed and the thread has no worker: no other one is made.
+    /// [`DurabilityError::Stopped`] if the objects are closed and the thread has no worker: no further worker is made.
     #[inline]
     pub(crate) fn worker(&self) -> Result<Box<LogWorker>, DurabilityError> {
         match self.workers.take() {
@@ -166,11 +168,11 @@ impl Runtime {
         LogWorkers::keep(worker);
     }
 
-    /// Takes the lock with log space for the worker's entry. Where the lock is not free, the space is given back while
-    /// the thread waits, and had again under the lock (O3).
+    /// Takes the lock with log space for the worker's entry. If the lock is not free, the space is given back during
+    /// the wait, and reserved again under the lock (O3).
     ///
     /// # Errors
-    /// The log's, which takes no entry: then the lock is not held.
+    /// The log's error, if the log takes no entry: the lock is not held then.
     #[inline]
     pub(crate) fn lock<'l, L>(
         &self,
@@ -184,7 +186,7 @@ impl Runtime {
         }
     }
 
-    /// The worker, unless the log takes no entries now.
+    /// Returns the worker, unless the log takes no entries now.
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
@@ -195,8 +197,8 @@ impl Runtime {
         }
     }
 
-    /// An entry that the log refuses. The worker is kept: a thread that tries again and again needs no other one. Where
-    /// the objects are closed it ends: it would hold their log.
+    /// Handles an entry that the log refuses. The worker is kept: a thread that tries again and again needs no further
+    /// worker. If the objects are closed, the worker ends: the worker would hold their log.
     #[cold]
     fn refused(&self, worker: Box<LogWorker>, error: DurabilityError) -> DurabilityError {
         // Relaxed: a worker that is kept meanwhile ends with the next call.
@@ -206,9 +208,9 @@ impl Runtime {
         error
     }
 
-    /// The lock, and log space for the worker's entry; `None`, and no space, where the lock is not free. What a panic
-    /// of the application's leaves under it is its object's to tell (O6), so the lock is taken all the same: else each
-    /// later change would take the way of those that wait.
+    /// Takes the lock, and log space for the worker's entry; returns `None`, without space, if the lock is not free.
+    /// The object itself reports the state that a panic of the application leaves under the lock (O6), so a poisoned
+    /// lock is taken all the same: otherwise every later change would take the waiting path.
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
@@ -226,7 +228,7 @@ impl Runtime {
         Ok(state)
     }
 
-    /// Adds log space for the worker's entry to a lock that is held.
+    /// Adds log space for the worker's entry to a held lock.
     ///
     /// # Errors
     /// As for [`Runtime::lock`].
@@ -245,7 +247,7 @@ impl Runtime {
         }
     }
 
-    /// Gives lock and space back, and the worker.
+    /// Gives lock and space back. Returns the worker.
     #[inline]
     pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> Box<LogWorker> {
         locked.release();
@@ -253,11 +255,12 @@ impl Runtime {
         locked.worker
     }
 
-    /// Logs the worker's entry with a TID above `last`, and stores that there (O1). The lock is still held then, and
-    /// the worker given back. Where the epoch is full, everything is given back: the caller begins anew.
+    /// Logs the worker's entry with a TID above `last`, and stores the TID in `last` (O1). The lock is still held
+    /// afterwards, and the worker is given back. If the epoch is full, lock and space are given back: the caller begins
+    /// anew.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] where the objects are being closed.
+    /// [`DurabilityError::Stopped`] if the objects are being closed.
     #[inline]
     pub(crate) fn log<'l, L>(
         &self,
@@ -284,16 +287,16 @@ impl Runtime {
         }
     }
 
-    /// As [`log`](Self::log), for a caller that has the lock and no log space: `None`, and nothing is logged, if that
-    /// would take waiting, if the epoch is full, or if the log takes no entries. Begin anew then, by
+    /// As [`log`](Self::log), for a caller that has the lock and no log space: returns `None`, and logs nothing, if the
+    /// entry would have to wait, if the epoch is full, or if the log takes no entries. The caller then begins anew, by
     /// [`lock`](Self::lock).
     #[inline]
     pub(crate) fn log_at_once(&self, worker: &mut LogWorker, last: &mut Tid) -> Option<Tid> {
         worker.commit.bind(self.epochs.now());
         let tid = worker.append_at_once(|| {
-            // The worker has just taken its buffer, which is the commit's fence: the bind comes before the look at E
-            // (E1). A close is seen, or waits for this binding.
-            // Relaxed: that fence orders it; partner: the fence in `wait_for_entries`.
+            // The worker has just taken its buffer, and taking a buffer is the commit's fence: the bind comes before
+            // the look at E (E1). The worker sees a close, or the close waits for this binding.
+            // Relaxed: the fence orders the load; partner: the fence in `wait_for_entries`.
             if self.closed.load(Ordering::Relaxed) {
                 return None;
             }
@@ -309,10 +312,11 @@ impl Runtime {
 
     #[inline]
     fn append(&self, worker: &mut LogWorker, last: Tid) -> Appended {
-        // The bind comes before the look at E, or the scan that moves E sees it; partners: the fences in
-        // `Epochs::try_advance` and in the loggers' claim (L1). A close is seen, or waits for this binding.
+        // The bind comes before the look at E, or the scan that moves E sees the bind; partners: the fences in
+        // `Epochs::try_advance` and in the loggers' claim (L1). The worker sees a close, or the close waits for this
+        // binding.
         worker.commit.bind_and_fence(self.epochs.now());
-        // Relaxed: the fence orders it; partner: the fence in `wait_for_entries`.
+        // Relaxed: the fence orders the load; partner: the fence in `wait_for_entries`.
         let tid = match self.closed.load(Ordering::Relaxed) {
             true => Err(Appended::Closed),
             false => tid_above(last, self.epochs.now()).ok_or(Appended::EpochFull),
@@ -324,7 +328,7 @@ impl Runtime {
                 worker.commit.unbind();
                 Appended::Logged(tid)
             }
-            // Space that is not used may be given up whole, which takes longer than a binding may.
+            // The return of unused space may give up a whole buffer, and takes longer than a binding may.
             Err(refused) => {
                 worker.commit.unbind();
                 worker.release();
@@ -333,7 +337,7 @@ impl Runtime {
         }
     }
 
-    /// Fails where a change that is not logged cannot be made either.
+    /// Fails where an unlogged change is impossible too.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<(), DurabilityError> {
         self.check_process()?;
@@ -341,21 +345,21 @@ impl Runtime {
         if self.closed.load(Ordering::Relaxed) {
             return Err(closed());
         }
-        // A log that has stopped, as that of a fenced folder, keeps nothing.
+        // A stopped log, such as the log of a fenced folder, keeps nothing.
         if self.is_logged { Ok(()) } else { self.log.check() }
     }
 
-    /// The TID of a change that is not logged, for the object whose last one is this, and whose lock is held: a walk
-    /// writes TIDs, and forgets absent objects by them (O2). Where all TIDs of the epoch are used it stays: no two
-    /// entries have it.
+    /// TID of an unlogged change, for an object with the last TID `last` and a held lock: a walk writes TIDs, and
+    /// forgets absent objects by TIDs (O2). If all TIDs of the epoch are used, the last TID stays: no two entries have
+    /// the TID.
     #[inline]
     pub(crate) fn unlogged_tid(&self, last: Tid) -> Tid {
         tid_above(last, self.epochs.now()).unwrap_or(last)
     }
 
-    /// Closes the epoch, once it may: its TIDs are used (E5).
+    /// Closes the epoch as soon as allowed: its TIDs are used (E5).
     fn close_epoch(&self) {
-        // A clock that stands still would never let the epoch close; the machine's ignores this.
+        // A clock that stands still would never let the epoch close; the machine's clock ignores the call.
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
         let _ = self.epochs.try_advance_early(self.clock.nanos());
         yield_now();
@@ -392,13 +396,13 @@ impl Runtime {
         Ok(self.log.durable(epoch))
     }
 
-    /// A receipt of these objects is of an epoch that E has come to.
+    /// Checks that a receipt is of these objects: E has reached the receipt's epoch.
     fn check_given(&self, epoch: Epoch) -> Result<()> {
         let newest = self.epochs.now();
         if epoch > newest { Err(ObjectsError::OtherReceipt { epoch, newest }) } else { Ok(()) }
     }
 
-    /// Checkpoints begin by these settings from now on.
+    /// Sets the triggers of checkpoints from now on.
     pub(crate) fn reschedule(&self, change: impl FnOnce(&mut CheckpointConfig)) -> Result<()> {
         self.check_process()?;
         let mut config = self.checkpoint_config.lock();
@@ -409,7 +413,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// The figures; the caller counts its objects.
+    /// Figures of the runtime; the caller counts its objects.
     pub(crate) fn stats(&self, objects: u64, poisoned: u64) -> ObjectsStats {
         ObjectsStats {
             objects,
@@ -423,11 +427,11 @@ impl Runtime {
         }
     }
 
-    /// Ships all that is logged by now; the epoch up to which the shared store is complete.
+    /// Ships everything logged by now. Returns the epoch up to which the shared store is complete.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] where nothing is shipped, [`DurabilityError::Fenced`],
-    /// [`DurabilityError::NotShipped`] when the time is over; the log's.
+    /// [`DurabilityError::Config`] if nothing is shipped, [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`]
+    /// at the timeout; errors of the log.
     pub(crate) fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.check_process()?;
         let Some(shipping) = &self.shipping else {
@@ -436,7 +440,7 @@ impl Runtime {
         if self.is_driven { self.ship_driving(shipping, timeout) } else { Ok(shipping.ship(timeout)?) }
     }
 
-    /// Ships nothing any more.
+    /// Stops shipping.
     pub(crate) fn cancel_shipping(&self) {
         if let Some(shipping) = &self.shipping {
             shipping.cancel();
@@ -444,14 +448,14 @@ impl Runtime {
     }
 }
 
-/// Steps of objects that were opened without threads.
+/// Steps of objects opened without threads.
 impl Runtime {
     /// One tick of the heartbeat.
     pub(crate) fn heartbeat_step(&self) {
         threads::tick(self);
     }
 
-    /// One step of a logger, and the file that its thread makes ready after it.
+    /// One step of a logger, and the preparation of its next file, as the logger's thread takes both.
     pub(crate) fn logger_step(&self, logger: usize) -> LoggerStep {
         let step = self.log.logger_step(logger);
         self.log.logger_prepare(logger);
@@ -463,14 +467,15 @@ impl Runtime {
         self.checkpoints.step(checkpointer, &*self.state)
     }
 
-    /// Until it is dropped this thread runs the application's code under the lock of an object (O8).
+    /// Marks this thread as running the application's code under the lock of an object, until the guard is dropped
+    /// (O8).
     #[inline]
     pub(crate) fn under_lock(&self) -> UnderLock {
         self.log.under_lock()
     }
 }
 
-/// The smallest TID of this epoch above the last one; `None` if there is none (E5).
+/// Smallest TID of this epoch above the last TID; `None` if the epoch has no TID left (E5).
 fn tid_above(last: Tid, epoch: Epoch) -> Option<Tid> {
     assert!(last.epoch() <= epoch, "O1: E was read behind the last TID of this object");
     if last.epoch() < epoch { Some(Tid::first_of(epoch)) } else { last.successor() }

@@ -1,6 +1,6 @@
-//! Opening: the folder is recovered into a state, and log and checkpoints go on from there.
+//! The open: the folder is recovered into a state, and log and checkpoints go on from there.
 //!
-//! Neighbours: `settings` has what an application sets; `threads` drives the result; the durability crate recovers.
+//! Neighbours: `settings` has an application's settings; `threads` drives the result; the durability crate recovers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,13 +24,13 @@ use super::worker::LogWorkers;
 use super::{ObjectState, Runtime};
 use crate::error::ObjectsResult as Result;
 
-/// No snapshot is ever read here, so boundaries are as rare as they may be.
+/// Objects have no snapshots, so boundaries are as rare as allowed.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Whether a key is one of the program's, by its bytes; or why not.
+/// Check that a key, by its bytes, is of the program. The error is the reason for a refusal.
 type CheckOfKey = dyn Fn(&[u8]) -> std::result::Result<(), String> + Send + Sync;
 
-/// Which keys a collection may have.
+/// Check of the keys that a collection may have.
 #[derive(Clone)]
 pub(crate) struct KeyCheck(pub(crate) StdArc<CheckOfKey>);
 
@@ -40,30 +40,30 @@ impl fmt::Debug for KeyCheck {
     }
 }
 
-/// How objects are opened.
+/// Settings of an open.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsSettings {
     pub(crate) folder: PathBuf,
-    /// Whose it is (I5), not looked at yet.
+    /// Name of the folder's application (I5), not checked yet.
     pub(crate) application: Option<String>,
-    /// Which keys a collection in it may have.
+    /// Check of the keys that a collection in the folder may have.
     pub(crate) accepts: Option<KeyCheck>,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
     pub(crate) own_threads: bool,
     pub(crate) is_strict: bool,
-    /// False: changes are not logged, and only checkpoints keep them.
+    /// False: changes are not logged, and only checkpoints keep changes.
     pub(crate) is_logged: bool,
     pub(crate) recovery_threads: usize,
     pub(crate) log: LogConfig,
     pub(crate) checkpoints: CheckpointConfig,
-    /// Where finished files go.
+    /// Destination of finished files.
     pub(crate) shipping: Option<ShippingConfig>,
 }
 
 impl ObjectsSettings {
-    /// The disk of the folder.
+    /// Disk of the folder.
     pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
         match &self.disk {
             Some(disk) => Ok(StdArc::clone(disk)),
@@ -71,17 +71,17 @@ impl ObjectsSettings {
         }
     }
 
-    /// Recovers what is in the folder into this state, and goes on from there.
+    /// Recovers the folder into this state, and goes on from there.
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
         self.checkpoints.check()?;
         if let Some(shipping) = &self.shipping {
             shipping.check(self.log.loggers)?;
         }
-        // Before a folder is made for it.
+        // Checked before a folder is made.
         self.log_config()?.check()?;
         let disk = self.disk()?;
-        // And before folders are made in it. What is there is looked at once more behind the locks.
+        // Checked before folders are made in it. The contents are checked once more under the locks.
         expect_entries(&*disk, EntryKind::Operations)?;
         let process = disk.process();
         let Recovered { report, store, log, checkpoints } = self.recover(disk, &*state)?;
@@ -118,7 +118,7 @@ impl ObjectsSettings {
         OpenRuntime::start(runtime, self.own_threads)
     }
 
-    /// With the checkpointers and their folders, and the application's name, which are looked at before anything is
+    /// Log settings with the checkpointers, their folders and the application's name, all checked before anything is
     /// changed.
     fn log_config(&self) -> Result<LogConfig> {
         let CheckpointConfig { checkpointers, folders, .. } = &self.checkpoints;
@@ -155,7 +155,7 @@ impl ObjectsSettings {
         Ok(recovered)
     }
 
-    /// Threads that recover.
+    /// Number of threads that recover.
     fn threads(&self) -> usize {
         if self.own_threads { self.recovery_threads } else { 1 }
     }

@@ -1,10 +1,10 @@
-//! The threads of open objects: a heartbeat, one per logger, one per checkpointer, one that ships if files
-//! are shipped, and recovery's for as long as it lasts.
+//! The threads of open objects: a heartbeat, one thread per logger, one per checkpointer, a shipper if files are
+//! shipped, and the threads of a recovery until its end.
 //!
-//! They only call steps that lower floors offer, so that a caller who opens without threads can drive the same steps
+//! The threads only call steps of lower modules, so that a caller who opens without threads can drive the same steps
 //! from one seed.
 //!
-//! Neighbours: `open` starts them; the steps are those of `ensile-epoch` and `ensile-durability`.
+//! Neighbours: `open` starts the threads; `ensile-epoch` and `ensile-durability` have the steps.
 
 use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
@@ -17,24 +17,24 @@ use ensile_epoch::Advance;
 use super::Runtime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
-/// How often a checkpointer looks whether the epoch that it waits for has come.
+/// Interval at which a checkpointer checks for the epoch that it waits for.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
-/// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
+/// Interval at which a checkpointer checks for a due checkpoint. A demand wakes the checkpointer earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
-/// The name of the shipper's thread.
+/// Name of the shipper's thread.
 const SHIPPER: &str = "ensile-obj-ship";
-/// How often the shipper looks whether a file was closed.
+/// Interval at which the shipper checks for closed files.
 const SHIP_WAIT: Duration = Duration::from_millis(250);
-/// It looks at least so often whether the objects are closed.
+/// Longest interval at which the shipper checks for the close of the objects.
 const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The threads of one open folder.
+/// The threads of an open folder.
 #[derive(Default)]
 pub(super) struct ObjectThreads(Mutex<Vec<JoinHandle<()>>>);
 
 impl ObjectThreads {
-    /// Starts all of them. If the system refuses one, those before it run already: the caller closes.
+    /// Starts all threads. If the system refuses a thread, earlier threads run already: the caller closes.
     pub(super) fn start(&self, runtime: &StdArc<Runtime>) -> Result<()> {
         let heart = StdArc::clone(runtime);
         self.spawn("ensile-obj-beat".to_owned(), move || heartbeat(&heart))?;
@@ -63,8 +63,8 @@ impl ObjectThreads {
         Ok(())
     }
 
-    /// Waits for all of them, but not for the one that calls: a future's waker may close the objects. The caller has
-    /// stopped what they do.
+    /// Waits for all threads except the calling thread: a future's waker may close the objects. The caller has stopped
+    /// the work of the threads.
     pub(super) fn join(&self) {
         let mut handles = self.0.lock();
         let own = std::thread::current().id();
@@ -73,24 +73,24 @@ impl ObjectThreads {
         }
     }
 
-    /// Leaves the shipper to itself, which is in a call that does not return. It ends with that.
+    /// Leaves the shipper to itself, in a call that does not return. The shipper ends with the call.
     pub(super) fn leave_shipper(&self) {
         self.0.lock().retain(|handle| handle.thread().name() != Some(SHIPPER));
     }
 
-    /// Does none of them run any more, and was each waited for?
+    /// True if no thread runs any more, and all were joined.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn have_ended(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Forgets them: in a forked child there are none (I4).
+    /// Forgets the threads: a forked child has no threads (I4).
     pub(super) fn forget(&self) {
         std::mem::forget(std::mem::take(&mut *self.0.lock()));
     }
 }
 
-/// A heartbeat that panics closes no epoch any more: no caller may wait for one.
+/// Stops the log if the heartbeat panics: a dead heartbeat closes no epoch, and no caller may wait for an epoch.
 struct StopLogOnPanic<'r>(&'r Runtime);
 
 impl Drop for StopLogOnPanic<'_> {
@@ -108,7 +108,7 @@ fn heartbeat(runtime: &Runtime) {
     }
 }
 
-/// A new epoch if there can be one. Nothing is scanned for readers: there are no pins and no snapshots here.
+/// Begins a new epoch if possible. Readers are not scanned: objects have no pins and no snapshots.
 pub(super) fn tick(runtime: &Runtime) {
     if runtime.check_process().is_err() {
         return;
@@ -122,8 +122,8 @@ pub(super) fn tick(runtime: &Runtime) {
     }
 }
 
-/// A checkpointer's life. It leaves the core to other threads where it waits only: giving it up behind each block costs
-/// a whole slice on recent Linux, and beside busy threads a checkpoint takes minutes.
+/// Life of a checkpointer. A checkpointer leaves the core to other threads only in its waits: a yield after every block
+/// costs a whole slice on recent Linux, and beside busy threads a checkpoint takes minutes.
 fn checkpoint(runtime: &Runtime, checkpointer: usize) {
     runtime.checkpoints.give_way();
     loop {
@@ -137,7 +137,7 @@ fn checkpoint(runtime: &Runtime, checkpointer: usize) {
     }
 }
 
-/// A shipper's life: nothing waits for it. It keeps its core behind a piece, as a checkpointer does.
+/// Life of a shipper: nothing waits for the shipper. A shipper keeps its core after a piece, as a checkpointer does.
 fn ship(shipping: &Shipper) {
     shipping.give_way();
     loop {
@@ -150,7 +150,7 @@ fn ship(shipping: &Shipper) {
     }
 }
 
-/// Takes a step again and again, on several threads if the system grants them, until none is left or one fails.
+/// Takes a step repeatedly, on several threads if the system grants them, until no step is left or a step fails.
 pub(super) fn share<E: Send>(threads: usize, step: impl Fn() -> Result<bool, E> + Sync) -> Result<(), E> {
     let failed = AtomicBool::new(false);
     let work = || {

@@ -1,13 +1,13 @@
 //! Workers: a binding, a way into the log, and a buffer to encode into.
 //!
-//! A thread that logs again and again finds its worker where it left it, in its own memory, without a shared line. When
-//! the thread ends, or logs into another folder, the worker goes back to its folder, where the next thread takes it.
+//! A thread that logs repeatedly finds its worker in its own memory, without a shared line. When the thread ends, or
+//! logs into another folder, the worker goes back to its folder, and the next thread takes the worker from there.
 //!
 //! Invariants:
-//! - I4: in a forked child no worker ends or goes back: the lists that it stands in may be locked for ever.
-//! - E1: one that ends while it is bound, which a panic alone does, ends the log.
+//! - I4: in a forked child no worker ends or goes back: the lists around the worker may be locked for ever.
+//! - E1: a worker that ends while bound, by a panic alone, ends the log.
 //!
-//! Neighbours: `super` takes one for each entry, and keeps it behind that.
+//! Neighbours: `super` takes a worker for every entry, and keeps the worker afterwards.
 
 use std::cell::Cell;
 use std::sync::Arc as StdArc;
@@ -19,17 +19,17 @@ use ensile_disk::Process;
 use ensile_durability::{Appender, DurabilityError, Log};
 use ensile_epoch::{CommitHandle, Epochs};
 
-/// What one entry is logged with.
+/// Tools for logging an entry.
 pub(crate) struct LogWorker {
     pub(super) commit: CommitHandle,
     appender: Appender,
-    /// The entry's body: user code encodes into it, outside of the log's memory.
+    /// Body of the entry: user code encodes into the body, outside of the log's memory.
     pub(crate) body: Vec<u8>,
     home: StdArc<LogWorkers>,
 }
 
-/// A worker ends between two entries, but for one whose thread panicked while it was bound. Its binding would hold D
-/// back for good, and what it has logged is not known: the log ends (E1).
+/// A worker ends between two entries, except when its thread panicked while the worker was bound. The binding would
+/// hold D back for good, and the worker's log entries are unknown: the log ends (E1).
 impl Drop for LogWorker {
     fn drop(&mut self) {
         if self.commit.bound().is_some() {
@@ -50,7 +50,7 @@ impl LogWorker {
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
-    /// Whether the log takes entries now.
+    /// Checks that the log takes entries now.
     pub(super) fn check(&self) -> Result<(), DurabilityError> {
         self.appender.check()
     }
@@ -61,27 +61,26 @@ impl LogWorker {
         self.appender.reserve(self.body.len())
     }
 
-    /// Appends the body, for which there is space.
+    /// Appends the body into reserved space.
     #[inline]
     pub(super) fn append(&mut self, tid: Tid) {
         let body = &self.body;
         self.appender.append(tid, |out| out.extend_from_slice(body));
     }
 
-    /// Appends the body, with the TID that `tid` gives, if there is space for it at once: see
-    /// [`Appender::append_at_once`].
+    /// Appends the body, with the TID from `tid`, if space is available at once: see [`Appender::append_at_once`].
     #[inline]
     pub(super) fn append_at_once(&mut self, tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
         self.appender.append_at_once(&self.body, tid)
     }
 
-    /// Gives the log buffer back, with what was appended.
+    /// Gives the log buffer back, with the appended entries.
     #[inline]
     pub(super) fn release(&mut self) {
         self.appender.release();
     }
 
-    /// Goes back to its folder.
+    /// Returns the worker to its folder.
     #[cold]
     fn go_home(self: Box<Self>) {
         if !self.home.process.is_this() {
@@ -96,18 +95,18 @@ impl LogWorker {
             }
             None => Some(self),
         };
-        // Outside the lock: it ends here, as the folder is closed.
+        // Outside the lock: the worker ends here, as the folder is closed.
         drop(idle);
         drop(surplus);
     }
 }
 
-/// A folder's workers that no thread has.
+/// A folder's idle workers.
 pub(super) struct LogWorkers {
     process: Process,
-    /// A worker that waits for log space steps its logger.
+    /// True if a worker that waits for log space steps its logger.
     step_while_waiting: bool,
-    /// `None` once the folder is closed.
+    /// Idle workers; `None` once the folder is closed.
     idle: Mutex<Option<Vec<LogWorker>>>,
 }
 
@@ -129,7 +128,7 @@ impl LogWorkers {
         StdArc::new(Self { process, step_while_waiting, idle: Mutex::new(Some(Vec::new())) })
     }
 
-    /// This thread's, or one that no thread has, if there is one.
+    /// Takes this thread's worker, or an idle worker; `None` without an idle worker.
     #[inline]
     pub(super) fn take(self: &StdArc<Self>) -> Option<Box<LogWorker>> {
         match LAST.try_with(|last| last.0.take()) {
@@ -144,7 +143,7 @@ impl LogWorkers {
         self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new)
     }
 
-    /// Keeps a worker for this thread's next entry. What a huge entry made long is given back.
+    /// Keeps a worker for this thread's next entry. The memory of a huge entry is released.
     #[inline]
     pub(super) fn keep(mut worker: Box<LogWorker>) {
         worker.body.clear();
@@ -152,12 +151,12 @@ impl LogWorkers {
         let mut worker = Some(worker);
         let displaced = LAST.try_with(|last| last.0.replace(worker.take())).ok().flatten();
         if displaced.is_some() || worker.is_some() {
-            // An operation that logged elsewhere left one; or the thread is being torn down.
+            // An operation that logged elsewhere left a worker; or the thread is being torn down.
             displaced.into_iter().chain(worker).for_each(LogWorker::go_home);
         }
     }
 
-    /// Ends those that no thread has. Each other ends with its thread, or when that logs into another folder.
+    /// Ends the idle workers. A worker in use ends with its thread, or when the thread logs into another folder.
     pub(super) fn end(&self) {
         let idle = self.idle.lock().take();
         drop(idle);

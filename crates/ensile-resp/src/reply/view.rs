@@ -1,11 +1,11 @@
-//! A decoded reply, as its reader sees it: a tree of borrowed values over the flat list of elements.
+//! Views of a decoded reply: a tree of borrowed values over the flat list of elements.
 //!
-//! Neighbours: [`super`] has read the elements and checked every text, so views fail on nothing.
+//! Neighbours: [`super`] has read the elements and checked every text, so views never fail.
 
 use super::{Element, ElementKind, double};
 use crate::header::integer;
 
-/// A reply, and the bytes that it took.
+/// A reply, and the number of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodedReply<'a> {
     elements: &'a [Element],
@@ -18,7 +18,7 @@ impl<'a> DecodedReply<'a> {
         Self { elements, input, consumed }
     }
 
-    /// Bytes at the beginning of the input that it took: the next call's input begins behind them.
+    /// Number of bytes of the reply at the beginning of the input. The next call's input begins there.
     #[must_use]
     pub fn consumed(&self) -> usize {
         self.consumed
@@ -38,11 +38,11 @@ impl<'a> DecodedReply<'a> {
 pub enum Reply<'a> {
     /// A line of text.
     Simple(&'a [u8]),
-    /// An error: its code, a space, what happened.
+    /// An error: its code, a space, the message.
     Error(&'a [u8]),
     /// A whole number.
     Integer(i64),
-    /// A string of any bytes.
+    /// A string of arbitrary bytes.
     Bulk(&'a [u8]),
     /// No value.
     Null,
@@ -50,13 +50,13 @@ pub enum Reply<'a> {
     Double(f64),
     /// True or false.
     Boolean(bool),
-    /// Text for a person, with its format in three letters.
+    /// Text for a person, and its format in three letters.
     Verbatim([u8; 3], &'a [u8]),
-    /// A whole number of any size, in digits.
+    /// A whole number of arbitrary size, in digits.
     BigNumber(&'a [u8]),
     /// Replies in order.
     Array(Replies<'a>),
-    /// Keys, each followed by its value.
+    /// Pairs of key and value.
     Map(Replies<'a>),
     /// Replies in no order.
     Set(Replies<'a>),

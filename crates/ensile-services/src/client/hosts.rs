@@ -1,13 +1,13 @@
 //! A client of the host service, and its daily bursts.
 //!
-//! Neighbours: [`super::RespClient`] sends and receives; [`crate::his`] is at the other end.
+//! Neighbours: [`super::RespClient`] sends and receives; [`crate::his`] is the service.
 
 use std::net::ToSocketAddrs;
 
 use super::{ClientResult, MapValue, RespClient, all_of, integer_of, object_of};
 use crate::his::{DailyFigures, HostInformation};
 
-/// Requests that a burst has under way.
+/// Number of requests that a burst has under way.
 const BURST: usize = 256;
 
 /// A client of the host service, [`crate::his`].
@@ -15,7 +15,7 @@ const BURST: usize = 256;
 pub struct HostClient(RespClient);
 
 impl HostClient {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     /// [`ClientError::Connection`](super::ClientError::Connection).
@@ -28,7 +28,7 @@ impl HostClient {
         &mut self.0
     }
 
-    /// What is known of a host.
+    /// Information on a host.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -36,11 +36,11 @@ impl HostClient {
         self.0.call(&[&b"HIS.GET"[..], host], |reply| object_of(reply, host_of))
     }
 
-    /// What is known of several hosts, in their order, in one round trip.
+    /// Information on several hosts, in order, in one round trip.
     ///
     /// # Errors
-    /// [`ClientError`](super::ClientError). Of more than some ten thousand hosts a reply may be longer than a server
-    /// sends ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): ask for them in parts.
+    /// [`ClientError`](super::ClientError). A reply for more than some ten thousand hosts may exceed the limit of a
+    /// server ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): request the hosts in parts.
     pub fn get_many(&mut self, hosts: &[&[u8]]) -> ClientResult<Vec<Option<HostInformation>>> {
         if hosts.is_empty() {
             return Ok(Vec::new());
@@ -49,10 +49,11 @@ impl HostClient {
         self.0.call(&words, |reply| all_of(reply, |reply| object_of(reply, host_of)))
     }
 
-    /// The burst of a day: the figures of many hosts, in pipelines. How many were not older than those that are there.
+    /// Sends the burst of a day: the figures of many hosts, in pipelines. Returns the number of figures that were not
+    /// older than the stored figures.
     ///
     /// # Errors
-    /// [`ClientError`](super::ClientError), of the first host that was refused; others may have been taken.
+    /// [`ClientError`](super::ClientError), of the first refused host; figures of further hosts may have been taken.
     pub fn daily<'h>(
         &mut self,
         hosts: impl IntoIterator<Item = (&'h [u8], DailyFigures)>,
@@ -77,7 +78,7 @@ impl HostClient {
         replies.into_iter().try_fold(0, |taken, reply| Ok(taken + u64::from(reply? == 1)))
     }
 
-    /// Adds to the URLs of a host that are stored. How many there are.
+    /// Adds to the number of stored URLs of a host. Returns the new number.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -85,7 +86,7 @@ impl HostClient {
         self.0.call(&[&b"HIS.ADD"[..], host, urls.to_string().as_bytes()], integer_of)
     }
 
-    /// Adds a measured delay to the average. What it is then, in microseconds.
+    /// Adds a measured delay to the average. Returns the new average, in microseconds.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -93,7 +94,7 @@ impl HostClient {
         self.0.call(&[&b"HIS.DELAY"[..], host, micros.to_string().as_bytes()], integer_of)
     }
 
-    /// Removes a host; whether it was there.
+    /// Removes a host. True if the host was present.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -101,7 +102,7 @@ impl HostClient {
         Ok(self.0.call(&[&b"HIS.FORGET"[..], host], integer_of)? == 1)
     }
 
-    /// Asks the server to make everything durable and to end.
+    /// Requests the server's end, after everything is durable.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).

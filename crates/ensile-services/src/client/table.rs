@@ -1,6 +1,6 @@
 //! A client of the hash table.
 //!
-//! Neighbours: [`super::RespClient`] sends and receives; [`crate::pht`] is at the other end.
+//! Neighbours: [`super::RespClient`] sends and receives; [`crate::pht`] is the service.
 
 use std::net::ToSocketAddrs;
 
@@ -13,7 +13,7 @@ use super::{ClientResult, RespClient, all_of, integer_of, value_of};
 pub struct TableClient(RespClient);
 
 impl TableClient {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     /// [`ClientError::Connection`](super::ClientError::Connection).
@@ -26,7 +26,7 @@ impl TableClient {
         &mut self.0
     }
 
-    /// A value, if it is there.
+    /// Value of a key, if present.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -55,7 +55,7 @@ impl TableClient {
         Ok(())
     }
 
-    /// Sets a value if the one that is there is `expected`, or if there is none and none is expected. Whether it was.
+    /// Sets a value if the stored value is `expected`; with `None`, if no value is stored. True if the value was set.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -71,7 +71,7 @@ impl TableClient {
         }
     }
 
-    /// Deletes an element; whether it was there.
+    /// Deletes an element. True if the element was present.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -79,7 +79,7 @@ impl TableClient {
         Ok(self.0.call(&[&b"DEL"[..], key], integer_of)? == 1)
     }
 
-    /// Adds to a whole number, which is zero where there is none. What it is then.
+    /// Adds to a whole number; an absent number counts as zero. Returns the sum.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -87,7 +87,8 @@ impl TableClient {
         self.0.call(&[&b"INCRBY"[..], key, by.to_string().as_bytes()], integer_of)
     }
 
-    /// A step of a scan: keys, and the cursor to go on from; zero begins, and zero says that it was the last step.
+    /// Takes a step of a scan. Returns the cursor to go on from, and keys. Cursor zero begins the scan; a returned zero
+    /// ends the scan.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -101,7 +102,7 @@ impl TableClient {
         })
     }
 
-    /// Asks the server to make everything durable and to end.
+    /// Requests the server's end, after everything is durable.
     ///
     /// # Errors
     /// [`ClientError`](super::ClientError).
@@ -110,7 +111,7 @@ impl TableClient {
     }
 }
 
-/// Whether it says `OK`, and not that there was nothing to do.
+/// True for `OK`, false for null: the condition did not hold.
 fn is_ok(reply: Reply<'_>) -> Option<bool> {
     match reply {
         Reply::Simple(b"OK") => Some(true),

@@ -1,7 +1,7 @@
 //! A client of the URL service, with a connection to each partition.
 //!
-//! Neighbours: [`super::RespClient`] sends and receives; [`crate::ups`] is at the other end, and
-//! [`crate::partition`] says which process has a URL.
+//! Neighbours: [`super::RespClient`] sends and receives; [`crate::ups`] is the service, and [`crate::partition`] has
+//! the partition of a URL.
 
 use std::net::ToSocketAddrs;
 
@@ -9,7 +9,7 @@ use super::{ClientError, ClientResult, MapValue, RespClient, all_of, integer_of,
 use crate::partition::Partition;
 use crate::ups::{COUNTERS, UrlProperties};
 
-/// A client of the URL service, [`crate::ups`]: it has a connection to each partition.
+/// A client of the URL service, [`crate::ups`], with a connection to each partition.
 #[derive(Debug)]
 pub struct UrlClient(Vec<RespClient>);
 
@@ -33,13 +33,13 @@ impl UrlClient {
         Ok(Self(clients))
     }
 
-    /// The connection to the partition of a URL.
+    /// Connection to the partition of a URL.
     pub fn connection(&mut self, url: &[u8]) -> &mut RespClient {
         let all = self.0.len();
         &mut self.0[Partition::of(url, all)]
     }
 
-    /// What is known of a URL.
+    /// Properties of a URL.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -47,14 +47,14 @@ impl UrlClient {
         self.connection(url).call(&[&b"UPS.GET"[..], url], |reply| object_of(reply, url_of))
     }
 
-    /// What is known of several URLs, in their order: one round trip to each partition that has some, all at once.
+    /// Properties of several URLs, in order: one round trip to each partition with a URL of the list, all at once.
     ///
     /// # Errors
-    /// [`ClientError`], of the first partition that has one. Of more than some ten thousand URLs a reply may be longer
-    /// than a server sends ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): ask for them in parts.
+    /// [`ClientError`], of the first partition with an error. A reply for more than some ten thousand URLs may exceed
+    /// the limit of a server ([`REPLY_BYTES`](crate::service::REPLY_BYTES)): request the URLs in parts.
     pub fn get_many(&mut self, urls: &[&[u8]]) -> ClientResult<Vec<Option<UrlProperties>>> {
         let all = self.0.len();
-        // Of each partition the places of its URLs.
+        // Places of the URLs of every partition.
         let mut places = vec![Vec::new(); all];
         for (place, url) in urls.iter().enumerate() {
             places[Partition::of(url, all)].push(place);
@@ -67,7 +67,7 @@ impl UrlClient {
             self.0[partition].send()?;
         }
         let mut found = vec![None; urls.len()];
-        // Each reply is taken, so that the connections stay in step.
+        // Every reply is taken, so that the connections stay in step.
         let replies: Vec<_> = asked()
             .map(|partition| {
                 self.0[partition].receive_as(|reply| all_of(reply, |reply| object_of(reply, url_of)))
@@ -81,8 +81,8 @@ impl UrlClient {
         Ok(found)
     }
 
-    /// Notes a crawl: when, when the page was modified, and the language of its text, two letters; zero and `None` are
-    /// not known. How many there were.
+    /// Notes a crawl: its time, the time of the page's modification, and the language of the text as two letters; zero
+    /// and `None` are unknown. Returns the number of crawls.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -101,7 +101,7 @@ impl UrlClient {
         self.connection(url).call(&words, integer_of)
     }
 
-    /// Notes a crawl that failed. How many did since the last good one.
+    /// Notes a failed crawl. Returns the number of failures since the last good crawl.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -109,7 +109,7 @@ impl UrlClient {
         self.connection(url).call(&[&b"UPS.FAILED"[..], url], integer_of)
     }
 
-    /// Adds to a counter, by its place in [`COUNTERS`]. What it is then.
+    /// Adds to a counter, by its place in [`COUNTERS`]. Returns the new count.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -122,7 +122,7 @@ impl UrlClient {
         self.connection(url).call(&words, integer_of)
     }
 
-    /// Sets features and clears others. All of them then.
+    /// Sets features and clears others. Returns all features.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -132,7 +132,7 @@ impl UrlClient {
         self.connection(url).call(&words, integer_of)
     }
 
-    /// Removes a URL; whether it was there.
+    /// Removes a URL. True if the URL was present.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -140,7 +140,7 @@ impl UrlClient {
         Ok(self.connection(url).call(&[&b"UPS.FORGET"[..], url], integer_of)? == 1)
     }
 
-    /// Asks all partitions to make everything durable and to end.
+    /// Requests the end of all partitions, after everything is durable.
     ///
     /// # Errors
     /// [`ClientError`].

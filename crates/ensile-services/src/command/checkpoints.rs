@@ -1,9 +1,9 @@
-//! The options that say when a service's checkpoints begin: by records, bytes, time or load, in time for a recovery, or
+//! The options for the triggers of a service's checkpoints: by records, bytes, time or load, in time for a recovery, or
 //! only on demand (SLACH §4).
 //!
-//! Invariant: what is not asked for is no reason for a checkpoint; where nothing is asked for, the usual policy holds.
+//! Invariant: an option that is not given triggers no checkpoint; without any option, the usual policy holds.
 //!
-//! Neighbours: [`super`] opens a service with the policy; `ensile-objects` has what it means.
+//! Neighbours: [`super`] opens a service with the policy; `ensile-objects` implements the policy.
 
 use std::time::Duration;
 
@@ -13,45 +13,45 @@ use ensile_objects::{AdaptiveThreshold, CheckpointPolicy};
 
 use super::ServiceKind;
 
-/// What `--adaptive-lower` and `--adaptive-upper` are of.
+/// Unit of `--adaptive-lower` and `--adaptive-upper`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum AdaptiveMeasure {
     /// Records of the log since the last checkpoint began
     #[default]
     Records,
-    /// Bytes of the log since then
+    /// Bytes of the log since the last checkpoint began
     Bytes,
-    /// Milliseconds since the last checkpoint ended; none begins before the log has grown
+    /// Milliseconds since the last checkpoint ended; no checkpoint begins before the log has grown
     Time,
 }
 
-/// When checkpoints begin.
+/// Triggers of checkpoints.
 #[derive(Clone, Debug, Default, Args)]
 #[command(
     next_help_heading = "Checkpoints: without any of these one after ten seconds if the log has grown, or 4 GiB of log"
 )]
 pub struct CheckpointArguments {
-    /// A checkpoint after this many records of the log
+    /// Begin a checkpoint after this many records of the log
     #[arg(long, value_name = "RECORDS", value_parser = value_parser!(u64).range(1..))]
     pub checkpoint_records: Option<u64>,
-    /// A checkpoint after this many bytes of the log
+    /// Begin a checkpoint after this many bytes of the log
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
     pub checkpoint_bytes: Option<u64>,
-    /// A checkpoint this many milliseconds after the last one, if the log has grown
+    /// Begin a checkpoint this many milliseconds after the last one, if the log has grown
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
     pub checkpoint_ms: Option<u64>,
-    /// A checkpoint in time for no recovery to take longer than this many milliseconds, as far as that is known
+    /// Begin a checkpoint in time to keep the predicted recovery below this many milliseconds
     #[arg(long, value_name = "MS", value_parser = value_parser!(u64).range(1..))]
     pub recovery_ms: Option<u64>,
-    /// A checkpoint after a number of records, or of --adaptive-measure, that follows the load; this many requests a
-    /// second are all that the service can do
+    /// Begin a checkpoint after a number of records, or of --adaptive-measure, that follows the load. The value is the
+    /// capacity of the service in requests a second
     #[arg(long, value_name = "REQUESTS", value_parser = value_parser!(u64).range(1..))]
     pub adaptive: Option<u64>,
-    /// The number of requests follows those that are lost: it is the rate at which 5 % of them are. Lost are those that
-    /// the log refuses, and replies that no client had waited for; --adaptive is taken until then
+    /// Measure the capacity: the rate at which 5 % of the requests are lost. Requests that the log refuses, and replies
+    /// that no client had waited for, count as lost; --adaptive is the capacity until then
     #[arg(long, requires = "adaptive")]
     pub adaptive_probed: bool,
-    /// What follows the load
+    /// Measure that follows the load
     #[arg(long, requires = "adaptive", value_enum, default_value_t, value_name = "MEASURE")]
     pub adaptive_measure: AdaptiveMeasure,
     /// Records, bytes or milliseconds while the load is low [default: 1000000; of his 300000; 512 MiB; 10000 ms]
@@ -60,40 +60,40 @@ pub struct CheckpointArguments {
     /// Records, bytes or milliseconds while the load is high [default: 8000000; of his 1800000; 4 GiB; 80000 ms]
     #[arg(long, requires = "adaptive", value_name = "NUMBER")]
     pub adaptive_upper: Option<u64>,
-    /// Up to this load, in percent of --adaptive, it is low [default: 20; of his 35]
+    /// Largest low load, in percent of --adaptive [default: 20; of his 35]
     #[arg(long, requires = "adaptive", value_name = "PERCENT")]
     pub adaptive_low_watermark: Option<u8>,
-    /// From this load on, in percent of --adaptive, it is high [default: 85]
+    /// Smallest high load, in percent of --adaptive [default: 85]
     #[arg(long, requires = "adaptive", value_name = "PERCENT")]
     pub adaptive_high_watermark: Option<u8>,
-    /// How long the number stays near the lower one as the load grows: a power [default: 3; of his 6]
+    /// Power that keeps the number near the lower number as the load grows [default: 3; of his 6]
     #[arg(long, requires = "adaptive", value_name = "POWER")]
     pub adaptive_scaling: Option<u8>,
-    /// The weight of the load so far beside that of the last window, in percent [default: 80]
+    /// Weight of the earlier load beside the load of the last window, in percent [default: 80]
     #[arg(long, requires = "adaptive", value_name = "PERCENT")]
     pub adaptive_weight: Option<u8>,
-    /// Milliseconds over which the load is taken [default: 5000]
+    /// Window of the load in milliseconds [default: 5000]
     #[arg(long, requires = "adaptive", value_name = "MS")]
     pub adaptive_window_ms: Option<u64>,
-    /// Checkpoints only when a client asks for them (BGSAVE)
+    /// Make checkpoints only when a client asks for them (BGSAVE)
     #[arg(long, conflicts_with_all = REASONS)]
     pub checkpoint_on_demand: bool,
-    /// Most bytes a second that checkpoints write; without this as many as they can
+    /// Largest rate of checkpoint writes, in bytes a second; unlimited by default
     #[arg(long, value_name = "BYTES", value_parser = value_parser!(u64).range(1..))]
     pub checkpoint_bandwidth: Option<u64>,
-    /// By how much checkpoints give way to the threads that serve, 0 to 19: requests are answered sooner beside a
-    /// checkpoint, and where all cores are busy it may take minutes, while the log grows
+    /// Niceness of checkpoints relative to the threads that serve, 0 to 19: requests are answered sooner beside a
+    /// checkpoint. If all cores are busy, a checkpoint may take minutes, while the log grows
     #[arg(long, default_value_t = 0, value_name = "NICENESS",
         value_parser = value_parser!(u8).range(..=i64::from(NICENESS_MAX)))]
     pub checkpoint_niceness: u8,
 }
 
-/// The options that are reasons for a checkpoint to begin by itself, by their names.
+/// Names of the options that trigger checkpoints by themselves.
 pub(super) const REASONS: [&str; 5] =
     ["checkpoint_records", "checkpoint_bytes", "checkpoint_ms", "recovery_ms", "adaptive"];
 
 impl CheckpointArguments {
-    /// The policy that was asked for, or the usual one.
+    /// Policy from the options, or the usual policy.
     #[must_use]
     pub fn policy(&self, service: ServiceKind) -> CheckpointPolicy {
         let asked = CheckpointPolicy {
@@ -110,8 +110,9 @@ impl CheckpointArguments {
         }
     }
 
-    /// Table 3's for the service, but for what is given. The paper has none for its hash table, which takes those of
-    /// UPS; nor has it bounds of bytes and of time, which are the durability's.
+    /// Threshold of Table 3 for the service, except for given options. The paper has no threshold for its hash table,
+    /// so the hash table takes the values of UPS. The paper has no bounds of bytes and of time either; these bounds
+    /// come from the durability crate.
     fn threshold(&self, service: ServiceKind, capacity: u64) -> AdaptiveThreshold {
         let table_3 = match service {
             ServiceKind::Pht | ServiceKind::Ups => AdaptiveThreshold::of_ups(capacity),

@@ -1,6 +1,6 @@
-//! What is kept of a web host, and how operations change it (SLACH §5: its country, its URLs, its network delay).
+//! The information on a web host, and its operations (SLACH §5: country, URLs, network delay).
 //!
-//! Invariant: an operation depends on itself and the host only, and one that is refused changes nothing.
+//! Invariant: an operation depends on itself and the host only, and a refused operation changes nothing.
 //!
 //! Neighbours: [`super`] has the commands, `persist` logs.
 
@@ -8,66 +8,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::service::CallError;
 
-/// What is known of a host.
+/// Information on a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)] // persist
 pub struct HostInformation {
-    /// The day of the last daily figures, counted from 1970; 0 for none.
+    /// Day of the last daily figures, counted from 1970; 0 for none.
     pub day: u32,
-    /// Days of which there were figures.
+    /// Number of days with figures.
     pub days: u32,
-    /// Its country, two letters; zeros for not known.
+    /// Country, two letters; zeros if unknown.
     pub country: [u8; 2],
-    /// URLs of it that are stored.
+    /// Number of stored URLs of the host.
     pub urls: i64,
-    /// The moving average of its network delay, in microseconds; 0 for not measured.
+    /// Moving average of the network delay, in microseconds; 0 if not measured.
     pub delay_micros: u64,
 }
 
-/// Figures of a host that come once a day.
+/// Daily figures of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)] // persist
 pub struct DailyFigures {
-    /// Of which day, counted from 1970.
+    /// Day of the figures, counted from 1970.
     pub day: u32,
-    /// Its country, two letters.
+    /// Country, two letters.
     pub country: [u8; 2],
-    /// URLs of it that are stored.
+    /// Number of stored URLs of the host.
     pub urls: i64,
-    /// Its network delay, in microseconds.
+    /// Network delay, in microseconds.
     pub delay_micros: u64,
 }
 
-/// A change of what is known of a host.
+/// A change of the information on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)] // persist
 pub enum HostOperation {
     /// A day's figures.
     Daily(DailyFigures),
-    /// URLs that are stored, more or less.
+    /// Number of stored URLs to add.
     Add(i64),
     /// A measured delay, in microseconds.
     Delay(u64),
-    /// It is no longer kept.
+    /// Removal of the host.
     Forget,
 }
 
-/// A measured delay counts one in so many in the average.
+/// Inverse weight of a measured delay in the average.
 const DELAY_WEIGHT: u64 = 8;
 
 impl HostOperation {
-    /// Why it cannot be made.
+    /// Checks that the operation is possible. The error is the reason.
     pub(super) fn check(&self, host: Option<&HostInformation>) -> Result<(), CallError> {
         let Self::Add(by) = self else { return Ok(()) };
         let before = host.map_or(0, |host| host.urls);
         before.checked_add(*by).map(drop).ok_or(CallError::Overflow)
     }
 
-    /// Makes it, and tells what its reply is.
+    /// Makes the change. Returns the number for the reply.
     pub(super) fn make(&self, host: &mut Option<HostInformation>) -> i64 {
         if *self == Self::Forget {
             return i64::from(host.take().is_some());
         }
         let host = host.get_or_insert_default();
         match *self {
-            // Figures of an older day than those that are there come too late.
+            // Figures of a day before the last day come too late.
             Self::Daily(figures) if figures.day < host.day => 0,
             Self::Daily(DailyFigures { day, country, urls, delay_micros }) => {
                 host.days = host.days.saturating_add(u32::from(day > host.day));

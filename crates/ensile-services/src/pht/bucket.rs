@@ -1,61 +1,61 @@
-//! A bucket: its elements in one piece of memory, and slots that tell where each is.
+//! A bucket: its elements in one piece of memory, and slots with the places of the elements.
 //!
 //! ```text
 //! slot       tag 32, of the key's hash | the element's place and 1, 32, in units of 8 bytes        zero: free
 //! element    key's length 1 or 5 | value's length 1 or 5 | key | value | up to a multiple of 8
 //! length     itself, below 255 | 255, itself 4
 //! ```
-//! A lookup so reads two places of memory behind the bucket itself: a line of slots, and the element. Slots are
-//! searched from the tag's place on, up to a free one. A value of 30 bytes under a key of 16 takes some 70 bytes.
+//! A lookup therefore reads two places of memory beyond the bucket itself: a line of slots, and the element. Slots are
+//! searched from the tag's place on, up to a free slot. A value of 30 bytes under a key of 16 takes some 70 bytes.
 //!
 //! Invariants:
-//! - Each slot that is not free has the place of an element, and no two the same one.
-//! - What elements that went have left is counted, and less than half of the memory once there is much of it.
+//! - Every slot that is not free has the place of an element, and no two slots have the same place.
+//! - The space left by removed elements is counted, and is less than half of the memory above [`LEFT_BYTES_MIN`].
 //!
 //! Neighbours: [`super::table`] has the locks, and hashes; [`super`] looks elements up and changes them.
 
 use ensile_memory::prefetch;
 
-/// Slots of a bucket's first table.
+/// Number of slots of a bucket's first table.
 const FIRST_SLOTS: usize = 8;
-/// A length that stands behind this byte is not below it.
+/// First byte of a long length: the length behind this byte is at least this value.
 const LONG: u8 = u8::MAX;
-/// Bytes of both lengths, at most.
+/// Largest size of both lengths in bytes.
 const HEAD_BYTES_MAX: usize = 10;
-/// Elements begin at multiples of it.
+/// Alignment of elements in bytes.
 const UNIT_BYTES: usize = 8;
-/// Memory grows by one part in this many: no element is to take much more than it needs.
+/// Growth divisor of memory: no element is to take much more memory than needed.
 const GROWTH: usize = 8;
-/// Memory grows by no less.
+/// Smallest growth of memory in bytes.
 const GROWTH_BYTES_MIN: usize = 128;
-/// So much that was left by elements that went is always endured.
+/// Space of removed elements that is always tolerated, in bytes.
 const LEFT_BYTES_MIN: usize = 4096;
-/// The most bytes of an element that are prefetched; the processor sees the others coming.
+/// Largest number of bytes of an element that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 4096;
 
-/// How many slots ahead an element is asked for that is read soon.
+/// Number of slots between a prefetched element and the element being read.
 const FETCHED_AHEAD: usize = 16;
 
 const FREE: u64 = 0;
 
-/// A key, and where it is looked for.
+/// A key, and the place of its search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhtKey<'k> {
     pub(super) bytes: &'k [u8],
-    /// Its bucket, the same for ever.
+    /// Number of the key's bucket, the same for ever.
     pub(super) bucket: u64,
-    /// Of its hash in this process.
+    /// Tag from the key's hash in this process.
     pub(super) tag: u32,
 }
 
 /// The elements of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct PhtBucket {
-    /// As many as a power of two, or none before the first element.
+    /// Slots: a power of two, or none before the first element.
     pub(super) slots: Box<[u64]>,
     elements: Vec<u8>,
     count: u32,
-    /// Units that elements which went have left.
+    /// Units of space left by removed elements.
     left: u32,
 }
 
@@ -67,7 +67,7 @@ fn tag_of(slot: u64) -> u32 {
     (slot >> 32) as u32
 }
 
-/// The lengths before an element of these parts, and how many bytes they take.
+/// Lengths before an element of these parts, and the number of their bytes.
 #[inline]
 fn head_of(key: usize, value: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
     let (mut head, mut end) = ([0; HEAD_BYTES_MAX], 0);
@@ -97,7 +97,7 @@ fn element_bytes(key: usize, value: usize) -> usize {
     (head_bytes(key, value) + key + value).next_multiple_of(UNIT_BYTES)
 }
 
-/// A length at the begin of these bytes, and what is behind it.
+/// Length at the beginning of these bytes, and the bytes behind the length.
 #[inline]
 fn length(bytes: &[u8]) -> (usize, &[u8]) {
     let (first, behind) = bytes.split_first().expect("an element begins with its lengths");
@@ -108,7 +108,7 @@ fn length(bytes: &[u8]) -> (usize, &[u8]) {
     (u32::from_le_bytes(*length) as usize, behind)
 }
 
-/// The element at the begin of these bytes: its key and its value.
+/// Key and value of the element at the beginning of these bytes.
 #[inline]
 fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (key, behind) = length(bytes);
@@ -118,13 +118,14 @@ fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 impl PhtBucket {
-    /// How many elements there are.
+    /// Number of elements.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// All elements: keys and values. They lie in any order, and were last used long ago: each is asked for ahead.
+    /// All elements: keys and values. The elements lie in any order, and were last used long ago: every element is
+    /// prefetched.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let bytes = self.prefetched_bytes();
         let used = self.slots.iter().enumerate().filter(|(_, slot)| **slot != FREE);
@@ -136,14 +137,14 @@ impl PhtBucket {
         })
     }
 
-    /// A value.
+    /// Value of a key.
     #[inline]
     pub(super) fn get(&self, key: PhtKey<'_>) -> Option<&[u8]> {
         let (at, _) = self.find(key)?;
         Some(element(&self.elements[place_of(self.slots[at])..]).1)
     }
 
-    /// The number of a key's slot, and the length of its value.
+    /// Number of a key's slot, and length of the key's value.
     #[inline]
     fn find(&self, key: PhtKey<'_>) -> Option<(usize, usize)> {
         let mask = self.slots.len().wrapping_sub(1);
@@ -164,7 +165,7 @@ impl PhtBucket {
         }
     }
 
-    /// Asks for the line of slots where the search for a key begins.
+    /// Prefetches the line of slots where the search for a key begins.
     #[inline]
     pub(super) fn prefetch_slots(&self, key: PhtKey<'_>) {
         if let Some(slot) = self.slots.get(key.tag as usize & self.slots.len().wrapping_sub(1)) {
@@ -172,7 +173,7 @@ impl PhtBucket {
         }
     }
 
-    /// Asks for the lines of what may be a key's element.
+    /// Prefetches the lines of an element that may be the key's.
     #[inline]
     pub(super) fn prefetch_element(&self, key: PhtKey<'_>) {
         let mask = self.slots.len().wrapping_sub(1);
@@ -185,22 +186,22 @@ impl PhtBucket {
         }
     }
 
-    /// How much of an element is asked for: as much as elements here take on the average.
+    /// Number of bytes to prefetch of an element: the average size of elements here.
     #[inline]
     fn prefetched_bytes(&self) -> usize {
         (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX)
     }
 
-    /// Asks for the lines of the element at this place.
+    /// Prefetches the lines of the element at this place.
     #[inline]
     fn prefetch_place(&self, place: usize, bytes: usize) {
         let element = self.elements[place..].as_ptr();
         prefetch::lines(element, bytes);
-        // The last byte may be on one line more.
+        // The last byte may be on a further line.
         prefetch::line(element.wrapping_add(bytes.saturating_sub(1)));
     }
 
-    /// Gives an element this value, which is made if it is not there.
+    /// Sets the value of an element. A missing element is made.
     pub(super) fn set(&mut self, key: PhtKey<'_>, value: &[u8]) {
         let Some((at, before)) = self.find(key) else {
             self.make_slot();
@@ -216,7 +217,7 @@ impl PhtBucket {
         }
         let bytes_before = element_bytes(key.bytes.len(), before);
         if element_bytes(key.bytes.len(), value.len()) == bytes_before {
-            // It takes the place of the one before.
+            // The new element takes the place of the old.
             let (head, head_bytes) = head_of(key.bytes.len(), value.len());
             let place = &mut self.elements[place_of(self.slots[at])..][..bytes_before];
             let (in_head, behind) = place.split_at_mut(head_bytes);
@@ -226,17 +227,17 @@ impl PhtBucket {
             behind[..value.len()].copy_from_slice(value);
             return;
         }
-        // Slots stay where they are while elements move.
+        // Slots stay in place while elements move.
         let place = self.append(key.bytes, value);
         self.slots[at] = u64::from(key.tag) << 32 | place;
         self.leave(bytes_before);
     }
 
-    /// Removes an element, if it is there.
+    /// Removes an element, if present.
     pub(super) fn remove(&mut self, key: PhtKey<'_>) {
         let Some((mut hole, value)) = self.find(key) else { return };
         let mask = self.slots.len() - 1;
-        // Those behind it move up, as far as no search for them begins behind the hole.
+        // The slots behind the hole move up, as far as no search for them begins behind the hole.
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
@@ -255,7 +256,7 @@ impl PhtBucket {
         self.leave(element_bytes(key.bytes.len(), value));
     }
 
-    /// Sees to a free slot.
+    /// Ensures a free slot.
     fn make_slot(&mut self) {
         // At most three quarters full: searches are short.
         if (self.count as usize + 1) * 4 > self.slots.len() * 3 {
@@ -266,11 +267,11 @@ impl PhtBucket {
         }
     }
 
-    /// Puts an element behind the others; what a slot has of its place.
+    /// Appends an element. Returns the part of a slot for the element's place.
     fn append(&mut self, key: &[u8], value: &[u8]) -> u64 {
         let bytes = element_bytes(key.len(), value.len());
         if self.elements.len() + bytes > self.elements.capacity() {
-            // What growth would bring is taken from what was left first.
+            // Space left by removed elements is used first, if the space is as large as a growth.
             if self.left as usize * UNIT_BYTES * GROWTH > self.elements.len() + bytes {
                 self.gather(bytes);
             } else {
@@ -288,7 +289,7 @@ impl PhtBucket {
         u64::from(unit)
     }
 
-    /// Counts what an element that went has left. Once that is half of the memory, it is given back.
+    /// Counts the space left by a removed element. Once the space is half of the memory, the space is given back.
     fn leave(&mut self, bytes: usize) {
         self.left += (bytes / UNIT_BYTES) as u32;
         let left = self.left as usize * UNIT_BYTES;
@@ -297,7 +298,7 @@ impl PhtBucket {
         }
     }
 
-    /// Moves all elements together, into memory with room for `more` bytes, and to grow.
+    /// Moves all elements together, into memory with room for `more` bytes and for growth.
     #[cold]
     fn gather(&mut self, more: usize) {
         let used = self.elements.len() - self.left as usize * UNIT_BYTES;
@@ -315,7 +316,7 @@ impl PhtBucket {
     }
 }
 
-/// Puts a slot into the first free one from its place on.
+/// Puts a slot into the first free place, from the place of its tag on.
 fn put(slots: &mut [u64], slot: u64) {
     let mask = slots.len() - 1;
     let mut at = tag_of(slot) as usize & mask;

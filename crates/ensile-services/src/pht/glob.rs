@@ -1,14 +1,14 @@
-//! Patterns of `SCAN`'s `MATCH`, as redis has them: `*`, `?`, `[a-c]`, `[^x]`, and `\` before any byte.
+//! Patterns of `SCAN`'s `MATCH`, in redis' form: `*`, `?`, `[a-c]`, `[^x]`, and `\` before any byte.
 //!
-//! Invariant: time is at most the product of both lengths, whatever the pattern: a star is gone back to only if none
-//! stands behind it.
+//! Invariant: the time is at most the product of both lengths, for every pattern: the match goes back only to the last
+//! star.
 //!
 //! Neighbours: [`super`] shows the keys that match.
 
-/// Whether the whole of `text` matches.
+/// True if the whole of `text` matches.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
-    // The last star, and where the text that it stands for ends.
+    // Place behind the last star, and the end of the text that the star stands for.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {
@@ -33,7 +33,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The length of the pattern's first element, if that is not a star and matches the byte.
+/// Length of the pattern's first element, if the element is no star and matches the byte.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -47,8 +47,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Whether a class has the byte, and how long it is, its closing bracket included. One that is not closed ends with the
-/// pattern.
+/// True if a class has the byte; and the length of the class, its closing bracket included. A class that is not closed
+/// ends with the pattern.
 fn class_has(class: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = class.first() == Some(&b'^');
     let (mut at, mut is_in) = (usize::from(is_negated), false);

@@ -3,17 +3,18 @@
 //! ```text
 //! request -> bucket of the key, locked -> looked at | refused, or logged and changed -> unlocked -> reply
 //! ```
-//! What it has of redis: strings and whole numbers, each element by itself. Commands of several keys are as many
-//! single ones. `SET` has `NX`, `XX` and valkey's `IFEQ value`, which is compare-and-set. Nothing expires.
+//! The table has redis' strings and whole numbers, each element by itself. A command of several keys acts as several
+//! commands of one key. `SET` has `NX`, `XX` and valkey's `IFEQ value`, which is compare-and-set. Nothing expires.
 //!
 //! Invariants:
-//! - What a command looks at and changes of an element is under its bucket's lock, so each element's changes are one
-//!   after the other.
-//! - R1: a reply rests on the last change of each bucket that it shows, a refusal on that of the bucket that refuses.
+//! - A command looks at and changes an element under the lock of the element's bucket, so changes of an element are
+//!   serial.
+//! - R1: a reply rests on the last change of every bucket that the reply shows; a refusal rests on the last change of
+//!   the refusing bucket.
 //! - O6: a bucket whose change panics is refused until the table is opened again.
 //!
-//! Neighbours: `table` has the buckets, `bucket` the elements of one, `persist` what persists them, `glob` patterns of
-//! `SCAN`; [`crate::server`] calls, and programs that have a table in their own process.
+//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persist` the persistence, `glob` patterns
+//! of `SCAN`; [`crate::server`] calls, and programs with a table in their own process.
 
 mod bucket;
 mod glob;
@@ -42,14 +43,15 @@ pub struct PersistentTable {
     log: ApplicationLog, // persist
 }
 
-/// A pattern is matched under a bucket's lock, and takes the product of its length and a key's.
+/// Longest pattern in bytes: a pattern is matched under a bucket's lock, in time proportional to the product of its
+/// length and the key's length.
 const PATTERN_BYTES_MAX: usize = 256;
 const PATTERN_TOO_LONG: &str = "a pattern has 256 bytes at most";
 
-/// Bytes of the keys that a step of a scan shows, at most. Behind half of it no other bucket begins.
+/// Largest size of the keys that a step of a scan shows, in bytes. Behind half of this size no further bucket begins.
 const SCAN_BYTES: usize = REPLY_BYTES - 4 * HEADER_BYTES_MAX;
 
-/// Keys that a step of a scan shows, unless it is asked for another number.
+/// Default number of keys that a step of a scan looks at.
 const SCAN_COUNT: u64 = 10;
 
 impl Service for PersistentTable {
@@ -99,7 +101,7 @@ impl Service for PersistentTable {
     }
 }
 
-/// When a value is set.
+/// Condition under which a value is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition<'c> {
     Always,
@@ -120,19 +122,18 @@ impl Condition<'_> {
 }
 
 impl PersistentTable {
-    /// Opens the table of a folder, which has the service's name from then on; what is in it is loaded and replayed
-    /// first.
+    /// Opens the table of a folder; the folder has the service's name from then on. The contents of the folder are
+    /// loaded and replayed first.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else, such as another service.
+    /// The folder is damaged, in use, or belongs to another program, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
         let buckets = Arc::new(PhtBuckets::new());
         let log = objects.application_name(Self::NAME).open_application(Arc::clone(&buckets))?; // persist
         Ok(Self { buckets, log })
     }
 
-    /// Shows a value, or that there is none, under its bucket's lock: `show` is to be short, and calls nothing of this
-    /// table.
+    /// Shows a value, or `None`, under its bucket's lock: `show` must be short, and must call nothing of this table.
     ///
     /// # Errors
     /// [`CallError::PoisonedBucket`]: the key's bucket is poisoned.
@@ -147,12 +148,12 @@ impl PersistentTable {
         Ok(show(self.buckets.guarded.lock(key.bucket, rests)?.get(key)))
     }
 
-    /// As [`look`](Self::look), of several keys in their order: `show` gets a key's number and its value. The memory of
-    /// sixteen keys is waited for at once, so that each takes a fraction of what a look by itself does. Meanwhile up to
+    /// As [`look`](Self::look), for several keys in order: `show` gets a key's number and the key's value. The memory
+    /// of sixteen keys is waited for at once, so a key takes a fraction of the time of a single look. Meanwhile up to
     /// as many buckets are locked.
     ///
     /// # Errors
-    /// [`CallError::PoisonedBucket`] at the first key whose bucket is poisoned; the keys behind that are not shown.
+    /// [`CallError::PoisonedBucket`] at the first key whose bucket is poisoned; later keys are not shown.
     pub fn look_many<'k>(
         &self,
         keys: impl IntoIterator<Item = &'k [u8]>,
@@ -177,7 +178,7 @@ impl PersistentTable {
         self.set_if(key, value, Condition::Always, rests).map(drop)
     }
 
-    /// Deletes an element, if it is there: whether it was.
+    /// Deletes an element, if present. True if the element was present.
     ///
     /// # Errors
     /// [`CallError::Objects`], and [`CallError::PoisonedBucket`]: nothing was changed.
@@ -191,7 +192,7 @@ impl PersistentTable {
         Ok(is_there)
     }
 
-    /// Logs a change of a bucket, which is locked, and makes it.
+    /// Logs a change of a locked bucket, and makes the change.
     #[inline]
     fn change(
         &self,
@@ -201,7 +202,7 @@ impl PersistentTable {
     ) -> CallResult {
         let logged = || persist::log(&self.log, change); // persist
         let more = bucket.change(rests, logged, |bucket| bucket.apply(change))?;
-        // What cannot be made was refused before.
+        // An impossible change was refused before.
         self.buckets.elements.add(more.unwrap_or(0), bucket.last());
         Ok(())
     }
@@ -225,7 +226,7 @@ impl PersistentTable {
         Ok(())
     }
 
-    /// Sets a value if the condition holds: whether it does.
+    /// Sets a value if the condition holds. True if the condition holds.
     fn set_if(
         &self,
         key: &[u8],
@@ -256,7 +257,7 @@ impl PersistentTable {
     fn add_one(&self, request: &CommandRequest<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let key = self.buckets.key(checked_key(request, 1)?);
         let mut bucket = self.buckets.guarded.lock(key.bucket, &request.rests)?;
-        // A value that is no number, or zero added to it, leaves nothing to add.
+        // A stored value that is no number has no sum with zero.
         bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
         let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
         reply.integer(sum);
@@ -296,13 +297,13 @@ impl PersistentTable {
         Ok(())
     }
 
-    /// A cursor is the number of the bucket to go on from. A bucket is shown whole, so a step may show more keys than
-    /// it was asked for.
+    /// Shows keys from a cursor on. A cursor is the number of the bucket to go on from. A bucket is shown whole, so a
+    /// step may show more keys than requested.
     fn scan(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.scan_within(SCAN_BYTES, request, reply)
     }
 
-    /// A step that shows keys of `limit` bytes at most, with what a reply has beside them.
+    /// As [`scan`](Self::scan), with keys of `limit` bytes at most, their headers in the reply included.
     fn scan_within(
         &self,
         limit: usize,
@@ -331,7 +332,7 @@ impl PersistentTable {
             let shown = |key: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, key));
             if !keys.add(bucket.iter().map(|(key, _)| key).filter(|key| shown(key))) {
                 if !keys.keys.is_empty() {
-                    // It begins the next step.
+                    // The bucket begins the next step.
                     break;
                 }
                 return Err(CallError::BucketTooLong { bucket: next, limit, next: cursor(next + 1) });
@@ -355,15 +356,15 @@ impl PersistentTable {
     }
 }
 
-/// The cursor of a scan that goes on from this bucket: 0 behind the last, which ends a scan.
+/// Cursor of a scan that goes on from this bucket: 0 behind the last bucket, as the end of a scan.
 fn cursor(next: u64) -> u64 {
     if next < BUCKETS { next } else { 0 }
 }
 
-/// The keys of whole buckets that a step of a scan shows.
+/// Keys of whole buckets that a step of a scan shows.
 struct ShownKeys {
     keys: Vec<Box<[u8]>>,
-    /// Of the reply, at most, and so far.
+    /// Bytes of the reply: limit, and so far.
     limit: usize,
     bytes: usize,
 }
@@ -373,7 +374,7 @@ impl ShownKeys {
         Self { keys: Vec::new(), limit, bytes: 0 }
     }
 
-    /// Adds the keys of a bucket; if they do not fit, none of them.
+    /// Adds all keys of a bucket, or no key if the keys do not fit. True if added.
     fn add<'k>(&mut self, bucket: impl Iterator<Item = &'k [u8]>) -> bool {
         let (keys_before, bytes_before) = (self.keys.len(), self.bytes);
         for key in bucket {
@@ -389,7 +390,7 @@ impl ShownKeys {
     }
 }
 
-/// Writes a value, or that there is none.
+/// Writes a value, or null without a value.
 fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
     match value {
         Some(value) => reply.bulk(value),
@@ -397,12 +398,12 @@ fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
     }
 }
 
-/// The argument number `at`; the number of arguments was checked.
+/// Argument number `at`; the number of arguments was checked.
 fn key<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
     request.get(at).unwrap_or_default()
 }
 
-/// A key that an element may have.
+/// Argument number `at`, checked as a key of an element.
 fn checked_key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
     let key = key(request, at);
     if key.len() > KEY_BYTES_MAX {
@@ -411,7 +412,7 @@ fn checked_key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], 
     Ok(key)
 }
 
-/// The options of `SET`, of which one may be given.
+/// Condition from the options of `SET`: at most one option.
 fn condition<'r>(request: &CommandRequest<'r>) -> Result<Condition<'r>, CallError> {
     let Some(option) = request.get(3) else { return Ok(Condition::Always) };
     match (option.to_ascii_uppercase().as_slice(), request.get(4), request.len()) {

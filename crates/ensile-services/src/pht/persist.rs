@@ -1,4 +1,4 @@
-//! What exists in the hash table only so that it persists: SLACH's three call-backs, and the log call.
+//! The part of the hash table that only serves persistence: SLACH's three call-backs, and the log call.
 //!
 //! Invariant: O7: a bucket's lock is held over the log call and the change, and over the bytes and their `ckpt`.
 //!
@@ -14,7 +14,8 @@ const SET: u32 = 1;
 const DELETE: u32 = 2;
 const ADD: u32 = 3;
 
-/// Logs a change of a bucket, whose lock the caller holds. The change is made behind it, and rests on the receipt.
+/// Logs a change of a bucket. The caller holds the bucket's lock, makes the change afterwards, and rests its reply on
+/// the receipt.
 pub(super) fn log<'l>(log: &'l ApplicationLog, change: PhtChange<'_>) -> ObjectsResult<ObjectReceipt<'l>> {
     let (number, key) = (change.key().bucket, change.key().bytes);
     match change {
@@ -28,7 +29,7 @@ impl Application for PhtBuckets {
     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
         self.guarded.checkpoint(from, out, |bucket, bytes| {
             bucket.iter().for_each(|(key, value)| Parts::put(bytes, &[key, value]));
-            // One that never had an element has no operation either.
+            // A bucket that never had an element has no operation either.
             !bucket.slots.is_empty()
         })
     }
@@ -59,8 +60,8 @@ impl Application for PhtBuckets {
     }
 }
 
-/// Makes a change again that was logged, or stands in a checkpoint. If it panics again the bucket is poisoned again,
-/// and the others are served (O6).
+/// Makes a change again that was logged, or stands in a checkpoint. If the change panics again, the bucket is poisoned
+/// again, and the other buckets are served (O6).
 fn redo(buckets: &PhtBuckets, number: u64, change: PhtChange<'_>) -> CallBackResult {
     buckets.guarded.replay(number, |bucket| {
         let more = bucket.apply(change).filter(|_| change.key().bucket == number);

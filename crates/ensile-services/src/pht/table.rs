@@ -4,13 +4,14 @@
 //! several keys   hash all, ask for their buckets | lock those that are free, ask for slots | ask for elements | show each
 //! ```
 //! Invariants:
-//! - A key's bucket is the same for ever: folders name buckets by their numbers. So a scan goes bucket by bucket, and
-//!   shows each element that is there all the while exactly once.
-//! - A bucket is changed by [`PhtBucket::apply`] alone, when it serves and when it recovers.
-//! - A thread that holds a bucket's lock takes another one only if it is free. It waits for one while it holds none.
+//! - A key's bucket is the same for ever: folders name buckets by their numbers. A scan therefore goes bucket by
+//!   bucket, and shows an element that is present all the while exactly once.
+//! - [`PhtBucket::apply`] alone changes a bucket, in service and in recovery.
+//! - A thread that holds a bucket's lock takes another bucket's lock only if the lock is free. A thread waits for a
+//!   lock only without holding a lock.
 //!
-//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets; locks, and
-//! what becomes of a bucket whose change panics (O6), are `GuardedObjects`'.
+//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets;
+//! `GuardedObjects` has the locks, and poisons a bucket whose change panics (O6).
 
 use std::mem;
 
@@ -23,13 +24,13 @@ use crate::hash::stable_hash;
 use crate::number::{Digits, integer};
 use crate::service::{CallResult, RestsOn};
 
-/// Buckets of a table. Folders rest on it.
+/// Number of buckets of a table. Folders depend on the number.
 pub(super) const BUCKETS: u64 = 1 << 16;
 
-/// Keys that are looked up side by side. More of them do not wait less for memory.
+/// Number of keys that are looked up side by side. More keys do not shorten the wait for memory.
 const TOGETHER: usize = 16;
 
-/// The place of a key in a group that has fewer.
+/// Filler for the free places of a group of keys.
 const NO_KEY: PhtKey<'static> = PhtKey { bytes: &[], bucket: 0, tag: 0 };
 
 /// A change of one element.
@@ -37,12 +38,12 @@ const NO_KEY: PhtKey<'static> = PhtKey { bytes: &[], bucket: 0, tag: 0 };
 pub(super) enum PhtChange<'c> {
     Set(PhtKey<'c>, &'c [u8]),
     Delete(PhtKey<'c>),
-    /// Of an element whose value is a whole number, or that is not there: then of zero.
+    /// Adds to a whole number; an absent element counts as zero.
     Add(PhtKey<'c>, i64),
 }
 
 impl<'c> PhtChange<'c> {
-    /// Of which element.
+    /// Key of the changed element.
     pub(super) fn key(self) -> PhtKey<'c> {
         let (Self::Set(key, _) | Self::Delete(key) | Self::Add(key, _)) = self;
         key
@@ -50,13 +51,13 @@ impl<'c> PhtChange<'c> {
 }
 
 impl PhtBucket {
-    /// The sum that adding would come to; `None` if the value is no number, or the sum none of 64 bits.
+    /// Sum after an addition; `None` if the value is no number, or the sum exceeds 64 bits.
     pub(super) fn sum(&self, key: PhtKey<'_>, by: i64) -> Option<i64> {
         let value = self.get(key).map_or(Some(0), |value| integer(value).ok())?;
         value.checked_add(by)
     }
 
-    /// Makes a change, and tells how many elements there are more than before; `None` if it cannot be made.
+    /// Makes a change. Returns the growth of the number of elements; `None` if the change is impossible.
     pub(super) fn apply(&mut self, change: PhtChange<'_>) -> Option<i64> {
         let before = self.len() as i64;
         match change {
@@ -71,9 +72,9 @@ impl PhtBucket {
 /// All buckets.
 pub(crate) struct PhtBuckets {
     pub(super) guarded: GuardedObjects<PhtBucket>,
-    /// Of hashes within buckets. It is drawn, so that keys that meet there are hard to choose.
+    /// Secrets of hashes within buckets, drawn, so that colliding keys are hard to choose.
     secrets: RapidSecrets,
-    /// Those of a poisoned bucket count as they were before.
+    /// Number of elements. A poisoned bucket counts as before its failed change.
     pub(super) elements: EpochCount,
 }
 
@@ -92,19 +93,19 @@ impl PhtBuckets {
         }
     }
 
-    /// Where a key is looked for.
+    /// Place of the search for a key.
     #[inline]
     pub(super) fn key<'k>(&self, bytes: &'k [u8]) -> PhtKey<'k> {
         let tag = rapidhash_v3_seeded(bytes, &self.secrets) as u32;
         PhtKey { bytes, bucket: stable_hash(bytes) % BUCKETS, tag }
     }
 
-    /// Shows the bucket of each key, locked, in the order of the keys. The memory of up to [`TOGETHER`] of them is
-    /// asked for at once, so a thread waits for it once and not as often as there are keys. Up to as many buckets are
-    /// locked while one is shown.
+    /// Shows the locked bucket of every key, in the order of the keys. The memory of up to [`TOGETHER`] keys is
+    /// requested at once, so a thread waits for memory once per group. Up to as many buckets are locked while a bucket
+    /// is shown.
     ///
     /// # Errors
-    /// The first that `show` returns, or of the first bucket that is poisoned; the keys behind that are not shown.
+    /// The first error of `show`, or of the first poisoned bucket; later keys are not shown.
     pub(super) fn look_at_many<'k>(
         &self,
         mut keys: impl Iterator<Item = &'k [u8]>,
@@ -132,7 +133,7 @@ impl PhtBuckets {
         rests: &RestsOn,
         show: &mut impl FnMut(PhtKey<'k>, &PhtBucket) -> CallResult,
     ) -> CallResult {
-        // One that is not free is waited for when no other one is held.
+        // A bucket that is not free is waited for without holding another bucket.
         let mut locked = self.lock_free_ones(keys, rests);
         let mut is_holding = true;
         for (at, key) in keys.iter().enumerate() {
@@ -150,8 +151,8 @@ impl PhtBuckets {
         Ok(())
     }
 
-    /// Asks for the memory of what has these keys, as [`look_at_many`](Self::look_at_many) does. No lock is waited for,
-    /// nor held behind this.
+    /// Prefetches the memory of these keys' elements, as [`look_at_many`](Self::look_at_many) does. The call waits for
+    /// no lock, and holds no lock afterwards.
     pub(super) fn prefetch(&self, keys: &[&[u8]]) {
         for keys in keys.chunks(TOGETHER) {
             let mut found = [NO_KEY; TOGETHER];
@@ -163,8 +164,8 @@ impl PhtBuckets {
         }
     }
 
-    /// Locks the buckets that are free, and asks for slots and elements. A bucket that is not free may be that of a key
-    /// before.
+    /// Locks the free buckets, and prefetches slots and elements. A bucket that is not free may be the bucket of an
+    /// earlier key.
     fn lock_free_ones(
         &self,
         keys: &[PhtKey<'_>],

@@ -1,9 +1,9 @@
-//! The commands that every server has: of the connection, and of the server itself.
+//! The commands of every server: of the connection, and of the server itself.
 //!
-//! `HELLO`, `COMMAND` and `CONFIG GET` are there as far as redis-cli, redis-benchmark and client libraries need them.
-//! What is said is so: a parameter that this server does not have is not told, and nothing can be set.
+//! `HELLO`, `COMMAND` and `CONFIG GET` exist as far as redis-cli, redis-benchmark and client libraries need them. The
+//! replies are true: a parameter that this server lacks is not shown, and nothing can be set.
 //!
-//! Neighbours: [`super`] asks here for what the service does not know.
+//! Neighbours: [`super`] calls for commands that the service does not have.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use super::figures::{VERSION, figures};
 use super::{ServerState, is_called};
 use crate::service::{CommandInfo, Service};
 
-/// What is to be done once a reply is written.
+/// Next step after a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// Send it, in strict mode once this epoch is durable.
+    /// Send the reply, in strict mode once this epoch is durable.
     Reply(Epoch),
-    /// Send it, then close.
+    /// Send the reply, then close.
     ReplyAndClose,
-    /// There is none: the server ends.
+    /// The server ends, without a reply.
     Stop,
 }
 
@@ -42,8 +42,8 @@ const COMMANDS: [CommandInfo; 9] = [
     info("SHUTDOWN", -1, &["admin"], "Makes what is logged durable and ends the server"),
 ];
 
-/// How lines of HTTP begin. A page in a browser can send them to any port of its machine, with commands in what it
-/// posts.
+/// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
+/// body of a POST.
 const FOREIGN: [&str; 2] = ["POST", "HOST:"];
 
 const fn info(
@@ -55,13 +55,13 @@ const fn info(
     CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }
 }
 
-/// A request of the wrong number of arguments.
+/// Replies that the number of arguments is wrong.
 pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
     let name = name.to_ascii_lowercase();
     reply.error("ERR", &format!("wrong number of arguments for '{name}' command"));
 }
 
-/// Carries out a request that is none of the service's.
+/// Carries out a request that is not of the service.
 pub(super) fn carry_out<S: Service>(
     state: &ServerState<S>,
     (version, number): (&mut RespVersion, u64),
@@ -93,7 +93,7 @@ pub(super) fn carry_out<S: Service>(
         "CONFIG" => config(state, request, reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
         "BGSAVE" => {
-            // The handle waits for its end, and nobody does.
+            // The handle could wait for the checkpoint's end, and no caller does.
             drop(state.service.kept().checkpoint());
             reply.simple("Background saving started");
         }
@@ -109,7 +109,7 @@ pub(super) fn carry_out<S: Service>(
     ANSWERED
 }
 
-/// As redis says it: the name, and as much of the arguments as fits.
+/// Replies as redis to an unknown command: the name, and as much of the arguments as fits.
 fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     const SHOWN_BYTES: usize = 128;
     let shown =
@@ -121,13 +121,13 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
             break;
         }
         let most = SHOWN_BYTES - arguments.len();
-        // Writing to memory does not fail.
+        // A write to memory does not fail.
         let _ = write!(arguments, "'{}' ", shown(argument, most));
     }
     reply.error("ERR", &format!("unknown command '{name}', with args beginning with: {arguments}"));
 }
 
-/// Chooses the version, and tells who answers.
+/// Sets the version, and replies the server's identity.
 fn hello<S: Service>(
     (version, number): (&mut RespVersion, u64),
     request: Request<'_>,
@@ -227,9 +227,9 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
     [first, last, step].into_iter().for_each(|at| reply.integer(at));
 }
 
-/// Parameters that are told in redis' words: what is logged, when it reaches the disk, and that nothing is kept beside
-/// the log on a schedule of `save`. What is process-safe has reached the system before its reply, as with `everysec`.
-/// Times are in seconds, and zero is none; so is a memory of zero bytes.
+/// Replies parameters in redis' words: the use of a log, the time of its syncs, and an empty `save`, because no
+/// schedule keeps data beside the log. A process-safe result has reached the system before its reply, as with
+/// `everysec`. Times are in seconds, and zero is none; a memory of zero bytes is no limit.
 fn config<S: Service>(state: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let word = request.get(1).unwrap_or_default();
     if !is_called(word, "GET") {

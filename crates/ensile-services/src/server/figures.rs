@@ -1,9 +1,9 @@
-//! What `INFO` says, in redis' form: a line for each figure, under headings.
+//! The text of `INFO`, in redis' form: a line for each figure, under headings.
 //!
-//! Figures are those of the moment, and wait for nothing. A line that says why something does not happen is there only
-//! if that is so: `checkpoint_last_error`, `recovery_unreachable` and others like them.
+//! Figures are of the moment, and wait for nothing. A line with the reason for a failure is present only with the
+//! failure: `checkpoint_last_error`, `recovery_unreachable` and similar lines.
 //!
-//! Neighbours: [`super::common`] replies it; `ensile-objects` counts.
+//! Neighbours: [`super::common`] replies the text; `ensile-objects` counts.
 
 use std::fmt::{Display, Write as _};
 
@@ -13,7 +13,7 @@ use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingSt
 use super::ServerState;
 use crate::service::Service;
 
-/// The version of this crate.
+/// Version of this crate.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Lines of figures.
@@ -26,10 +26,10 @@ impl FigureLines {
         self.0.push_str("\r\n");
     }
 
-    /// A figure on a line of its own, whatever is in it.
+    /// Adds a figure on a line of its own. Spaces replace line ends in the figure.
     fn add(&mut self, name: &str, figure: impl Display) {
         let begin = self.0.len();
-        // Writing to memory does not fail.
+        // A write to memory does not fail.
         let _ = write!(self.0, "{name}:{figure}");
         if self.0[begin..].contains(['\r', '\n']) {
             let line = self.0.split_off(begin).replace(['\r', '\n'], " ");
@@ -45,7 +45,7 @@ impl FigureLines {
     }
 }
 
-/// A durability, as the command line has it.
+/// Name of a durability on the command line.
 fn name_of(durability: ObjectDurability) -> &'static str {
     match durability {
         ObjectDurability::Strict => "strict",
@@ -99,7 +99,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.0
 }
 
-/// When checkpoints begin, why, and why not (SLACH §4).
+/// Adds triggers of checkpoints, the reasons of checkpoints, and the reasons why none begins (SLACH §4).
 fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
     let CheckpointStats { verdict, load, capacity, recovery, .. } = &stats.checkpoints;
     let checkpoints = &stats.checkpoints;
@@ -130,7 +130,7 @@ fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
     lines.add_some("recovery_unreachable", checkpoints.unreachable.as_ref());
 }
 
-/// What has reached the shared folder, and what stands in its way.
+/// Adds the state of the shared folder, and the obstacles to shipping.
 fn shipped(shipping: &ShippingStats, lines: &mut FigureLines) {
     lines.heading("Shipping");
     lines.add("shipped_epoch", shipping.shipped_epoch.number());

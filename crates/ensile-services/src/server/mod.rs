@@ -1,17 +1,19 @@
-//! A server of one service over RESP: a loop of sockets a thread, and replies that wait until they are durable.
+//! A server of one service over RESP: a loop of sockets per thread, and replies that wait until they are durable.
 //!
 //! ```text
 //! bytes -> requests -> command -> service -> reply  relaxed: sent at once
 //!                                                   strict:  parked until the epoch that it rests on is durable
 //! ```
 //! Invariants:
-//! - R1: a strict server sends no reply before what it rests on is durable, a reply to a read as well.
+//! - R1: a strict server sends a reply only when the epoch that the reply rests on is durable; the rule holds for
+//!   replies to reads as well.
 //! - W1 to W4 of the loop: replies keep the order of requests, memory is bounded, nobody waits unheard.
-//! - Each request gets one reply, an error if it was not carried out. O6: a command that panics is one of those.
+//! - Every request gets one reply, an error if the request was not carried out. O6: a command that panics is such a
+//!   request.
 //!
-//! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is what is served; `common` has
-//! the commands that every server has, `figures` what `INFO` says, `log_notices` what people are told of the log,
-//! `parked` the replies that wait, [`threads`] starts loops.
+//! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `common` has
+//! the commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
+//! waiting replies, [`threads`] starts loops.
 
 mod common;
 mod figures;
@@ -42,10 +44,10 @@ use common::Flow;
 use log_notices::LogNotices;
 use parked::ParkedReplies;
 
-/// A client that was silent for this time is asked whether it is still there; redis' number.
+/// Seconds of silence after which a client is probed; redis' number.
 pub const KEEPALIVE_SECONDS: u64 = 300;
 
-/// What connections of a server may take. A request with the longest key and value fits.
+/// Limits of a server's connections. A request with the longest key and value fits.
 pub const LIMITS: NetLimits = NetLimits {
     connections_max: 10_000,
     unread_bytes_max: REQUEST_LIMITS.request_bytes_max + (64 << 10),
@@ -63,15 +65,15 @@ pub const LIMITS: NetLimits = NetLimits {
     accept_pause: Duration::from_millis(100),
 };
 
-/// What all clients of a server may have together, in bytes, unless it is told another number: requests that have not
-/// come whole or wait, and replies that are not sent, beyond the first 64 KiB of each client.
+/// Default memory of all clients of a server together, in bytes: requests that are incomplete or wait, and unsent
+/// replies, beyond the first 64 KiB of every client.
 pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
-/// A reply up to this length is kept, whatever memory there is.
+/// Length in bytes up to which a reply is kept without regard to memory.
 const SHORT_REPLY_BYTES: usize = 4 << 10;
 
-/// How long a server that ends waits for clients to take their replies, at most.
+/// Longest wait of an ending server for clients to take their replies.
 pub const END_WAIT: Duration = Duration::from_secs(10);
-/// A client that has all its replies, and sends nothing for this time, is not waited for.
+/// Silence after which an ending server no longer waits for a client that has all its replies.
 const END_QUIET: Duration = Duration::from_secs(1);
 
 const REQUEST_LIMITS: RequestLimits = RequestLimits {
@@ -81,42 +83,43 @@ const REQUEST_LIMITS: RequestLimits = RequestLimits {
     request_bytes_max: 40 << 20,
 };
 
-/// Requests of a connection whose memory is asked for at once. More of them do not wait less for it.
+/// Requests of a connection whose memory is requested at once. More requests do not shorten the wait for memory.
 const TOGETHER: usize = 16;
 
-/// What the loops of a server share.
+/// State shared by the loops of a server.
 #[derive(Debug)]
 pub struct ServerState<S> {
     service: Arc<S>,
     durability: ObjectDurability,
     clock: Clock,
-    /// Those of its loops.
+    /// Limits of the loops.
     limits: Mutex<NetLimits>,
-    /// What their clients may have together.
+    /// Memory of the loops' clients together.
     memory: ensile_base::sync::Arc<ConnectionMemory>,
-    /// Clients that were disconnected for want of it, and replies that it had no room for.
+    /// Number of clients disconnected for lack of client memory, and of replies without room.
     out_of_memory: AtomicU64,
-    /// The transports of its loops' sockets, in words.
+    /// Descriptions of the transports of the loops' sockets.
     transports: Mutex<BTreeSet<String>>,
-    /// Whether it is to end.
+    /// True if the server is to end.
     stopped: AtomicBool,
     connections: AtomicU64,
-    /// Connections so far.
+    /// Number of connections since the start.
     opened: AtomicU64,
     requests: AtomicU64,
-    /// Of these, those whose command panicked.
+    /// Number of requests whose command panicked.
     panicked: AtomicU64,
-    /// Of these, those that the log refused.
+    /// Number of requests that the log refused.
     turned_away: AtomicU64,
-    /// Replies that no client had waited for.
+    /// Number of replies that no client had waited for.
     unheard: AtomicU64,
-    /// Of those that the log refused, how many were told as a part of the load.
+    /// Number of requests refused by the log that are already reported as part of the load.
     turned_away_told: Mutex<u64>,
     notices: LogNotices,
 }
 
 impl<S: Service> ServerState<S> {
-    /// Of this service, whose objects were opened with this durability: if it is strict, replies wait for it.
+    /// Creates the state for a service whose objects were opened with `durability`. With strict durability, replies
+    /// wait until they are durable.
     #[must_use]
     pub fn new(service: Arc<S>, durability: ObjectDurability, clock: Clock) -> Self {
         Self {
@@ -139,28 +142,27 @@ impl<S: Service> ServerState<S> {
         }
     }
 
-    /// What all clients of its loops may have together, in bytes; `None` is no limit (W16). Without it that is
+    /// Sets the memory of all clients of the loops together, in bytes; `None` is no limit (W16). The default is
     /// [`CLIENT_MEMORY_BYTES`].
     #[must_use]
     pub fn with_client_memory(self, bytes_max: Option<usize>) -> Self {
         Self { memory: ConnectionMemory::new(bytes_max.unwrap_or(usize::MAX)), ..self }
     }
 
-    /// Tells people by this what they are to know when it happens: that the log has stopped, for instance, and what to
-    /// do. Without it nobody is told. It is called on a loop's thread, whose clients all wait meanwhile, so it does not
-    /// wait for anything: [`threads::serve`] hands what is told to a thread of its own. If it panics that is all that
-    /// comes of it (W15).
+    /// Sets the receiver of notices for people, such as the stop of the log and the remedy. By default notices go
+    /// nowhere. `tell` is called on a loop's thread, whose clients all wait meanwhile, so `tell` must not wait:
+    /// [`threads::serve`] hands notices to a thread of its own. A panic of `tell` has no further effect (W15).
     #[must_use]
     pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { notices: LogNotices::new(Box::new(tell)), ..self }
     }
 
-    /// What clients may have together, in bytes, if that has a limit.
+    /// Memory limit of clients together, in bytes; `None` without a limit.
     fn client_memory_max(&self) -> Option<usize> {
         Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
     }
 
-    /// Tells how the log is, if that is news.
+    /// Reports the state of the log, if the state is new.
     fn look_at_log(&self) {
         self.notices.look(&self.service.kept().stats().log_health, self.clock.nanos());
     }
@@ -169,60 +171,59 @@ impl<S: Service> ServerState<S> {
         self.durability == ObjectDurability::Strict
     }
 
-    /// A loop's sockets are waited for by this (W11).
+    /// Notes the transport of a loop's sockets (W11).
     fn add_transport(&self, in_use: &str) {
         self.transports.lock().insert(in_use.to_owned());
     }
 
-    /// By what its loops' sockets are waited for; if that is not the first choice, also why. Mostly all loops have the
-    /// same.
+    /// Transports of the loops' sockets; for a second choice also the reason. Mostly all loops have the same transport.
     fn transports(&self) -> String {
         let transports: Vec<String> = self.transports.lock().iter().cloned().collect();
         transports.join("; ")
     }
 
-    /// Of so many requests that a loop has not told yet, those that the log refused.
+    /// Number of requests refused by the log, out of `requests` that a loop has not reported yet.
     fn turned_away_of(&self, requests: u64) -> u64 {
         let mut told = self.turned_away_told.lock();
-        // Relaxed: a figure; what is not seen now is told the next time, as is what is of another loop.
+        // Relaxed: a figure; a refusal that is not seen now is reported the next time, as is a refusal of another loop.
         let turned_away = (self.turned_away.load(Ordering::Relaxed) - *told).min(requests);
         *told += turned_away;
         turned_away
     }
 
-    /// What the life before had returned and nothing proves here (B4).
+    /// Results that the life before returned and that nothing proves here (B4).
     fn not_proven(&self) -> Option<String> {
         self.service.kept().recovery().not_proven.as_ref().map(ToString::to_string)
     }
 
-    /// That the folder had no name, and which one it has now (I5).
+    /// Notice that the folder had no name, with its new name (I5).
     fn name_given(&self) -> Option<String> {
         self.service.kept().recovery().name_given.as_ref().map(ToString::to_string)
     }
 
-    /// Why no checkpoint keeps the recovery time that was asked for.
+    /// Reason why no checkpoint keeps the requested recovery time.
     fn unreachable(&self) -> Option<String> {
         self.service.kept().stats().checkpoints.unreachable
     }
 
-    /// Ends its loops; each is to be woken up, too.
+    /// Ends the loops. The caller must also wake every loop.
     pub fn stop(&self) {
-        // Relaxed: it carries nothing; the loops are joined.
+        // Relaxed: the flag guards no data; the loops are joined.
         self.stopped.store(true, Ordering::Relaxed);
     }
 
     fn has_stopped(&self) -> bool {
-        // Relaxed: it carries nothing; the loops are joined.
+        // Relaxed: the flag guards no data; the loops are joined.
         self.stopped.load(Ordering::Relaxed)
     }
 }
 
-/// What is known of a connection.
+/// State of a connection.
 struct ClientSession {
     decoder: RequestDecoder,
     version: RespVersion,
     number: u64,
-    /// The newest epoch that a parked reply of it rests on.
+    /// Newest epoch that a parked reply of the client rests on.
     parked: Epoch,
 }
 
@@ -232,18 +233,18 @@ pub struct ServiceLoop<T, S: Service> {
     state: Arc<ServerState<S>>,
     sessions: HashMap<ConnectionId, ClientSession>,
     parked: ParkedReplies,
-    /// A reply that is being written.
+    /// Reply that is being written.
     reply: Vec<u8>,
-    /// Requests that were served since this was last reported, and when that was.
+    /// Requests served since the last report, and the time of the report.
     unreported: u64,
     reported_nanos: u64,
-    /// Replies that no client had waited for, as far as they were reported.
+    /// Reported number of replies that no client had waited for.
     unheard_told: u64,
-    /// A reply could not be made durable.
+    /// True if a reply could not be made durable.
     has_failed: bool,
 }
 
-/// A loop reports this often how many requests it has served, and looks at the log.
+/// Interval at which a loop reports the number of served requests, and looks at the log.
 const REPORT_NANOS: u64 = 1_000_000_000;
 
 impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
@@ -253,7 +254,7 @@ impl<T, S: Service> std::fmt::Debug for ServiceLoop<T, S> {
 }
 
 impl<T: Transport, S: Service> ServiceLoop<T, S> {
-    /// A loop over this transport, without listeners.
+    /// Creates a loop over this transport, without listeners.
     pub fn new(transport: T, state: Arc<ServerState<S>>, limits: NetLimits) -> Self {
         let net = NetLoop::new(transport, state.clock.clone(), limits).with_memory(state.memory.clone());
         *state.limits.lock() = limits;
@@ -272,41 +273,42 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
     }
 
-    /// Accepts connections at `address`; says where.
+    /// Accepts connections at `address`; returns the bound address.
     ///
     /// # Errors
-    /// What the system says: choose another address.
+    /// The system's error: choose another address.
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
         self.net.listen(address)
     }
 
-    /// What ends a wait of this loop.
+    /// Handle that ends a wait of this loop.
     #[must_use]
     pub fn wake_up(&self) -> LoopWakeUp {
         self.net.wake_up()
     }
 
-    /// Replies that wait until they are durable.
+    /// Number of replies that wait until they are durable.
     #[must_use]
     pub fn parked(&self) -> usize {
         self.parked.count()
     }
 
-    /// Bytes that all clients of the server's loops have together, as far as they count (W16).
+    /// Memory of all clients of the server's loops together, in bytes that count (W16).
     #[must_use]
     pub fn client_memory_bytes(&self) -> usize {
         self.state.memory.bytes()
     }
 
-    /// The transport, for a test that plays its clients.
+    /// The transport, for a test that plays the clients.
     pub fn transport_mut(&mut self) -> &mut T {
         self.net.transport_mut()
     }
 
-    /// Sends replies, waits for `wait_max` at most, and serves what has come. False once the server is to end.
+    /// Sends replies, waits for `wait_max` at most, and serves the received requests. Returns false once the server is
+    /// to end.
     ///
     /// # Errors
-    /// What the system says of waiting itself: the loop cannot go on.
+    /// The system's error for the wait itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
         self.step_sockets(wait_max)?;
         let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.kept());
@@ -318,7 +320,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         Ok(!self.state.has_stopped())
     }
 
-    /// A step of the loop of sockets, and what it brings.
+    /// Takes a step of the loop of sockets, and handles the events.
     fn step_sockets(&mut self, wait_max: Duration) -> io::Result<()> {
         self.net.step(wait_max)?;
         let mut keeps_for_ended = false;
@@ -337,13 +339,13 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             }
         }
         if keeps_for_ended {
-            // All that have ended in this step at once: it looks at each reply that waits.
+            // Once for all connections that ended in this step: the call looks at every waiting reply.
             self.parked.forget_ended(|id| self.sessions.contains_key(id));
         }
         Ok(())
     }
 
-    /// Tells the load, which a policy of checkpoints may follow.
+    /// Reports the load, which a policy of checkpoints may follow.
     fn report(&mut self) {
         let now_nanos = self.state.clock.nanos();
         if now_nanos - self.reported_nanos >= REPORT_NANOS {
@@ -359,13 +361,14 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         }
     }
 
-    /// The last steps, behind the close of the objects: replies to what is durable now, and lets clients take what
-    /// waits for them, and an end behind it (W14). That takes [`END_WAIT`] at most, whatever they do.
+    /// Takes the last steps, after the close of the objects: sends the replies that are durable now, and lets clients
+    /// take their waiting replies, and an end behind the replies (W14). The steps take at most [`END_WAIT`], whatever
+    /// the clients do.
     ///
     /// # Errors
     /// As for [`step`](Self::step).
     pub fn end(&mut self) -> io::Result<()> {
-        // Nothing that comes from now on is carried out.
+        // Requests that come from now on are not carried out.
         self.state.stop();
         self.net.end_all(END_QUIET);
         let nanos = || self.state.clock.nanos();
@@ -381,7 +384,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     fn open(&mut self, id: ConnectionId) {
         // Relaxed: a figure for people.
         self.state.connections.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: it is a name, and each is given once.
+        // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let decoder = RequestDecoder::new(REQUEST_LIMITS);
         self.sessions.insert(
@@ -390,8 +393,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         );
     }
 
-    /// A client's request, or a reply to it, does not fit into the memory of all clients: it is told so, behind its
-    /// other replies, and disconnected (W16). Nothing of that request was carried out.
+    /// Ends a client whose request, or its reply, does not fit into the memory of all clients. The client gets an error
+    /// behind its earlier replies, and is disconnected (W16). No part of the request was carried out.
     fn end_for_memory(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let Some((_, replies)) = self.net.parts(id) else { return };
@@ -402,14 +405,14 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.net.close_when_sent(id);
     }
 
-    /// Carries out the requests that a connection has sent, as far as there is room for replies. It looks ahead: the
-    /// memory that a group of requests is about to use is asked for at once.
+    /// Carries out the requests that a connection has sent, as far as replies have room. Looks ahead: the memory that a
+    /// group of requests is about to use is requested at once.
     fn serve(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let ClientSession { decoder, version, number, parked } = session;
         let mut served = 0;
         while let Some((received, replies)) = self.net.parts(id) {
-            // What comes behind the end is not carried out: the one that asked for it is not replied to.
+            // Requests behind the end are not carried out: the client that asked for the end gets no reply.
             if self.state.has_stopped() || !replies.has_room() {
                 replies.set_owner_bytes(decoder.memory_bytes());
                 break;
@@ -422,7 +425,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                     self.net.close_when_sent(id);
                 } else {
                     let consumed = requests.consumed();
-                    // The places of a million arguments are more than their bytes.
+                    // The places of a million arguments take more memory than the arguments' bytes.
                     replies.set_owner_bytes(decoder.memory_bytes());
                     self.net.consume(id, consumed);
                 }
@@ -438,7 +441,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 self.reply.clear();
                 let flow = carry_out(&self.state, command, (version, *number), request, &mut self.reply);
                 if may_repeat(command) && !may_keep(&self.state, replies, *version, &mut self.reply) {
-                    // It is carried out again when there is memory.
+                    // The request is carried out again when there is memory.
                     taken -= 1;
                     break;
                 }
@@ -474,9 +477,9 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.count_served(served);
     }
 
-    /// So many requests of a connection were served.
+    /// Counts the served requests of a connection.
     fn count_served(&mut self, served: u64) {
-        // A large reply does not stay.
+        // A large reply does not keep its memory.
         self.reply.shrink_to(REQUEST_LIMITS.inline_bytes_max);
         self.unreported += served;
         // Relaxed: a figure for people.
@@ -484,14 +487,14 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     }
 }
 
-/// Whether a request of this command may be carried out twice: it changes nothing. Of those that change something the
-/// replies are short.
+/// True if a request of this command may be carried out twice: the command changes nothing. Commands that change
+/// something have short replies.
 fn may_repeat<S>(command: Option<&ServiceCommand<S>>) -> bool {
     command.is_none_or(|command| command.info.flags.contains(&"readonly"))
 }
 
-/// Whether there is memory for a reply (W16). An error takes the place of one that is longer than all clients' memory.
-/// It tells of what was looked at, so it waits as the reply would have (R2).
+/// True if a reply has memory (W16). An error replaces a reply longer than the memory of all clients. The error depends
+/// on the state that the command saw, so the error waits as the reply would have (R2).
 fn may_keep<S>(
     state: &ServerState<S>,
     replies: &mut ReplyQueue,
@@ -519,7 +522,7 @@ fn may_keep<S>(
     }
 }
 
-/// An error for a client that does not fit.
+/// Error text for a client that does not fit.
 fn no_memory_for(what: &str, way_out: &str, memory: &ConnectionMemory) -> String {
     format!(
         "{what} does not fit into the memory of all clients, which is {} bytes (--client-memory): {way_out}",
@@ -527,7 +530,7 @@ fn no_memory_for(what: &str, way_out: &str, memory: &ConnectionMemory) -> String
     )
 }
 
-/// An error of the protocol; of a limit also which that is.
+/// Text of an error of the protocol; for a limit with its value.
 fn explained(error: ProtocolError) -> String {
     let RequestLimits { arguments_max, bulk_bytes_max, inline_bytes_max, request_bytes_max } = REQUEST_LIMITS;
     let limit = match error {
@@ -540,7 +543,7 @@ fn explained(error: ProtocolError) -> String {
     format!("{error}{limit}")
 }
 
-/// Finds the commands of a group of requests, and asks for the memory of their first keys.
+/// Finds the commands of a group of requests, and requests the memory of their first keys.
 fn look_ahead<S: Service>(
     service: &S,
     requests: Requests<'_>,
@@ -556,16 +559,16 @@ fn look_ahead<S: Service>(
             count += 1;
         }
     }
-    // A single one waits for its memory as well when it is carried out.
+    // A single request also waits for its memory when it is carried out.
     if count > 1 {
-        // A hint: what is wrong with an object panics again where it is looked at, and is told there.
+        // A hint: a broken object panics again at its use, and is reported there.
         let _ = catch_unwind(AssertUnwindSafe(|| service.prefetch(&keys[..count])));
     }
     commands
 }
 
-/// Carries a request out and writes its reply. One that panics is replied an error: what it may have left half changed
-/// is poisoned (O6), and all else is served on.
+/// Carries a request out and writes the reply. The reply to a panicking request is an error: half-changed objects are
+/// poisoned (O6), and the server goes on with the rest.
 fn carry_out<S: Service>(
     state: &ServerState<S>,
     command: Option<&ServiceCommand<S>>,
@@ -587,11 +590,11 @@ fn carry_out<S: Service>(
         panic_text(&*panic).unwrap_or("without a text")
     );
     ReplyEncoder::new(reply, *version).error("PANICKED", &told);
-    // The text may tell of anything that was logged by now.
+    // The text may depend on anything logged by now.
     Flow::Reply(state.service.kept().newest_epoch())
 }
 
-/// As [`carry_out`], for a command that does not panic.
+/// As [`carry_out`], without the handling of panics.
 fn carry_out_or_panic<S: Service>(
     state: &ServerState<S>,
     command: Option<&ServiceCommand<S>>,
@@ -632,7 +635,7 @@ fn carry_out_or_panic<S: Service>(
     }
 }
 
-/// Whether a command is called by this name, in whatever case.
+/// True if a command has this name, in any case.
 #[inline]
 fn is_called(name: &[u8], command: &str) -> bool {
     name.eq_ignore_ascii_case(command.as_bytes())

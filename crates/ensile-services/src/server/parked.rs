@@ -1,11 +1,11 @@
 //! Replies that wait until the epoch that they rest on is durable.
 //!
 //! Invariants:
-//! - R1: a reply goes out once its epoch is durable; if that fails, an error goes out in its place.
-//! - All replies of an epoch wait by one future, whose waker ends the loop's wait.
-//! - W16: a reply of a connection that has ended is not kept, however long its epoch is not durable.
+//! - R1: a reply goes out once its epoch is durable; if the epoch fails, an error goes out in place of the reply.
+//! - The replies of an epoch wait by one future. The future's waker ends the loop's wait.
+//! - W16: a reply of an ended connection is not kept, however long its epoch is not durable.
 //!
-//! Neighbours: [`super::ServiceLoop`] parks and fills; receipts of `ensile-objects` tell.
+//! Neighbours: [`super::ServiceLoop`] parks and fills; receipts of `ensile-objects` report durability.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,7 +20,7 @@ use ensile_resp::{ReplyEncoder, RespVersion};
 
 use crate::service::{KeptObjects, Service};
 
-/// Ends the loop's wait when an epoch has become durable.
+/// Ends the loop's wait when an epoch becomes durable.
 struct LoopWaker(LoopWakeUp);
 
 impl Wake for LoopWaker {
@@ -33,18 +33,18 @@ impl Wake for LoopWaker {
     }
 }
 
-/// Replies that rest on one epoch.
+/// Replies that rest on the same epoch.
 #[derive(Default)]
 struct EpochReplies {
-    /// Tells when; made when the loop has served what has come.
+    /// Future of the epoch's durability; made when the loop has served the received requests.
     durable: Option<DurableObjects>,
     replies: Vec<(ReplySlot, Box<[u8]>)>,
 }
 
-/// The replies of a loop that wait.
+/// Waiting replies of a loop.
 pub(super) struct ParkedReplies {
     waker: Waker,
-    /// What is known to be durable.
+    /// Largest epoch known to be durable.
     durable: Epoch,
     waiting: BTreeMap<Epoch, EpochReplies>,
 }
@@ -55,7 +55,7 @@ impl ParkedReplies {
         Self { waker, durable: Epoch::ZERO, waiting: BTreeMap::new() }
     }
 
-    /// Whether an epoch is durable by now.
+    /// True if an epoch is durable by now.
     #[inline]
     pub(super) fn knows<S: Service>(&mut self, epoch: Epoch, service: &S) -> bool {
         if epoch <= self.durable {
@@ -82,17 +82,18 @@ impl ParkedReplies {
         }
     }
 
-    /// Whether a reply that rests on this epoch may wait.
+    /// True if a reply that rests on this epoch may wait.
     pub(super) fn waits_for(&self, epoch: Epoch) -> bool {
         epoch > self.durable
     }
 
-    /// Replies that wait.
+    /// Number of waiting replies.
     pub(super) fn count(&self) -> usize {
         self.waiting.values().map(|waiting| waiting.replies.len()).sum()
     }
 
-    /// Sends what is durable by now; the waker hears of the rest. `false` if something will not be durable.
+    /// Sends the replies that are durable by now; the waker waits for the rest. False if a reply will not become
+    /// durable.
     pub(super) fn fill_durable<T: Transport>(
         &mut self,
         net: &mut NetLoop<T>,

@@ -1,10 +1,10 @@
-//! A server's threads: a loop each, at one address among which the kernel deals connections out.
+//! A server's threads: a loop per thread, all at one address. The kernel spreads connections over the loops.
 //!
 //! Invariants:
-//! - A loop that ends closes the objects, which makes everything durable, and sends the replies that wait for that.
-//!   Another loop's requests are refused from then on, until it ends too.
-//! - A loop that ends for whatever reason, a panic as well, ends the server, which returns that.
-//! - W11: the transport in use, and why, is told before the address is.
+//! - A loop that ends closes the objects. The close makes everything durable, and the loop sends the replies that wait
+//!   for the close. Requests of other loops are refused from then on, until these loops end too.
+//! - A loop that ends for any reason, a panic as well, ends the server. The server returns the reason.
+//! - W11: the transport in use, and the reason, is reported before the address is.
 //!
 //! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
 
@@ -25,47 +25,47 @@ use ensile_objects::ObjectDurability;
 use super::{LIMITS, ServerState, ServiceLoop};
 use crate::service::Service;
 
-/// A loop without traffic looks up this often.
+/// Longest wait of a loop without traffic.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Longest wait for an address that another process has.
 const TAKEN_WAIT: Duration = Duration::from_secs(2);
-/// Pause between two questions for the address.
+/// Pause between two checks of the address.
 const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
-/// How a server runs.
+/// Configuration of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
-    /// Where clients connect; port 0 is any free one.
+    /// Address for clients; port 0 is any free port.
     pub address: SocketAddr,
-    /// With which the objects were opened. If it is strict, replies wait until they are durable.
+    /// Durability with which the objects were opened. With strict durability, replies wait until they are durable.
     pub durability: ObjectDurability,
-    /// Threads, with a loop each.
+    /// Number of threads, with a loop each.
     pub loops: usize,
-    /// How loops wait for their sockets.
+    /// Mechanism by which loops wait for sockets.
     pub transport: TransportChoice,
-    /// A client from which nothing came for this time, and to which no reply is owed, is disconnected. `None`: never.
+    /// Idle time after which a client without due replies is disconnected. `None`: never.
     pub idle: Option<Duration>,
-    /// A client that was silent for this time is asked by the kernel whether it is still there, and one that does not
-    /// answer is disconnected ([`NetLimits::keepalive`]). `None`: none is asked.
+    /// Silence after which the kernel probes a client. A client that does not answer is disconnected
+    /// ([`NetLimits::keepalive`]). `None`: no client is probed.
     pub keepalive: Option<Duration>,
-    /// What all clients may have together, in bytes: requests that have not come whole or wait, and replies that are
-    /// not sent, beyond the first 64 KiB of each (W16). `None` is no limit.
+    /// Memory of all clients together, in bytes: requests that are incomplete or wait, and unsent replies, beyond the
+    /// first 64 KiB of every client (W16). `None` is no limit.
     pub client_memory: Option<usize>,
-    /// Once this is set, by a signal for instance, the server ends as if a client had asked for it.
+    /// Flag that ends the server as a client's request for the end does; a signal may set the flag.
     pub ended: Option<&'static SignalFlag>,
-    /// Tells people what they are to know, when it happens: that the log has stopped, for instance, and what to do. It
-    /// is called on a thread that does nothing else, so no client waits while it blocks, as on a pipe that nobody
-    /// reads.
+    /// Receiver of notices for people as they happen, such as the stop of the log and the remedy. The function is
+    /// called on a thread without other work, so no client waits while the function blocks, for example on a pipe
+    /// without a reader.
     pub tell: fn(&str),
 }
 
 impl ServerConfig {
-    /// Looks whether a server could listen so: at this address, and by this transport. It is asked before a service's
-    /// folder is opened, so that a start that is refused has changed nothing there.
+    /// Checks that a server could listen at this address, by this transport. The check comes before a service's folder
+    /// is opened, so that a refused start has changed nothing in the folder.
     ///
     /// # Errors
-    /// What the system says: choose another address, or another transport.
+    /// The system's error: choose another address, or another transport.
     pub fn check(&self) -> io::Result<()> {
         let at = |error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}; choose another address", self.address))
@@ -75,16 +75,16 @@ impl ServerConfig {
     }
 
     fn has_ended(&self) -> bool {
-        // Relaxed: it carries nothing.
+        // Relaxed: the flag guards no data.
         self.ended.is_some_and(|ended| ended.load(Ordering::Relaxed))
     }
 }
 
-/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves, or half of them where there
-/// are fewer: a log that cannot make its next file goes on in the one that it has, and that grows.
+/// Descriptors that clients leave to the log, to checkpoints and to the loops themselves; half of all descriptors if
+/// there are fewer. A log that cannot make its next file goes on in its current file, and the file grows.
 const DESCRIPTORS_RESERVED: usize = 128;
 
-/// What the connections of a loop may take, by the descriptors that this process may have.
+/// Limits of a loop's connections, from the descriptors that this process may have.
 fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLimits {
     let descriptors = raise_descriptors_max();
     let for_clients = descriptors - DESCRIPTORS_RESERVED.min(descriptors / 2);
@@ -95,36 +95,40 @@ fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLim
 /// A server that listens.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyServer<'s> {
-    /// Where.
+    /// Address of the listener.
     pub address: SocketAddr,
-    /// The transport of its sockets; if that is not the first choice, also why.
+    /// Transport of the sockets; for a second choice also the reason.
     pub transport: &'s str,
-    /// What the life before had returned and nothing proves here, with what to do, if there is something (B4).
+    /// Results that the life before returned and that nothing proves here, with the remedy; `None` without such results
+    /// (B4).
     pub not_proven: Option<&'s str>,
-    /// That the folder had no name of an application, and which one it got with this start, if that is so (I5).
+    /// Notice that the folder had no name of an application, with the name from this start; `None` for a named folder
+    /// (I5).
     pub name_given: Option<&'s str>,
-    /// Why no checkpoint keeps the recovery time that was asked for, with the figure, if that is so.
+    /// Reason why no checkpoint keeps the requested recovery time, with the figure; `None` if checkpoints keep the
+    /// time.
     pub unreachable: Option<&'s str>,
-    /// What all clients may have together, in bytes; `None` is no limit.
+    /// Memory of all clients together, in bytes; `None` is no limit.
     pub client_memory: Option<usize>,
 }
 
 type MachineLoop<S> = ServiceLoop<MachineTransport, S>;
 
-/// Where a loop listens, and what ends its wait; told once it does.
+/// Address of a loop and its wake-up, sent once the loop listens.
 type Begun = io::Result<(SocketAddr, LoopWakeUp)>;
 
-/// A thread that tells people: what they listen by may block for as long as nobody reads it.
+/// A thread that tells people notices: a notice may block until it has a reader.
 struct Teller {
-    /// Taken at the end: the thread ends with what was sent before.
+    /// Taken at the end: the thread ends after the notices sent before.
     sender: Arc<Mutex<Option<mpsc::SyncSender<String>>>>,
     ended: mpsc::Receiver<()>,
 }
 
-/// Notices that wait while nobody reads, at most. Later ones are dropped, and the next one that is told says how many.
+/// Largest number of notices that wait without a reader. Later notices are dropped, and the next notice reports the
+/// number of dropped notices.
 const NOTICES_WAITING: usize = 64;
 
-/// What is still to be told at the end is waited for this long: it may block.
+/// Longest wait at the end for the remaining notices: a notice may block.
 const TELL_WAIT: Duration = Duration::from_secs(1);
 
 impl Teller {
@@ -132,18 +136,18 @@ impl Teller {
         let ((sender, notices), (ending, ended)) =
             (mpsc::sync_channel::<String>(NOTICES_WAITING), mpsc::channel());
         std::thread::Builder::new().name("ensile-tell".to_owned()).spawn(move || {
-            // Dropped at its end, also if that is a panic.
+            // Dropped at the thread's end, a panic included.
             let _ending: mpsc::Sender<()> = ending;
             for notice in &notices {
-                // W15: one that panics, such as at an output that has gone, ends neither this thread nor those behind
-                // it. The panic hook has reported it.
+                // W15: a notice that panics, such as at an output that has gone, ends neither this thread nor later
+                // notices. The panic hook has reported the panic.
                 let _ = catch_unwind(|| tell(&notice));
             }
         })?;
         Ok(Self { sender: Arc::new(Mutex::new(Some(sender))), ended })
     }
 
-    /// What hands a notice over, and does not wait.
+    /// Returns a function that hands a notice over without a wait.
     fn tell(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (sender, dropped) = (Arc::clone(&self.sender), Mutex::new(0));
         move |notice| {
@@ -155,20 +159,20 @@ impl Teller {
             };
             match sender.try_send(format!("{notice}{before}")) {
                 Ok(()) => *dropped = 0,
-                // Nobody reads.
+                // The queue has no reader.
                 Err(_) => *dropped += 1,
             }
         }
     }
 
-    /// Waits until all is told, or for a moment.
+    /// Waits until every notice is told, for [`TELL_WAIT`] at most.
     fn end(self) {
         drop(self.sender.lock().take());
         let _ = self.ended.recv_timeout(TELL_WAIT);
     }
 }
 
-/// Calls this when it goes, also if that is by a panic.
+/// Calls the function at its drop, a panic included.
 struct CallAtEnd<F: Fn()>(F);
 
 impl<F: Fn()> Drop for CallAtEnd<F> {
@@ -177,10 +181,10 @@ impl<F: Fn()> Drop for CallAtEnd<F> {
     }
 }
 
-/// Serves until a client asks for the end, or a loop fails. `ready` is told where it listens.
+/// Serves until a client asks for the end, `ended` is set, or a loop fails. `ready` gets the address.
 ///
 /// # Errors
-/// What the system says of the address or of a wait; that a loop panicked, and why; or that not everything could be
+/// The system's error for the address or for a wait; the panic of a loop, with its text; or not everything could be
 /// made durable.
 pub fn serve<S: Service>(
     service: Arc<S>,
@@ -208,7 +212,7 @@ pub fn serve<S: Service>(
                 let _end = CallAtEnd(end_all);
                 one_loop(state, ServerConfig { address, ..config }, limits, &tell)
             }));
-            // The first finds the port, the others share it.
+            // The first loop finds the port, further loops share the port.
             match told.recv().map_err(io::Error::other).and_then(|begun| begun) {
                 Ok((at, wake_up)) => {
                     address = at;
@@ -235,15 +239,15 @@ pub fn serve<S: Service>(
         threads.into_iter().fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(panicked)))
     });
     teller.end();
-    // A loop that has failed has not closed. A second close returns what the first has.
+    // A failed loop has not closed. A second close returns the result of the first.
     served.and(state.service.kept().close().map_err(io::Error::other))
 }
 
-/// Asks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
+/// Checks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
 /// kernel has ended the io_uring of the process.
 ///
 /// # Errors
-/// The last answer of `check`.
+/// The last error of `check`.
 fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<()> {
     let clock = Clock::machine();
     loop {
@@ -258,13 +262,13 @@ fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<(
     }
 }
 
-/// What the server returns of a loop that panicked.
+/// Error of the server for a loop that panicked.
 fn panicked(panic: Box<dyn Any + Send>) -> io::Result<()> {
     let why = panic_text(&*panic).unwrap_or("without a text");
     Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
 }
 
-/// A thread's work: a loop, from its first step to its last.
+/// Work of a thread: a loop, from its first step to its last.
 fn one_loop<S: Service>(
     state: &Arc<ServerState<S>>,
     config: ServerConfig,
@@ -293,7 +297,7 @@ fn one_loop<S: Service>(
         }
     };
     while one.step(WAIT)? && !config.has_ended() {}
-    // Replies that wait go out once everything is durable.
+    // Waiting replies go out once everything is durable.
     let closed = state.service.kept().close();
     one.end()?;
     closed.map_err(io::Error::other)

@@ -6,11 +6,11 @@
 //! readers  UPS.GET url => a map, or none            UPS.MGET url ..                           UPS.PARTITION   => this one, and all
 //! ```
 //! Invariants:
-//! - A process has the URLs of its partition, and refuses others.
-//! - R1: a reply rests on the last operation on each URL that it changes or shows.
+//! - A process has the URLs of its partition, and refuses other URLs.
+//! - R1: a reply rests on the last operation on every URL that the command changes or shows.
 //!
-//! Neighbours: `properties` has what is kept, `persist` what keeps it; [`crate::client::UrlClient`] talks to all
-//! processes.
+//! Neighbours: `properties` has the properties of a URL, `persist` the persistence; [`crate::client::UrlClient`] talks
+//! to all processes.
 
 mod persist;
 mod properties;
@@ -27,7 +27,7 @@ use crate::service::{
 pub(crate) use persist::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
 
-/// The URLs of one process.
+/// The URLs of a process.
 #[derive(Debug)]
 pub struct UrlService {
     urls: Urls, // persist
@@ -69,19 +69,19 @@ impl Service for UrlService {
 }
 
 impl UrlService {
-    /// Opens the URLs of a folder, which are those of this partition. The folder has the service's name and the
-    /// partition's numbers from then on.
+    /// Opens the URLs of a folder, for this partition. The folder has the service's name and the partition's numbers
+    /// from then on.
     ///
     /// # Errors
-    /// The folder is damaged, in use, or of something else, such as another partition: also if it has no name yet, and
-    /// a URL of another one. Nothing was changed then.
+    /// The folder is damaged, in use, or belongs to another owner, such as another partition; or the folder has no name
+    /// yet, and has a URL of another partition. Nothing was changed then.
     pub fn open(objects: ObjectsBuilder, partition: Partition) -> ObjectsResult<Self> {
         let name = format!("{}, {partition}", Self::NAME); // persist
         let is_own = move |url: &[u8]| partition.check(url).map_err(|why| why.to_string()); // persist
         Ok(Self { urls: persist::open(objects.accept_keys(is_own), name)?, partition }) // persist
     }
 
-    /// The URL of a request.
+    /// URL of a request, checked to be of this partition.
     fn url<'r>(&self, request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
         let url = key(request, at)?;
         self.partition.check(url)?;
@@ -160,7 +160,7 @@ impl UrlService {
     }
 }
 
-/// A map of a URL's properties.
+/// Replies a map of a URL's properties.
 fn show(url: &UrlProperties, reply: &mut ReplyEncoder<'_>) {
     let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     reply.map(6 + COUNTERS.len());

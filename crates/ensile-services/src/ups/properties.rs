@@ -1,7 +1,6 @@
-//! What is kept of a URL, and how operations change it (SLACH §5: crawl and modification times, language, other
-//! features).
+//! The properties of a URL, and their operations (SLACH §5: crawl and modification times, language, further features).
 //!
-//! Invariant: an operation depends on itself and the URL's properties only, and one that is refused changes nothing.
+//! Invariant: an operation depends on itself and the URL's properties only, and a refused operation changes nothing.
 //!
 //! Neighbours: [`super`] has the commands, `persist` logs.
 
@@ -9,69 +8,69 @@ use serde::{Deserialize, Serialize};
 
 use crate::service::CallError;
 
-/// The counters of a URL, by their names.
+/// Names of a URL's counters.
 pub const COUNTERS: [&str; 4] = ["inlinks", "outlinks", "clicks", "duplicates"];
 
-/// What is known of a URL.
+/// Properties of a URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)] // persist
 pub struct UrlProperties {
-    /// When it was last crawled, in seconds since 1970; 0 for never.
+    /// Time of the last crawl, in seconds since 1970; 0 for never.
     pub crawled: u64,
-    /// When it was last seen to be modified; 0 for not known.
+    /// Time of the last seen modification, in seconds since 1970; 0 if unknown.
     pub modified: u64,
-    /// Of its text, two letters; zeros for not known.
+    /// Language of the text, two letters; zeros if unknown.
     pub language: [u8; 2],
-    /// Crawls that succeeded.
+    /// Number of successful crawls.
     pub crawls: u32,
-    /// Crawls that failed since the last one that succeeded.
+    /// Number of failed crawls since the last successful crawl.
     pub failures: u32,
     /// Features that classifiers have found, a bit each.
     pub classes: u32,
-    /// By the order of [`COUNTERS`].
+    /// Counters in the order of [`COUNTERS`].
     pub counters: [i64; 4],
 }
 
 /// A change of a URL's properties.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)] // persist
 pub enum UrlOperation {
-    /// It was crawled.
+    /// A successful crawl.
     Crawled {
-        /// When, in seconds since 1970.
+        /// Time of the crawl, in seconds since 1970.
         at: u64,
-        /// When it was modified; 0 for not known.
+        /// Time of the page's modification, in seconds since 1970; 0 if unknown.
         modified: u64,
-        /// Of its text; zeros for not known.
+        /// Language of the text; zeros if unknown.
         language: [u8; 2],
     },
-    /// It could not be crawled.
+    /// A failed crawl.
     Failed,
-    /// A counter changes.
+    /// A change of a counter.
     Count {
-        /// Its place in [`COUNTERS`].
+        /// Place in [`COUNTERS`].
         counter: u8,
-        /// By how much.
+        /// Number to add.
         by: i64,
     },
-    /// Features are found, and others are no longer.
+    /// A change of features.
     Classify {
-        /// Bits that are set.
+        /// Bits to set.
         set: u32,
-        /// Bits that are cleared before.
+        /// Bits to clear before.
         clear: u32,
     },
-    /// It is no longer kept.
+    /// Removal of the URL.
     Forget,
 }
 
 impl UrlOperation {
-    /// Why it cannot be made.
+    /// Checks that the operation is possible. The error is the reason.
     pub(super) fn check(&self, url: Option<&UrlProperties>) -> Result<(), CallError> {
         let Self::Count { counter, by } = self else { return Ok(()) };
         let before = url.map_or(0, |url| url.counters[usize::from(*counter)]);
         before.checked_add(*by).map(drop).ok_or(CallError::Overflow)
     }
 
-    /// Makes it, and tells what its reply is: the number that it has changed.
+    /// Makes the change. Returns the changed number for the reply.
     pub(super) fn make(&self, url: &mut Option<UrlProperties>) -> i64 {
         if *self == Self::Forget {
             return i64::from(url.take().is_some());
@@ -79,7 +78,7 @@ impl UrlOperation {
         let url = url.get_or_insert_default();
         match *self {
             Self::Crawled { at, modified, language } => {
-                // Crawlers report in any order; the newest counts.
+                // Crawlers report in any order; the newest report counts.
                 if at >= url.crawled && language != [0; 2] {
                     url.language = language;
                 }

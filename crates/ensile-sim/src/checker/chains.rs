@@ -1,9 +1,9 @@
-//! Lists tell the order of their appends: what each element was appended behind, by everybody who read it.
+//! Chains of list elements: the predecessor of each appended element, as reads saw the lists.
 //!
 //! Two reads of a list agree if one is a prefix of the other; after a delete a list starts anew. So every element has
 //! one predecessor, or is the first.
 //!
-//! Neighbours: `versions` takes the order from here where there are no TIDs, and holds it against them where there are.
+//! Neighbours: `versions` takes the order of keys without TIDs from here, and compares the order with TIDs.
 
 use super::findings::{Findings, Kind};
 use super::words::list_in_words;
@@ -13,22 +13,22 @@ use crate::history::{History, Operation, Value};
 /// The element was first in its list.
 pub(super) const FIRST: u32 = NONE - 1;
 
-/// What was read of lists.
+/// Order of list elements, from reads.
 pub(super) struct Chains {
-    /// Of each write: the write of the element before it, [`FIRST`], or [`NONE`] if nobody saw it.
+    /// Per write: the write of the element before, [`FIRST`], or [`NONE`] if no read saw the element.
     before: Vec<u32>,
-    /// Who saw it.
+    /// Per write: the reader that saw the element.
     seen_by: Vec<u32>,
 }
 
-/// Everything needed while lists are taken in.
+/// State of the collection of chains.
 struct Taking<'c, 'h> {
     chains: &'c mut Chains,
     writes: &'c Writes,
     findings: &'c mut Findings<'h>,
-    /// The list of each key that was taken in last: most reads repeat or extend it.
+    /// Last list collected per key: most reads repeat or extend the list.
     last: Vec<&'h [Value]>,
-    /// Who had each element in which list (a running number), to see it twice.
+    /// Running number of the last list with the element, per write, to detect duplicates.
     in_list: Vec<u32>,
     lists: u32,
 }
@@ -53,20 +53,21 @@ impl Chains {
         chains
     }
 
-    /// The write that this one was seen behind: [`FIRST`] if it was the first, [`NONE`] if it was not seen.
+    /// The write before this write in a list that was read: [`FIRST`] if the element was first, [`NONE`] if the element
+    /// was not seen.
     pub(super) fn before(&self, write: u32) -> u32 {
         self.before[write as usize]
     }
 
-    /// Who saw so.
+    /// The reader that saw the element.
     pub(super) fn seen_by(&self, write: u32) -> u32 {
         self.seen_by[write as usize]
     }
 
-    /// Whether `earlier` stands anywhere before `later` in a list that was read.
+    /// True if `earlier` stands anywhere before `later` in a list that was read.
     pub(super) fn has_before(&self, earlier: u32, later: u32) -> bool {
         let mut at = later;
-        // A chain that others contradict may be a ring.
+        // A chain that other reads contradict may be a ring.
         for _ in 0..self.before.len() {
             at = self.before[at as usize];
             if at == earlier || at == FIRST || at == NONE {
@@ -76,7 +77,7 @@ impl Chains {
         false
     }
 
-    /// How many elements a list had up to this one, if it was seen.
+    /// Number of elements in a list up to this element, if the element was seen.
     pub(super) fn position(&self, write: u32) -> Option<u64> {
         let (mut at, mut position) = (write, 1);
         while self.before[at as usize] != FIRST {
@@ -125,7 +126,8 @@ impl<'h> Taking<'_, 'h> {
         }
     }
 
-    /// What an error's closure appended itself tells nothing of how the list grew.
+    /// The list without the elements that an error's own closure appended: such elements tell nothing of the list's
+    /// growth.
     fn without_own(&self, reader: u32, key: u32, seen: &'h [Value]) -> &'h [Value] {
         if self.writes.has_effect[reader as usize] {
             return seen;

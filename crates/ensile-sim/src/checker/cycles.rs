@@ -1,8 +1,8 @@
-//! Cycles: of each strongly connected component, the most telling one, named by the kinds of its edges.
+//! Cycles: the most telling cycle of each strongly connected component, named by the kinds of edges.
 //!
-//! A component is searched for cycles of ever more kinds of edges; the first kind that closes one gives the name, and
-//! the shortest cycle found of that kind is told. Searches are bounded, since one stale read can make a component of
-//! all that ran in between: then the cycle is short, and perhaps not the shortest.
+//! A component is searched for cycles of ever more kinds of edges. The first kind that closes a cycle gives the name,
+//! and the shortest cycle found of the kind is reported. Searches are bounded, since a single stale read can make a
+//! component of every transaction in between. A bounded search finds a short cycle, perhaps not the shortest.
 //!
 //! Neighbours: `graph` has the components; `findings` takes the sentences.
 
@@ -13,9 +13,9 @@ use super::graph::{Dependencies, Graph, Why};
 use super::reads::{By, version_in_words};
 use super::writes::NONE;
 
-/// Edges that the searches of one component may look at, all together.
+/// Number of edges that the searches of a component may visit together.
 const EDGES_MAX: usize = 20_000_000;
-/// Nodes that a search for a short cycle begins at.
+/// Number of start nodes of a search for a short cycle.
 const STARTS_MAX: usize = 256;
 
 /// Kinds of edges, as bits.
@@ -32,7 +32,7 @@ struct Edge {
     why: Why,
 }
 
-/// One component, its nodes numbered anew.
+/// A component, its nodes numbered anew.
 struct Component<'c> {
     dependencies: &'c Dependencies<'c>,
     nodes: Vec<u32>,
@@ -40,10 +40,10 @@ struct Component<'c> {
     budget: usize,
 }
 
-/// A cycle: nodes of the component, each with the edge that leads on.
+/// A cycle: nodes of the component, each with the edge to the next node.
 type Cycle = Vec<(u32, Edge)>;
 
-/// Reports one cycle of each component.
+/// Reports a cycle of each component.
 pub(super) fn report(
     dependencies: &Dependencies<'_>,
     components: Vec<Vec<u32>>,
@@ -128,7 +128,7 @@ impl Component<'_> {
         graph.components()
     }
 
-    /// The shortest cycle of these classes, of those that a bounded search finds.
+    /// The shortest cycle of `classes` found by a bounded search.
     fn shortest(&mut self, classes: u8) -> Option<Cycle> {
         let component = self.closed_by(classes).into_iter().min_by_key(Vec::len)?;
         let stride = component.len().div_ceil(STARTS_MAX);
@@ -147,7 +147,7 @@ impl Component<'_> {
         best
     }
 
-    /// The shortest cycle of one rw edge and else these classes, of those that a bounded search finds.
+    /// The shortest cycle with a single rw edge and otherwise edges of `classes`, found by a bounded search.
     fn shortest_with_one_rw(&mut self, classes: u8) -> Option<Cycle> {
         let mut best: Option<Cycle> = None;
         for from in 0..self.nodes.len() as u32 {
@@ -166,7 +166,7 @@ impl Component<'_> {
         best
     }
 
-    /// The shortest way of one edge or more between two nodes, by breadth.
+    /// The shortest way of at least one edge between two nodes, by breadth.
     fn way(&mut self, from: u32, to: u32, classes: u8) -> Option<Cycle> {
         let mut came: std::collections::HashMap<u32, (u32, Edge)> = std::collections::HashMap::new();
         let mut queue = VecDeque::from([from]);
@@ -196,7 +196,8 @@ impl Component<'_> {
         }
     }
 
-    /// One rw edge by a reader that wrote the key too, later than who overwrote what it read.
+    /// True if the cycle is two edges long and the rw edge comes from a reader that wrote the same key: the reader's
+    /// write comes after the write that overwrote the version read.
     fn is_lost_update(&self, cycle: &Cycle) -> bool {
         let rw = cycle.iter().find_map(|(from, edge)| match edge.why {
             Why::Rw(version, _) => Some((self.nodes[*from as usize], version)),
@@ -209,7 +210,7 @@ impl Component<'_> {
         cycle.len() == 2 && writes.has_effect[reader as usize] && wrote_it()
     }
 
-    /// The cycle between transactions: what leads over barriers is one step of real time.
+    /// The cycle between transactions: a way over barriers is one step of real time.
     fn steps(&self, cycle: &Cycle) -> Vec<(u32, u32, Why)> {
         let node = |at: usize| self.nodes[cycle[at % cycle.len()].0 as usize];
         let Some(begin) = (0..cycle.len()).find(|at| !self.dependencies.is_barrier(node(*at))) else {

@@ -1,6 +1,6 @@
-//! What the checker found: anomalies by name, counted, and the first of each kind told in words.
+//! Findings of the checker: anomalies by name, counted, and the first of each kind in words.
 //!
-//! Neighbours: every part of the checker adds here; [`Report`] is what the caller prints.
+//! Neighbours: every part of the checker adds here; the caller prints [`Report`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,29 +8,30 @@ use std::fmt;
 use super::words::Words;
 use crate::history::History;
 
-/// Anomalies of one kind that are told in full; more are counted.
+/// Number of anomalies of a kind that are described in full; further anomalies are only counted.
 const TOLD_MAX: usize = 4;
 
-/// What is wrong with a history. Cycles have Adya's names ("Weak Consistency", 1999): edges are ww (wrote the next
-/// version), wr (read what the other wrote) and rw (read what the other overwrote).
+/// Kind of an anomaly. Cycles have Adya's names ("Weak Consistency", 1999): edges are ww (wrote the next version), wr
+/// (read the other's write) and rw (read a version that the other overwrote).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
     /// A cycle of ww edges: two transactions' writes are interleaved.
     G0,
-    /// Saw a value of a transaction that aborted, or that a crash took back.
+    /// A transaction saw a value of a transaction that aborted, or that a crash took back.
     G1a,
-    /// Saw a value that its writer had already replaced when it committed.
+    /// A transaction saw a value that its writer had already replaced at the commit.
     G1b,
     /// A cycle of ww and wr edges: information flowed in a circle.
     G1c,
-    /// A cycle with one rw edge: what was read was never the state at one time (read skew).
+    /// A cycle with one rw edge: the values read were never the state at one time (read skew).
     GSingle,
-    /// A cycle with one rw edge of two writers of one key: the first one's write was not seen by the second.
+    /// A cycle with one rw edge of two writers of one key: the second writer did not see the first write.
     LostUpdate,
-    /// A cycle with two or more rw edges, all by reads of single keys (write skew).
+    /// A cycle with two or more rw edges, each by a read of a single key (write skew).
     G2Item,
-    /// A cycle with two or more rw edges, one at least by what a scan did not see or no longer would (phantom).
+    /// A cycle with two or more rw edges, at least one by a row that a scan did not see or no longer would see
+    /// (phantom).
     G2,
     /// As [`Kind::G0`], with the order of real time needed to close the cycle.
     G0Realtime,
@@ -42,11 +43,11 @@ pub enum Kind {
     G2ItemRealtime,
     /// As [`Kind::G2`], with real time.
     G2Realtime,
-    /// Contradicts what the transaction itself wrote.
+    /// A read contradicts the transaction's own writes.
     Internal,
-    /// Saw a value that nobody ever wrote to the key.
+    /// A transaction saw a value that was never written to the key.
     UnknownValue,
-    /// Saw a state of a key that none of its versions has.
+    /// A transaction saw a state of a key that none of its versions has.
     NeverSo,
     /// Two transactions wrote the same value to a key.
     DuplicateWrite,
@@ -58,13 +59,14 @@ pub enum Kind {
     WrongRow,
     /// A snapshot does not show the last version below its boundary.
     SnapshotBoundary,
-    /// Two versions of a key carry one TID.
+    /// Two versions of a key have one TID.
     DuplicateTid,
-    /// A TID is not above one that its transaction read.
+    /// A TID is not above a TID that its transaction read.
     TidOrder,
-    /// What a transaction read was overwritten in an earlier epoch than its own: a crash could keep the later half.
+    /// The version read by a transaction was overwritten in an earlier epoch than the transaction's: a crash could keep
+    /// the later half.
     EpochOrder,
-    /// A crash took back what had been shown as durable.
+    /// A crash took back a transaction that had been shown as durable.
     LostDurable,
 }
 
@@ -111,13 +113,13 @@ impl fmt::Display for Kind {
 /// One anomaly, told in words.
 #[derive(Clone, Debug)]
 pub struct Anomaly {
-    /// What it is.
+    /// Kind of the anomaly.
     pub kind: Kind,
-    /// Who takes part, by place in the history; a cycle in its order.
+    /// Participants, by place in the history; for a cycle, in its order.
     pub transactions: Vec<u32>,
-    /// One sentence for each edge, or one for all.
+    /// A sentence for each edge, or a single sentence.
     pub sentences: Vec<String>,
-    /// The transactions' lines.
+    /// Lines of the transactions.
     lines: Vec<String>,
 }
 
@@ -129,16 +131,16 @@ impl fmt::Display for Anomaly {
     }
 }
 
-/// What was looked at, by number.
+/// Numbers of the checked parts of a history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Transactions, aborted ones included.
     pub transactions: usize,
-    /// Those that committed, or were of unknown outcome and seen.
+    /// Transactions that committed, or were of unknown outcome and seen.
     pub committed: usize,
-    /// Snapshots among them.
+    /// Snapshots among the committed transactions.
     pub snapshots: usize,
-    /// Errors of closures that were handed out.
+    /// Errors of closures that were returned.
     pub answered: usize,
     /// Versions of keys.
     pub versions: usize,
@@ -168,19 +170,19 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Why a history has no serial order.
+/// Proof that a history has no serial order.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was looked at.
+    /// Numbers of the checked parts.
     pub summary: Summary,
     /// The first few anomalies of each kind.
     pub anomalies: Vec<Anomaly>,
-    /// How many there are of each kind.
+    /// Number of anomalies of each kind.
     pub counts: BTreeMap<Kind, usize>,
 }
 
 impl Report {
-    /// Whether this kind was found.
+    /// True if the checker found this kind.
     #[must_use]
     pub fn has(&self, kind: Kind) -> bool {
         self.counts.contains_key(&kind)
@@ -199,7 +201,7 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-/// Collects anomalies.
+/// Collector of anomalies.
 pub(super) struct Findings<'h> {
     history: &'h History,
     anomalies: Vec<Anomaly>,
@@ -211,7 +213,7 @@ impl<'h> Findings<'h> {
         Self { history, anomalies: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// An anomaly that one sentence tells.
+    /// Adds an anomaly with one sentence.
     pub(super) fn add(
         &mut self,
         kind: Kind,
@@ -221,7 +223,7 @@ impl<'h> Findings<'h> {
         self.add_cycle(kind, transactions, |words| vec![sentence(words)]);
     }
 
-    /// An anomaly with a sentence for each edge.
+    /// Adds an anomaly with a sentence for each edge.
     pub(super) fn add_cycle(
         &mut self,
         kind: Kind,
@@ -245,7 +247,7 @@ impl<'h> Findings<'h> {
         });
     }
 
-    /// The verdict.
+    /// Returns the result of the check.
     pub(super) fn close(mut self, summary: Summary) -> Result<Summary, Box<Report>> {
         if self.counts.is_empty() {
             return Ok(summary);

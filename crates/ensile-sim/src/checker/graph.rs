@@ -1,11 +1,11 @@
-//! The dependency graph: who must come before whom in any serial order that explains what was seen.
+//! The dependency graph: the order of transactions that any serial order with these observations must keep.
 //!
-//! Real time takes O(n) edges: barriers stand between ends and later begins, each behind the one before. A transaction
-//! leads to the first barrier after its end and is led to by the last barrier before its begin, so that there is a way
-//! between two transactions exactly if one ended before the other began. Snapshots belong in the past: real time leads
-//! out of them and not into them.
+//! Real time takes O(n) edges: barriers stand between ends and later begins, each behind the barrier before. A
+//! transaction leads to the first barrier after its end, and the last barrier before its begin leads to the
+//! transaction. A way between two transactions therefore exists exactly if one ended before the other began. Snapshots
+//! belong in the past: real time leads out of snapshots and not into snapshots.
 //!
-//! Neighbours: `cycles` looks for strongly connected components here and tells what it finds.
+//! Neighbours: `cycles` looks for strongly connected components here and reports cycles.
 
 use super::findings::Summary;
 use super::reads::{By, Observation, Reads, Told};
@@ -13,14 +13,16 @@ use super::versions::{Versions, end_of};
 use super::writes::{NONE, Writes};
 use crate::history::{History, Outcome};
 
-/// What an edge rests on.
+/// Basis of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The source wrote the version before this one, the target this one.
+    /// The target wrote this version, and the source wrote the version before.
     Ww(u32),
-    /// The target saw this version, which the source wrote, or a later one that it could not tell from it.
+    /// The source wrote this version, and the target saw this version, or a later version that the target could not
+    /// tell apart.
     Wr(u32, By),
-    /// The source saw this version, or an earlier one that it could not tell from it; the target wrote the next one.
+    /// The source saw this version, or an earlier version that the source could not tell apart; the target wrote the
+    /// next version.
     Rw(u32, By),
     /// A part of the way from an end to a later begin.
     RealTime,
@@ -29,9 +31,9 @@ pub(super) enum Why {
 /// Barriers of real time.
 struct Barriers {
     count: u32,
-    /// When each barrier's first follower begins.
+    /// Begin of each barrier's first follower.
     begins: Vec<u64>,
-    /// Of each transaction: the first barrier after its end, the last one before its begin.
+    /// Per transaction: the first barrier after its end, and the last barrier before its begin.
     after: Vec<u32>,
     before: Vec<u32>,
 }
@@ -70,7 +72,7 @@ impl Barriers {
     }
 }
 
-/// All that edges follow from.
+/// The sources of edges.
 pub(super) struct Dependencies<'d> {
     pub(super) history: &'d History,
     pub(super) writes: &'d Writes,
@@ -89,7 +91,7 @@ impl<'d> Dependencies<'d> {
         Self { history, writes, versions, reads, barriers: Barriers::new(history, writes) }
     }
 
-    /// Nodes: transactions, then barriers.
+    /// Number of nodes: transactions, then barriers.
     pub(super) fn nodes(&self) -> usize {
         self.history.len() + self.barriers.count as usize
     }
@@ -98,7 +100,7 @@ impl<'d> Dependencies<'d> {
         node as usize >= self.history.len()
     }
 
-    /// When a transaction begins, or what follows a barrier.
+    /// Begin of a transaction, or of a barrier's first follower.
     pub(super) fn begin_of(&self, node: u32) -> u64 {
         match self.history.headers().get(node as usize) {
             Some(header) => header.begin,
@@ -111,7 +113,7 @@ impl<'d> Dependencies<'d> {
         Graph::new(self.nodes(), |each| self.each_edge(|from, to, _| each(from, to)))
     }
 
-    /// Hands out every edge.
+    /// Passes every edge to `edge`.
     pub(super) fn each_edge(&self, mut edge: impl FnMut(u32, u32, Why)) {
         for reader in 0..self.history.len() as u32 {
             for observation in self.reads.of(reader) {
@@ -163,7 +165,7 @@ impl<'d> Dependencies<'d> {
         }
     }
 
-    /// Whether an rw edge is one by predicate: the next version enters or leaves what the scan shows.
+    /// True if an rw edge comes from a predicate: the next version enters or leaves the result of the scan.
     pub(super) fn is_predicate(&self, version: u32, by: By) -> bool {
         match by {
             By::Key => false,
@@ -176,14 +178,14 @@ impl<'d> Dependencies<'d> {
     }
 }
 
-/// A graph in compressed rows: only which node leads to which.
+/// A graph in compressed rows: the targets of each node.
 pub(super) struct Graph {
     first: Vec<u32>,
     to: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph of `nodes` nodes with the edges that `each` hands out; it is called twice.
+    /// The graph of `nodes` nodes with the edges that `each` passes on; `each` is called twice.
     pub(super) fn new(nodes: usize, each: impl Fn(&mut dyn FnMut(u32, u32))) -> Self {
         let mut first = vec![0u32; nodes + 1];
         each(&mut |from, _| first[from as usize + 1] += 1);
@@ -205,7 +207,7 @@ impl Graph {
         self.first.len() - 1
     }
 
-    /// Where one leads to.
+    /// Targets of a node.
     pub(super) fn from(&self, node: u32) -> &[u32] {
         &self.to[self.first[node as usize] as usize..self.first[node as usize + 1] as usize]
     }
@@ -233,12 +235,13 @@ impl Graph {
 /// The state of Tarjan's search.
 struct Search<'g> {
     graph: &'g Graph,
-    /// In which order nodes were found, from 1; 0 if not yet, the largest number once a node's component is closed.
+    /// Order in which nodes were found, from 1; 0 if not yet found, the largest number once a node's component is
+    /// closed.
     number: Vec<u32>,
-    /// The least number that is known to be reached.
+    /// Least number that the node is known to reach.
     low: Vec<u32>,
     count: u32,
-    /// The way here: node, and which of its edges comes next.
+    /// The way to the current node: node, and index of its next edge.
     path: Vec<(u32, u32)>,
     /// Nodes whose component is not closed.
     open: Vec<u32>,

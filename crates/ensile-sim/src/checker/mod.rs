@@ -1,4 +1,4 @@
-//! Whether some serial order explains a [`History`].
+//! The checker: finds a serial order that explains a [`History`], or reports anomalies.
 //!
 //! ```text
 //! writes     who wrote which value; which transactions took place
@@ -10,10 +10,10 @@
 //! cycles     the most telling cycle of each, by Adya's names
 //! findings   anomalies in words: a Report
 //! ```
-//! What is checked and what cannot be seen is told in `docs/protocols/proof.md`. Sources: Adya, "Weak Consistency"
-//! (1999), for the names; Kingsbury and Alvaro, "Elle" (VLDB'20), for lists and for the sparse edges of real time.
+//! `docs/protocols/proof.md` describes the checks and their limits. Sources: Adya, "Weak Consistency" (1999), for the
+//! names; Kingsbury and Alvaro, "Elle" (VLDB'20), for lists and for the sparse edges of real time.
 //!
-//! Neighbours: [`history`](crate::history) is what is judged; `ensile-base` has its TIDs.
+//! Neighbours: [`history`](crate::history) has the judged histories; `ensile-base` has TIDs.
 
 mod chains;
 mod cycles;
@@ -35,18 +35,18 @@ use reads::{By, Matches, Reads};
 use versions::Versions;
 use writes::{NONE, Writes};
 
-/// Whether some serial order explains this history.
+/// Checks that some serial order explains this history.
 ///
 /// # Errors
 /// A [`Report`] of the anomalies.
 ///
 /// # Panics
-/// If the history has a scan with a predicate: [`check_matching`] is told what matches.
+/// If the history has a scan with a predicate: use [`check_matching`] for such histories.
 pub fn check(history: &History) -> Result<Summary, Box<Report>> {
     check_matching(history, |predicate, _| panic!("nobody said which values match {predicate:?}"))
 }
 
-/// As [`check`], for histories with predicates: `matches` says which values a predicate stands for.
+/// As [`check`], for histories with predicates: `matches` is true if the predicate matches the value.
 ///
 /// # Errors
 /// A [`Report`] of the anomalies.
@@ -79,7 +79,7 @@ pub fn check_matching(
     findings.close(summary)
 }
 
-/// What was shown as durable must have survived.
+/// Finds transactions that were shown as durable and did not survive.
 fn find_lost(history: &History, findings: &mut Findings<'_>) {
     for (at, header) in history.headers().iter().enumerate() {
         if header.acknowledged && header.outcome == Outcome::Lost {
@@ -90,8 +90,8 @@ fn find_lost(history: &History, findings: &mut Findings<'_>) {
     }
 }
 
-/// TIDs follow what was read, and epochs follow what was overwritten too: recovery keeps whole epochs, so a crash
-/// would else keep an effect without its cause.
+/// Checks that TIDs are above the TIDs read, and that epochs also follow overwrites. Recovery keeps whole epochs: with
+/// another order of epochs a crash could keep an effect without its cause.
 fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_>) {
     let Dependencies { history, writes, versions, reads, .. } = dependencies;
     let headers = history.headers();
@@ -108,9 +108,9 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
                 let read = headers[writer as usize].tid;
                 match (writes.of(reader).is_empty(), is_row) {
                     (false, true) => own.tid <= read,
-                    // Its TID is the largest that it read.
+                    // The reader's TID is the largest TID that the reader read.
                     (true, true) => own.tid < read,
-                    // What is not there has no TID to be seen: but the epoch follows from real time.
+                    // An absent row shows no TID, but real time gives the epoch.
                     (false, false) => own.tid.epoch() < read.epoch(),
                     (true, false) => false,
                 }

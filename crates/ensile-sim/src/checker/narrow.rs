@@ -1,11 +1,11 @@
-//! Absent reads that fit several versions: those are struck off that the rest of the graph rules out.
+//! Absent reads that fit several versions: the rest of the graph rules out some of the versions.
 //!
-//! A reader cannot have seen a version whose successor must come before it, nor one whose writer must come after it.
-//! Either rules out all versions on that side too, so only the two ends of what is left are looked at. What is struck
-//! off gives new edges, which may decide other reads: the passes go on while they help. That can leave a violation
-//! unseen and never invents one.
+//! A reader cannot have seen a version whose successor must come before the reader, nor a version whose writer must
+//! come after the reader. Either case rules out the further versions on the same side, so only the two ends of the
+//! range are checked. A smaller range gives new edges, and new edges may decide other reads: the passes go on while
+//! they help. The method can miss a violation and never invents one.
 //!
-//! Neighbours: works on what `reads` left ambiguous, by the edges of `graph`.
+//! Neighbours: works on ambiguous observations of `reads`, by the edges of `graph`.
 
 use super::graph::{Dependencies, Graph};
 use super::reads::{Ambiguous, By, Matches, Reads};
@@ -13,12 +13,12 @@ use super::versions::{Versions, end_of};
 use super::writes::{NONE, Writes};
 use crate::history::History;
 
-/// Passes, each with the edges of the ones before.
+/// Number of passes, each with the edges of the passes before.
 const PASSES_MAX: usize = 4;
-/// Nodes that one search looks at before it gives up.
+/// Number of nodes that a search visits before giving up.
 const NODES_MAX: usize = 2_000;
 
-/// Decides what can be decided.
+/// Decides as many ambiguous reads as possible.
 pub(super) fn narrow(
     history: &History,
     writes: &Writes,
@@ -35,7 +35,7 @@ pub(super) fn narrow(
         let mut moved = false;
         let dependencies = Dependencies::new(history, writes, versions, reads);
         let mut reach = Reach::new(&dependencies);
-        // A cycle that is there already is told by its own edges, not by what would follow from it.
+        // An existing cycle is reported by its own edges, not by edges that would follow from the cycle.
         if !reach.graph.components().is_empty() {
             return;
         }
@@ -56,11 +56,11 @@ pub(super) fn narrow(
     }
 }
 
-/// Searches for the order that transactions of about the same time must have.
+/// Searches for the forced order of transactions of about the same time.
 struct Reach<'r> {
     dependencies: &'r Dependencies<'r>,
     graph: Graph,
-    /// The last search that came by.
+    /// Last search that visited each node.
     seen: Vec<u32>,
     searches: u32,
     queue: Vec<u32>,
@@ -87,7 +87,7 @@ impl<'r> Reach<'r> {
         read
     }
 
-    /// Whether there is a way, as far as a short search among those of the same time can tell.
+    /// True if a way exists, as far as a short search among transactions of the same time can tell.
     fn must_precede(&mut self, before: u32, after: u32) -> bool {
         if before == NONE || after == NONE || before == after {
             return false;
@@ -95,7 +95,7 @@ impl<'r> Reach<'r> {
         self.searches += 1;
         self.queue.clear();
         self.queue.push(before);
-        // A transaction that began later than this comes after `after` in real time, so it is not on a way to it.
+        // A transaction that began later than `end` comes after `after` in real time, and is not on a way to `after`.
         let end = end_of(self.dependencies.history, after);
         let mut at = 0;
         while at < self.queue.len().min(NODES_MAX) {
@@ -114,5 +114,5 @@ impl<'r> Reach<'r> {
     }
 }
 
-/// An observation that was decided: whose, of which version, how made.
+/// A decided observation: reader, version and origin.
 pub(super) type Settled = (u32, u32, By);

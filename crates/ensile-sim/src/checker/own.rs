@@ -1,6 +1,6 @@
-//! What a transaction must see of its own writes.
+//! A transaction's view of its own writes.
 //!
-//! Neighbours: `reads` asks here before it looks at others' writes.
+//! Neighbours: `reads` asks here before a look at other transactions' writes.
 
 use super::writes::{ABSENT, NONE};
 use crate::history::Value;
@@ -8,11 +8,11 @@ use crate::history::Value;
 /// A transaction's own view of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OwnView<'o> {
-    /// It has not written the key.
+    /// The transaction has not written the key.
     None,
-    /// A register that it wrote, or a key that it deleted.
+    /// A register written, or a key deleted, by the transaction.
     Register(Value),
-    /// A list that it appended to; `cleared` if it had deleted the key before.
+    /// A list that the transaction appended to; `cleared` if the transaction had deleted the key before.
     List { cleared: bool, own: &'o [Value] },
 }
 
@@ -24,10 +24,10 @@ struct Written {
     elements: Vec<Value>,
 }
 
-/// The writes so far of the one transaction that is looked at.
+/// The writes so far of the current transaction.
 pub(super) struct OwnWrites {
     transaction: u32,
-    /// Per key: who wrote it last here, and where in `written`.
+    /// Per key: the last transaction here that wrote the key, and the index in `written`.
     slots: Vec<(u32, u32)>,
     written: Vec<Written>,
 }
@@ -37,7 +37,7 @@ impl OwnWrites {
         Self { transaction: NONE, slots: vec![(NONE, 0); keys], written: Vec::new() }
     }
 
-    /// Another transaction is looked at from here on.
+    /// Starts another transaction.
     pub(super) fn begin(&mut self, transaction: u32) {
         self.transaction = transaction;
         self.written.clear();

@@ -1,11 +1,11 @@
-//! Which version every read saw.
+//! The version that every read saw.
 //!
-//! A value names its write. What is left is decided here too: own writes, values that should not have been seen, and
-//! absence, which does not name its version. An absent read may have seen any matching version that real time allows,
-//! or, if its transaction wrote the key as well, the one before its own. If one is left it is that one; else the
-//! observation is [`Ambiguous`] for `narrow` to work on.
+//! A value names its write. Further cases are decided here too: own writes, values that should not have been seen, and
+//! absence. Absence does not name a version. An absent read may have seen every matching version that real time allows.
+//! If the reader wrote the key as well, the read saw the version before the reader's own. A single possible version
+//! decides the observation. With more versions the observation is [`Ambiguous`], for `narrow` to work on.
 //!
-//! Neighbours: `graph` draws the edges of what is decided here.
+//! Neighbours: `graph` draws the edges of the observations decided here.
 
 use ensile_base::Tid;
 
@@ -17,17 +17,17 @@ use super::words::list_in_words;
 use super::writes::{ABSENT, NONE, Writes};
 use crate::history::{History, Key, Operation, Outcome, Predicate, Value};
 
-/// Which values a predicate matches.
+/// Test if a predicate matches a value.
 pub(super) type Matches<'m> = &'m dyn Fn(Predicate, Value) -> bool;
 
-/// What a read told of a version, if not its value.
+/// Content of an observation without a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
     Absent,
     Present,
-    /// It matches.
+    /// The version matches.
     Match(Predicate),
-    /// It is absent or does not match.
+    /// The version is absent or does not match.
     NoMatch(Predicate),
 }
 
@@ -51,20 +51,20 @@ impl Told {
     }
 }
 
-/// How an observation was made.
+/// Origin of an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// By a read of its key.
+    /// A read of the key.
     Key = 0,
-    /// By a scan for all rows, which showed it or did not.
+    /// A scan without a predicate that showed the key or did not.
     Scan = 1,
-    /// By a scan for some rows, which showed it.
+    /// A scan with a predicate that showed the key's value.
     Match = 2,
-    /// By a scan for some rows, which told no more than whether it matches.
+    /// A scan with a predicate that told only if the key matches.
     Predicate = 3,
 }
 
-/// One observation: a version and how it was seen, in one word.
+/// An observation: a version and its origin, in one word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation(u32);
 
@@ -90,7 +90,7 @@ impl Observation {
     }
 }
 
-/// An observation that fits the versions `low` and `high` of a key, and perhaps some between.
+/// An observation that fits the versions `low` and `high` of a key, and perhaps versions between.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ambiguous {
     pub(super) reader: u32,
@@ -100,18 +100,18 @@ pub(super) struct Ambiguous {
     pub(super) by: By,
 }
 
-/// All observations, those of one transaction together.
+/// The observations, grouped by transaction.
 #[derive(Default)]
 pub(super) struct Reads {
     seen: Vec<Observation>,
     first: Vec<u32>,
     pub(super) ambiguous: Vec<Ambiguous>,
-    /// Absent reads of keys that have versions without a place: nothing follows from them.
+    /// Number of absent reads of keys with unplaced versions: nothing follows from such reads.
     pub(super) undecided: usize,
 }
 
 impl Reads {
-    /// What one transaction saw, but for what is ambiguous.
+    /// The observations of a transaction, without the ambiguous observations.
     pub(super) fn of(&self, transaction: u32) -> &[Observation] {
         &self.seen[self.first[transaction as usize] as usize..self.first[transaction as usize + 1] as usize]
     }
@@ -152,7 +152,7 @@ impl Reads {
         resolving.reads
     }
 
-    /// Takes in what became certain of ambiguous observations.
+    /// Adds the observations that are no longer ambiguous.
     pub(super) fn settle(&mut self, mut settled: Vec<Settled>) {
         settled.sort_unstable_by_key(|(reader, ..)| *reader);
         let mut settled = settled.into_iter().peekable();
@@ -178,9 +178,9 @@ struct Resolving<'r, 'h> {
     findings: &'r mut Findings<'h>,
     reads: Reads,
     own: OwnWrites,
-    /// Per key: the transaction that was last looked at here and wrote it, and its version.
+    /// Per key: the last transaction handled here that wrote the key, and its version.
     own_version: Vec<(u32, u32)>,
-    /// Per key: the last scan that showed it.
+    /// Per key: the last scan that showed the key.
     in_scan: Vec<u32>,
     scans: u32,
     reader: u32,
@@ -244,7 +244,7 @@ impl Resolving<'_, '_> {
         });
     }
 
-    /// A register's value was seen.
+    /// Handles the value of a register that was seen.
     fn value(&mut self, key: u32, value: Value, by: By) {
         match self.own.view(key) {
             OwnView::None => self.others_value(key, value, by),
@@ -285,7 +285,7 @@ impl Resolving<'_, '_> {
         }
     }
 
-    /// What a snapshot saw must be the version at its boundary.
+    /// Checks that a snapshot saw the boundary's version.
     fn check_boundary(&mut self, key: u32, seen: u32) {
         let header = &self.history.headers()[self.reader as usize];
         if header.outcome != Outcome::Snapshot {
@@ -334,7 +334,7 @@ impl Resolving<'_, '_> {
         };
         match others.last() {
             None => self.others_told(number, Told::Absent, by),
-            // That nobody, or nobody who counts, appended it was found when chains were collected.
+            // An element that was never appended, or without effect, was reported when chains were collected.
             Some(last) if self.writes.find(number, *last).is_some_and(|write| self.writes.counts(write)) => {
                 self.others_value(number, *last, by);
             }
@@ -388,10 +388,10 @@ impl Resolving<'_, '_> {
         }
     }
 
-    /// Something less than a value was seen of a key.
+    /// Handles an observation of a key without a value.
     fn told(&mut self, key: Key, told: Told, by: By) {
         let Some(number) = self.writes.number(key) else {
-            // Nobody ever wrote it: absent is right.
+            // The key was never written: absent is right.
             if !told.fits(ABSENT, self.matches) {
                 self.never_so(key, told);
             }
@@ -431,7 +431,7 @@ impl Resolving<'_, '_> {
             None => self.versions.between(key, header.begin, end_of(self.history, self.reader)),
         };
         let may = match self.own_version[key as usize] {
-            // Only the version before its own: with any other between, somebody's write would be lost.
+            // Only the version before the transaction's own: a version between would mean a lost write.
             (reader, own) if reader == self.reader && own != NONE => own - 1..=own - 1,
             _ => may,
         };
@@ -446,7 +446,8 @@ impl Resolving<'_, '_> {
                 let reader = self.reader;
                 self.reads.ambiguous.push(Ambiguous { reader, low, high, told, by });
             }
-            // No version fits where it should: one that does makes the contradiction visible as a cycle.
+            // No version fits at the right place: a fitting version elsewhere makes the contradiction visible as a
+            // cycle.
             _ => match nearest() {
                 Some(version) => {
                     self.check_boundary(key, version);

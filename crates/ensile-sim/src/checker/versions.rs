@@ -1,7 +1,8 @@
-//! The versions of each key, in order: by the TIDs of their transactions, or as lists were seen to grow.
+//! The versions of each key, in order: by the TIDs of their transactions, or by the growth of lists.
 //!
-//! Versions of one key stand together. The first is the absence before anybody wrote. A version that has no place (its
-//! transaction has no TID and no list shows it) stands behind all others and has no neighbours.
+//! Versions of one key stand together. The first version is the absence before the first write. A version without a
+//! place (its transaction has no TID and no list shows the version) stands behind the placed versions and has no
+//! neighbours.
 //!
 //! Neighbours: `reads` finds the version that was seen; `graph` draws edges between neighbours.
 
@@ -12,32 +13,33 @@ use super::findings::{Findings, Kind};
 use super::writes::{ABSENT, NONE, Write, Writes};
 use crate::history::{History, Key, Outcome, Value};
 
-/// One version of one key.
+/// A version of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
-    /// The final write that made it, [`NONE`] for the first absence.
+    /// Final write that made the version; [`NONE`] for the first absence.
     pub(super) write: u32,
-    /// Its transaction, or [`NONE`].
+    /// Transaction of the write, or [`NONE`].
     pub(super) writer: u32,
-    /// The number of the key.
+    /// Number of the key.
     pub(super) key: u32,
-    /// The value, the last element of the list, or [`ABSENT`].
+    /// Value, last element of the list, or [`ABSENT`].
     pub(super) value: Value,
 }
 
-/// All versions, by key and order.
+/// The versions, by key and order.
 pub(super) struct Versions {
     versions: Vec<Version>,
-    /// What each key's versions are ordered by.
+    /// Order numbers of the placed versions.
     order: Vec<u64>,
-    /// Where each key's versions begin; one more at the end.
+    /// Index of each key's first version, and the end of the last key's versions.
     first: Vec<u32>,
-    /// Of each write (final or not): the version that its transaction left of the key.
+    /// Version that the write's transaction left of the key, for each write (final or not).
     of_write: Vec<u32>,
-    /// Per key: whether its order is that of TIDs; whether some version has no place.
+    /// `by_tid`: true per key if TIDs give the order; `has_unplaced`: true per key if a version has no place.
     by_tid: Vec<bool>,
     has_unplaced: Vec<bool>,
-    /// Up to each version of a key, the latest begin of a writer; behind it, the earliest end.
+    /// Per placed version of a key: the latest begin of a writer up to the version, and the earliest end behind the
+    /// version.
     latest_begin: Vec<u64>,
     earliest_end_behind: Vec<u64>,
 }
@@ -65,7 +67,7 @@ impl Versions {
         this
     }
 
-    /// The final writes that made versions: (key, order, write), sorted; and those without a place.
+    /// The final writes that made versions: (key, order, write), sorted; and the writes without a place.
     fn places(
         &mut self,
         history: &History,
@@ -84,7 +86,7 @@ impl Versions {
         for write in &made {
             let Write { key, transaction, value, .. } = writes.writes[*write as usize];
             has_delete[key as usize] |= value == ABSENT;
-            // One committed writer without a TID makes the lists the authority, where there are lists.
+            // For list keys, a committed writer without a TID makes the lists the authority.
             let committed = history.headers()[transaction as usize].outcome == Outcome::Committed;
             if tid(*write) == Tid::ZERO && writes.is_list[key as usize] && committed {
                 self.by_tid[key as usize] = false;
@@ -96,7 +98,7 @@ impl Versions {
             let order = if self.by_tid[key as usize] {
                 Some(tid(write).bits()).filter(|bits| *bits != 0)
             } else if has_delete[key as usize] {
-                // Nothing tells which of the lists of this key came first.
+                // The lists of this key have no known order among themselves.
                 None
             } else {
                 chains.position(write)
@@ -184,7 +186,7 @@ impl Versions {
         }
     }
 
-    /// Where TIDs give the order, lists must have grown in it.
+    /// Checks that lists grew in the order of TIDs, for keys ordered by TIDs.
     fn hold_against(&self, chains: &Chains, writes: &Writes, findings: &mut Findings<'_>) {
         for at in 1..self.order.len() {
             let (version, previous) = (self.versions[at], self.versions[at - 1]);
@@ -248,12 +250,12 @@ impl Versions {
         self.versions[version as usize]
     }
 
-    /// All versions that have a place.
+    /// The versions with a place.
     pub(super) fn placed(&self) -> &[Version] {
         &self.versions[..self.order.len()]
     }
 
-    /// The version after this one.
+    /// The version after this version.
     pub(super) fn next(&self, version: u32) -> Option<u32> {
         if version as usize >= self.order.len() {
             return None;
@@ -262,12 +264,12 @@ impl Versions {
         Some(version + 1).filter(|next| *next < self.first[key as usize + 1])
     }
 
-    /// The version that a write's transaction left of its key.
+    /// The version that a write's transaction left of the write's key.
     pub(super) fn of_write(&self, write: u32) -> Option<u32> {
         Some(self.of_write[write as usize]).filter(|version| *version != NONE)
     }
 
-    /// Versions of a key that have a place.
+    /// Versions of a key with a place.
     pub(super) fn of_key(&self, key: u32) -> std::ops::Range<u32> {
         self.first[key as usize]..self.first[key as usize + 1]
     }
@@ -287,7 +289,7 @@ impl Versions {
         Some(versions.start + below as u32 - 1)
     }
 
-    /// The versions of a key that a transaction that ran from `begin` to `end` may have seen, by real time.
+    /// The versions of a key that a transaction from `begin` to `end` may have seen, by real time.
     pub(super) fn between(&self, key: u32, begin: u64, end: u64) -> std::ops::RangeInclusive<u32> {
         let versions = self.of_key(key);
         let range = versions.start as usize..versions.end as usize;
@@ -297,13 +299,13 @@ impl Versions {
     }
 }
 
-/// When a writer was over at the latest.
+/// Latest possible end of a writer.
 pub(super) fn end_of(history: &History, writer: u32) -> u64 {
     let header = &history.headers()[writer as usize];
     if header.outcome == Outcome::Unknown { u64::MAX } else { header.end }
 }
 
-/// The appends to one list that end with this one, of one transaction and without a delete in between.
+/// The appends to one list that end with this append, of one transaction and without a delete in between.
 fn appended_by_one(writes: &Writes, last: u32) -> Vec<u32> {
     let mut group = vec![last];
     let mut at = writes.writes[last as usize].before;
@@ -315,8 +317,8 @@ fn appended_by_one(writes: &Writes, last: u32) -> Vec<u32> {
     group
 }
 
-/// Whether a transaction's last write of a key took back its own writes of a key that had been absent: that makes no
-/// version.
+/// True if a transaction's last write of a key took back its own writes of a key that had been absent. Such a write
+/// makes no version.
 fn is_taken_back(history: &History, writes: &Writes, write: u32) -> bool {
     let Some(made) = Some(writes.writes[write as usize]).filter(|made| made.value == ABSENT) else {
         return false;

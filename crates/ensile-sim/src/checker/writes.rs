@@ -1,8 +1,9 @@
-//! Who wrote which value, and which transactions count.
+//! The writers of the values, and the transactions that count.
 //!
-//! A transaction *took place* if it committed, was a snapshot, handed out an error, or has an unknown outcome and was
-//! seen. Only what took place must fit into a serial order. It *has effect* if it took place and is no error: nobody
-//! else may see what an error's closure wrote. Of one transaction's writes to one key the last one is *final*.
+//! A transaction *took place* if it committed, was a snapshot, returned an error, or has an unknown outcome and was
+//! seen. Only transactions that took place must fit into a serial order. A transaction *has effect* if it took place
+//! and is no error: no other transaction may see the writes of an error's closure. The last of a transaction's writes
+//! to one key is *final*.
 //!
 //! Neighbours: `versions` puts final writes in order; `reads` looks values up here.
 
@@ -17,7 +18,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The value of an absent row.
 pub(super) const ABSENT: Value = Value::MAX;
 
-/// A multiply and fold per word: keys here are the test's own, so nobody attacks the table.
+/// A multiply and fold per word: keys here are the test's own, so no attacker chooses the keys.
 #[derive(Default)]
 pub(super) struct WordHasher(u64);
 
@@ -44,27 +45,27 @@ impl Hasher for WordHasher {
 
 type Map<K, V> = HashMap<K, V, BuildHasherDefault<WordHasher>>;
 
-/// One write.
+/// A write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) transaction: u32,
-    /// The number of its key.
+    /// Number of the key.
     pub(super) key: u32,
-    /// The value or element, or [`ABSENT`].
+    /// Value or element, or [`ABSENT`].
     pub(super) value: Value,
-    /// The transaction's write of the same key before this one.
+    /// The transaction's write of the same key before this write, or [`NONE`].
     pub(super) before: u32,
     pub(super) is_final: bool,
     pub(super) is_append: bool,
 }
 
-/// All writes of a history, those of one transaction together.
+/// The writes of a history, grouped by transaction.
 pub(super) struct Writes {
-    /// All keys that are ever written, sorted; a key's place here is its number.
+    /// Written keys, sorted; a key's place here is the key's number.
     pub(super) keys: Vec<Key>,
     numbers: Map<Key, u32>,
     pub(super) writes: Vec<Write>,
-    /// Where each transaction's writes begin; one more at the end.
+    /// Index of each transaction's first write, and the end of the last transaction's writes.
     first: Vec<u32>,
     by_value: Map<(u32, Value), u32>,
     pub(super) took_place: Vec<bool>,
@@ -147,7 +148,8 @@ impl Writes {
         }
     }
 
-    /// A transaction of unknown outcome took place if one that took place saw a value of it.
+    /// Decides unknown outcomes: an unknown transaction took place if a transaction that took place saw one of its
+    /// values.
     fn settle_unknown(&mut self, history: &History) {
         let headers = history.headers();
         if headers.iter().all(|header| header.outcome != Outcome::Unknown) {
@@ -175,22 +177,22 @@ impl Writes {
         }
     }
 
-    /// Whether others may see this write.
+    /// True if other transactions may see the write.
     pub(super) fn counts(&self, write: u32) -> bool {
         self.has_effect[self.writes[write as usize].transaction as usize]
     }
 
-    /// The number of a key, if anybody ever wrote it.
+    /// The number of a key; `None` for a key that was never written.
     pub(super) fn number(&self, key: Key) -> Option<u32> {
         self.numbers.get(&key).copied()
     }
 
-    /// The write of this value to this key.
+    /// The write of a value to a key.
     pub(super) fn find(&self, key: u32, value: Value) -> Option<u32> {
         self.by_value.get(&(key, value)).copied()
     }
 
-    /// The places of one transaction's writes.
+    /// The places of a transaction's writes.
     pub(super) fn of(&self, transaction: u32) -> std::ops::Range<usize> {
         self.first[transaction as usize] as usize..self.first[transaction as usize + 1] as usize
     }

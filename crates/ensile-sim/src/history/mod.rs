@@ -1,13 +1,13 @@
-//! Histories: what transactions did and saw, recorded while they ran, to be judged by the [`checker`](crate::checker).
+//! Histories: operations and results of transactions, recorded during the run for the [`checker`](crate::checker).
 //!
 //! ```text
 //! Recorder (one per session)   begin -> Trace (any number open at a time)
 //!                              -> commit | snapshot | answer | abort | unknown
 //! History                      all recorders' transactions together, in columns, numbered by their begin
 //! ```
-//! Two kinds of keys, told apart by how they are written: a *register* holds one value, a *list* grows by appends and
-//! is read whole. Every value (and element) is written once to a key, so a read names the write that it saw. Either
-//! kind may be absent; an empty list is an absent one.
+//! Keys are of two kinds, told apart by their writes: a *register* holds one value, a *list* grows by appends and is
+//! read whole. A value (or element) is written once to a key, so a read names the write that the read saw. Keys of both
+//! kinds may be absent; an empty list is an absent list.
 //!
 //! Neighbours: tests of the engine record here; instants come from `ensile_base::clock`, TIDs from receipts.
 
@@ -20,60 +20,61 @@ mod operations;
 pub use operations::Operation;
 use operations::Operations;
 
-/// A key of a history. Workloads number the keys of all their tables without overlap.
+/// A key of a history. Workloads number the keys of their tables without overlap.
 pub type Key = u64;
-/// What a register holds or a list has as its element. No key is given the same one twice; `u64::MAX` is kept.
+/// Value of a register or element of a list. A key never gets the same value twice; `u64::MAX` is reserved.
 pub type Value = u64;
 
-/// What a scan looked for among the rows of its range, as a number of the workload's (say, an index) and an argument
-/// (a key of that index). The checker asks the workload which values match.
+/// Condition of a scan on the rows of its range: a number of the workload's (say, an index) and an argument (a key of
+/// that index). The checker asks the workload for the matching values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predicate {
-    /// Which predicate.
+    /// Number of the predicate.
     pub name: u32,
-    /// Its argument.
+    /// Argument of the predicate.
     pub argument: u64,
 }
 
-/// How a transaction ended.
+/// End of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed.
+    /// The transaction committed.
     Committed,
-    /// A snapshot that was read and let go: it belongs where its boundary stands.
+    /// A snapshot that was read and released; its place in the order is its boundary.
     Snapshot,
-    /// A closure failed by itself, and its error was handed out. It had no effect, but all that it was told is an
+    /// A closure failed by itself, and its error was returned. The transaction had no effect, but its reads count as an
     /// answer (R2).
     Answered,
-    /// It had no effect and showed nothing.
+    /// The transaction had no effect and showed nothing.
     Aborted,
-    /// It may have committed or not: counted as committed once somebody saw a value of it.
+    /// The transaction may have committed or not. The checker counts the transaction as committed once another
+    /// transaction saw one of its values.
     Unknown,
-    /// It committed and a crash took it back (see [`History::crash`]): as if aborted.
+    /// The transaction committed and a crash took the commit back (see [`History::crash`]): as if aborted.
     Lost,
 }
 
-/// One transaction but for its operations.
+/// A transaction without its operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Header {
-    /// Who ran it.
+    /// Session of the transaction.
     pub session: u32,
-    /// How it ended.
+    /// Outcome of the transaction.
     pub outcome: Outcome,
-    /// Whether its result was shown as durable.
+    /// True if the result was shown as durable.
     pub acknowledged: bool,
-    /// When it began, before its first operation.
+    /// Instant of the begin, before the first operation.
     pub begin: u64,
-    /// When its outcome was known.
+    /// Instant at which the outcome was known.
     pub end: u64,
-    /// Of a committed transaction, its TID if it is known; of a snapshot, the first TID that it must not show. Else
-    /// zero.
+    /// For a committed transaction, its TID if known. For a snapshot, the first TID that the snapshot must not show.
+    /// Zero otherwise.
     pub tid: Tid,
     first: u32,
     count: u32,
 }
 
-/// An open transaction: what it did so far, in order.
+/// An open transaction: its operations so far, in order.
 #[derive(Debug)]
 pub struct Trace {
     begin: u64,
@@ -81,44 +82,45 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A read of a register, and what it saw.
+    /// Adds a read of a register, with the value seen.
     pub fn read(&mut self, key: Key, seen: Option<Value>) {
         self.operations.read(key, seen);
     }
 
-    /// A read that told only that the key was there: an insert that was refused, a delete that found a row.
+    /// Adds a read that showed only the presence of the key: a refused insert, or a delete that found a row.
     pub fn read_present(&mut self, key: Key) {
         self.operations.present(key);
     }
 
-    /// A read of a list, and what it saw; nothing if the key was absent.
+    /// Adds a read of a list, with the elements seen; no elements if the key was absent.
     pub fn read_list(&mut self, key: Key, seen: &[Value]) {
         self.operations.list(key, seen);
     }
 
-    /// A write of a register, blind or not.
+    /// Adds a write of a register, blind or not.
     pub fn write(&mut self, key: Key, value: Value) {
         self.operations.write(key, value);
     }
 
-    /// A delete that took a row away. A delete that found none is a read of absence. Of a row that this transaction
-    /// wrote itself, the history must tell by a read whether there was one before: else it cannot be said whether
-    /// the delete made a version.
+    /// Adds a delete that removed a row. A delete without a row is a read of absence. If the transaction wrote the row
+    /// itself, a read in the history must show the presence or absence of an earlier row. Without such a read the
+    /// checker cannot know if the delete made a version.
     pub fn delete(&mut self, key: Key) {
         self.operations.delete(key);
     }
 
-    /// An append to a list.
+    /// Adds an append to a list.
     pub fn append(&mut self, key: Key, element: Value) {
         self.operations.append(key, element);
     }
 
-    /// A scan of registers: what it saw; all other keys of the range it saw absent.
+    /// Adds a scan of registers, with the rows seen. The scan saw the other keys of the range as absent.
     pub fn scan(&mut self, range: Range<Key>, seen: impl IntoIterator<Item = (Key, Value)>) {
         self.scan_for(range, None, seen);
     }
 
-    /// A scan of registers for values that match: what it saw; what it did not see was absent or did not match.
+    /// Adds a scan of registers for matching values, with the rows seen. The other keys of the range were absent or did
+    /// not match.
     pub fn scan_matching(
         &mut self,
         range: Range<Key>,
@@ -143,7 +145,7 @@ impl Trace {
         self.operations.end_scan(scan, rows);
     }
 
-    /// A scan of lists: what it saw; all other keys of the range it saw absent.
+    /// Adds a scan of lists, with the lists seen. The scan saw the other keys of the range as absent.
     pub fn scan_lists<L: AsRef<[Value]>>(
         &mut self,
         range: Range<Key>,
@@ -158,7 +160,7 @@ impl Trace {
         self.operations.end_scan(scan, rows);
     }
 
-    /// A scan that told only which keys have matching values: those, and that no other key of the range has.
+    /// Adds a scan that showed only the keys with matching values. No other key of the range has a matching value.
     pub fn scan_keys_matching(
         &mut self,
         range: Range<Key>,
@@ -174,7 +176,8 @@ impl Trace {
         self.operations.end_scan(scan, rows);
     }
 
-    /// The transaction's own last word on a register: `None` if it has not written it, `Some(None)` if it deleted it.
+    /// The transaction's own last write of a register: `None` if the transaction has not written the register,
+    /// `Some(None)` after a delete.
     #[must_use]
     pub fn own(&self, key: Key) -> Option<Option<Value>> {
         self.operations.iter().rev().find_map(|operation| match operation {
@@ -184,7 +187,7 @@ impl Trace {
         })
     }
 
-    /// Whether the key was there before the transaction wrote it, if its reads tell.
+    /// True if the key was present before the transaction wrote the key; `None` if the reads do not tell.
     #[must_use]
     pub fn existed(&self, key: Key) -> Option<bool> {
         operations::existed(self.operations.iter(), key)
@@ -214,59 +217,61 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// For the transactions of one session (say, a thread).
+    /// A recorder for the transactions of one session (say, a thread).
     #[must_use]
     pub fn new(session: u32) -> Self {
         Self { session, headers: Vec::new(), operations: Operations::default(), spare: Vec::new() }
     }
 
-    /// Transactions that have ended.
+    /// Number of ended transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.headers.len()
     }
 
-    /// Whether none has.
+    /// True if no transaction has ended.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
-    /// A transaction begins. Any number may be open side by side.
+    /// Begins a transaction. Several transactions may be open at a time.
     #[must_use]
     pub fn begin(&mut self, now: u64) -> Trace {
         Trace { begin: now, operations: self.spare.pop().unwrap_or_default() }
     }
 
-    /// It committed; `now` is read after the commit returned. The TID may be left out where lists tell the order of
+    /// Records a commit; `now` is read after the commit returned. The TID may be missing if lists tell the order of
     /// versions.
     pub fn commit(&mut self, trace: Trace, tid: Option<Tid>, now: u64) {
         self.end(trace, Outcome::Committed, tid.unwrap_or(Tid::ZERO), now);
     }
 
-    /// The transaction that ended last was shown as durable, or will be in this life: no crash may take it back.
+    /// Marks the last ended transaction as shown durable, now or later in this process: no crash may take the
+    /// transaction back.
     pub fn acknowledge(&mut self) {
         if let Some(header) = self.headers.last_mut() {
             header.acknowledged = true;
         }
     }
 
-    /// A snapshot of this boundary was read.
+    /// Records the read of a snapshot of this boundary.
     pub fn snapshot(&mut self, trace: Trace, boundary: Epoch, now: u64) {
         self.end(trace, Outcome::Snapshot, Tid::first_of(boundary), now);
     }
 
-    /// Its closure's own error was handed out: what it was told must stand together, and it must have left nothing.
+    /// Records an error of the transaction's own closure that was returned. The transaction's reads must be consistent,
+    /// and the transaction must have left nothing.
     pub fn answer(&mut self, trace: Trace, now: u64) {
         self.end(trace, Outcome::Answered, Tid::ZERO, now);
     }
 
-    /// It was rolled back, or refused: it must have left nothing.
+    /// Records a rollback or a refusal: the transaction must have left nothing.
     pub fn abort(&mut self, trace: Trace, now: u64) {
         self.end(trace, Outcome::Aborted, Tid::ZERO, now);
     }
 
-    /// Nobody knows whether it committed.
+    /// Records a transaction with an unknown outcome.
     pub fn unknown(&mut self, trace: Trace, tid: Option<Tid>, now: u64) {
         self.end(trace, Outcome::Unknown, tid.unwrap_or(Tid::ZERO), now);
     }
@@ -289,17 +294,18 @@ impl Recorder {
     }
 }
 
-/// The transactions of all sessions, numbered by their begin (after a crash, the next life's follow).
+/// The transactions of the sessions, numbered by their begin (after a crash, the transactions of the next process
+/// follow).
 #[derive(Debug, Default)]
 pub struct History {
     headers: Vec<Header>,
-    /// How many of them were judged by the last crash.
+    /// Number of transactions judged by the last crash.
     settled: usize,
     operations: Operations,
 }
 
 impl History {
-    /// What these recorders recorded.
+    /// The history of these recorders.
     #[must_use]
     pub fn merge(recorders: impl IntoIterator<Item = Recorder>) -> Self {
         let mut history = Self::default();
@@ -307,7 +313,7 @@ impl History {
         history
     }
 
-    /// Adds what happened later: a next life of the same database.
+    /// Adds later transactions, of a next process of the same database.
     pub fn extend(&mut self, recorders: impl IntoIterator<Item = Recorder>) {
         let old = self.headers.len();
         for recorder in recorders {
@@ -319,22 +325,23 @@ impl History {
         self.headers[old..].sort_by_key(|header| header.begin);
     }
 
-    /// A crash, after which recovery brought back everything up to `durable` and nothing later. Returns how many
-    /// committed transactions were taken back. A transaction of an unknown outcome whose TID is known is settled
+    /// Records a crash, after which recovery restored the epochs up to `durable` and nothing later. Returns the number
+    /// of committed transactions that were taken back. A transaction with an unknown outcome and a known TID is settled
     /// too.
     pub fn crash(&mut self, durable: Epoch) -> usize {
         let mut lost = 0;
         let settled = std::mem::replace(&mut self.settled, self.headers.len());
         let life = &mut self.headers[settled..];
-        // Epochs that left no entry may be durable without a mark, so they are announced and yet used again by the next
-        // life: a snapshot of them has lost nothing, and shows what there was at `durable`. So does one that was shown
-        // as durable (R1), whatever its boundary: none of what it showed may be among what was taken back.
+        // Epochs that left no entry may be durable without a mark. Such epochs are announced and yet used again by the
+        // next process. A snapshot of these epochs has lost nothing, and shows the state at `durable`. The same is true
+        // of a snapshot shown as durable (R1), whatever its boundary: none of its contents may be among the lost
+        // transactions.
         let taken_back = life.iter().filter(|header| {
             matches!(header.outcome, Outcome::Committed | Outcome::Unknown) && header.tid.epoch() > durable
         });
         let first_lost = taken_back.map(|header| header.tid.epoch()).min().unwrap_or(Epoch::MAX);
         for header in life {
-            // A snapshot shows what is below its boundary, and its "TID" is the first that it does not show.
+            // A snapshot shows the versions below its boundary, and its "TID" is the first TID not shown.
             let kept = match header.outcome {
                 Outcome::Snapshot if header.acknowledged || header.tid.epoch() <= first_lost => {
                     header.tid = header.tid.min(Tid::first_of(durable.next()));
@@ -342,7 +349,7 @@ impl History {
                 }
                 Outcome::Snapshot => false,
                 Outcome::Committed => header.tid.epoch() <= durable,
-                // No TID tells what an error rests on. What was not shown as durable says nothing after a loss.
+                // No TID tells the basis of an error. An error that was not shown as durable says nothing after a loss.
                 Outcome::Answered => {
                     if !header.acknowledged && first_lost != Epoch::MAX {
                         header.outcome = Outcome::Aborted;
@@ -363,31 +370,31 @@ impl History {
         lost
     }
 
-    /// How many transactions there are.
+    /// Number of transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.headers.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no transactions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
-    /// All transactions, in order.
+    /// The transactions, in order.
     #[must_use]
     pub fn headers(&self) -> &[Header] {
         &self.headers
     }
 
-    /// What one transaction did, in order.
+    /// Operations of a transaction, in order.
     pub fn operations(&self, transaction: usize) -> impl DoubleEndedIterator<Item = Operation<'_>> {
         let Header { first, count, .. } = self.headers[transaction];
         self.operations.range(first, count)
     }
 
-    /// Whether the key was there before this transaction wrote it, if its reads tell.
+    /// True if the key was present before this transaction wrote the key; `None` if the reads do not tell.
     #[must_use]
     pub fn existed(&self, transaction: usize, key: Key) -> Option<bool> {
         operations::existed(self.operations(transaction), key)

@@ -1,65 +1,65 @@
-//! Operations in columns: a byte and two words each, and an arena for what is longer (lists, the far end of a scan).
+//! Operations in columns: a byte and two words each, and an arena for longer parts (lists, the far end of a scan).
 //!
-//! Neighbours: traces, recorders and histories are made of these; the checker reads them as [`Operation`].
+//! Neighbours: traces, recorders and histories consist of these operations; the checker reads each as [`Operation`].
 
 use std::ops::Range;
 
 use super::{Key, Predicate, Value};
 
-/// One operation of a transaction.
+/// An operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation<'h> {
     /// A read of a register: its value, or absent.
     Read {
-        /// Of this key.
+        /// Key of the register.
         key: Key,
-        /// What it saw.
+        /// Value seen; `None` if the key was absent.
         seen: Option<Value>,
     },
-    /// A read that told only that the key was there.
+    /// A read that showed only the presence of the key.
     ReadPresent {
-        /// Of this key.
+        /// Key that was present.
         key: Key,
     },
     /// A read of a list.
     ReadList {
-        /// Of this key.
+        /// Key of the list.
         key: Key,
-        /// All its elements, oldest first; none if it was absent.
+        /// Elements of the list, oldest first; none if the key was absent.
         seen: &'h [Value],
     },
     /// A write of a register.
     Write {
-        /// Of this key.
+        /// Key of the register.
         key: Key,
-        /// The value.
+        /// Value written.
         value: Value,
     },
-    /// A delete that took a row away.
+    /// A delete that removed a row.
     Delete {
-        /// Of this key.
+        /// Key of the row.
         key: Key,
     },
     /// An append to a list.
     Append {
-        /// To this key.
+        /// Key of the list.
         key: Key,
-        /// The element.
+        /// Element appended.
         element: Value,
     },
-    /// A scan; the reads of the rows that it saw follow.
+    /// A scan; the reads of its rows follow.
     Scan {
-        /// Over these keys.
+        /// Range of keys.
         range: Range<Key>,
-        /// For values that match, or all.
+        /// Condition on values; `None` for every value.
         predicate: Option<Predicate>,
-        /// How many of the following operations are its reads.
+        /// Number of the following operations that are reads of the scan.
         rows: usize,
     },
 }
 
 impl Operation<'_> {
-    /// Its key; of a scan, where its range begins.
+    /// The key; for a scan, the begin of its range.
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
@@ -87,14 +87,14 @@ enum Kind {
     ScanMatching,
 }
 
-/// Words of a scan in the arena: end, rows; with a predicate its name and argument too.
+/// Words of a scan in the arena: end, rows, and the predicate's name and argument.
 const SCAN_WORDS: usize = 4;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operations {
     kinds: Vec<Kind>,
     keys: Vec<Key>,
-    /// A value, or where in `words` the rest stands.
+    /// Value, or index in `words` of the rest.
     values: Vec<u64>,
     words: Vec<u64>,
 }
@@ -137,7 +137,7 @@ impl Operations {
         self.push(Kind::Append, key, element);
     }
 
-    /// Begins a scan; [`Operations::end_scan`] takes what this returns.
+    /// Begins a scan. [`Operations::end_scan`] takes the returned index.
     pub(super) fn scan(&mut self, range: Range<Key>, predicate: Option<Predicate>) -> usize {
         let at = self.words.len();
         let kind = if predicate.is_some() { Kind::ScanMatching } else { Kind::Scan };
@@ -158,7 +158,7 @@ impl Operations {
         self.words.clear();
     }
 
-    /// Appends another's operations. Returns the place of the first and their count.
+    /// Appends the operations of `other`. Returns the place of the first operation and their count.
     pub(super) fn append_all(&mut self, other: &Self) -> (u32, u32) {
         let (first, base) = (self.kinds.len(), self.words.len() as u64);
         self.kinds.extend_from_slice(&other.kinds);
@@ -208,7 +208,7 @@ impl Operations {
     }
 }
 
-/// Whether a key was there before its first write among these operations, if a read of it or a scan tells.
+/// True if a key was present before its first write among these operations; `None` if neither a read nor a scan tells.
 pub(super) fn existed<'o>(mut operations: impl Iterator<Item = Operation<'o>>, key: Key) -> Option<bool> {
     loop {
         match operations.next()? {

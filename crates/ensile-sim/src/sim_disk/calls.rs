@@ -1,6 +1,6 @@
 //! Calls of a simulated disk, in one sequence: counted, traced, and made to fail by plan.
 //!
-//! Neighbours: every method of the disk asks [`Sequence::begin`] what becomes of its call.
+//! Neighbours: every method of the disk asks [`Sequence::begin`] for the fate of its call.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,11 +8,10 @@ use std::ops::{Bound, RangeBounds};
 
 use ensile_disk::Operation;
 
-/// How often what was called, crashes included in between. Calls of processes that are dead, or without power, do not
-/// count.
+/// Counts of calls, across crashes. Calls of dead processes, or without power, do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// Calls of every kind; the last one's number.
+    /// Calls of every kind; the number of the last call.
     pub all: u64,
     /// Writes of bytes.
     pub writes: u64,
@@ -24,7 +23,7 @@ pub struct Calls {
     pub folder_syncs: u64,
 }
 
-/// How a call fails.
+/// Failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     code: i32,
@@ -39,26 +38,26 @@ impl Fault {
     /// EMFILE: the process has no descriptor left.
     pub const NO_DESCRIPTOR: Self = Self { code: 24, landed_percent: 0 };
 
-    /// The same error, but so much of the call was done before it: of a write that share of its bytes, of a sync that
-    /// share of the changes; a change of a name or a length is done if it is 100.
+    /// The same error after a part of the call was done: `percent` of a write's bytes, or of a sync's changes. A change
+    /// of a name or a length is done only at 100.
     #[must_use]
     pub const fn after_percent(self, percent: u64) -> Self {
         Self { landed_percent: percent, ..self }
     }
 }
 
-/// One call, as a trace shows it.
+/// A call, as a trace shows the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its place in the sequence, from 1.
+    /// Place in the sequence, from 1.
     pub number: u64,
-    /// What was called.
+    /// Kind of the call.
     pub operation: Operation,
-    /// File or folder.
+    /// Name of the file or folder.
     pub name: String,
     /// Offset and bytes of a read or write; the length that is set.
     pub range: Option<(u64, u64)>,
-    /// How it ended.
+    /// Outcome in words.
     pub outcome: &'static str,
 }
 
@@ -72,23 +71,23 @@ impl fmt::Display for Call {
     }
 }
 
-/// What becomes of a call.
+/// Fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
-    /// The system's error number, and how much is done all the same.
+    /// The call fails, with the system's error number and the percentage done all the same.
     Fails {
         code: i32,
         landed_percent: u64,
     },
-    /// Power fails in the midst of it.
+    /// Power fails in the midst of the call.
     Cut,
     /// The process died before the system was called.
     NotCalled,
 }
 
 impl Fate {
-    /// Of so much, how much is done.
+    /// The part of `whole` that is done.
     pub(super) fn share(self, whole: usize) -> usize {
         match self {
             Self::Fails { landed_percent, .. } => (whole as u64 * landed_percent / 100) as usize,
@@ -97,43 +96,43 @@ impl Fate {
         }
     }
 
-    /// Is it done as a whole, whatever the caller is told?
+    /// True if the call is done as a whole, whatever the caller is told.
     pub(super) fn is_whole(self) -> bool {
         !matches!(self, Self::Fails { landed_percent: 0..100, .. } | Self::NotCalled)
     }
 
-    /// The error number that the caller is told.
+    /// The error number for the caller.
     pub(super) fn code(self) -> Option<i32> {
         match self {
             Self::Done => None,
             Self::Fails { code, .. } => Some(code),
-            // Nobody is left to be told.
+            // No caller is left.
             Self::Cut | Self::NotCalled => Some(Fault::INPUT_OUTPUT.code),
         }
     }
 }
 
-/// From which call to which, and how.
+/// First and last number of the failing calls, and the failure.
 type Planned = (u64, u64, Fault);
 
-/// The sequence of calls, and what is planned for those to come.
+/// The sequence of calls, and the plan for later calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequence {
     pub(super) calls: Calls,
     of_kind: BTreeMap<u8, u64>,
     planned: Vec<Planned>,
-    /// By kind, and the number of its call.
+    /// Kind, and number of the call among the calls of its kind.
     planned_of_kind: Vec<(Operation, u64)>,
     all_syncs_fail: bool,
     cut_at: Option<u64>,
-    /// Nothing of that call is done.
+    /// True if nothing of the call `cut_at` is done.
     cuts_before: bool,
     pub(super) is_cut: bool,
     trace: Option<Vec<Call>>,
 }
 
 impl Sequence {
-    /// Counts a call, and says what becomes of it.
+    /// Counts a call and returns its fate.
     pub(super) fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
         self.calls.all += 1;
         let number = self.calls.all;
@@ -154,7 +153,7 @@ impl Sequence {
             Operation::Write | Operation::Preallocate | Operation::Create | Operation::CreateFolder
         );
         let planned = self.planned.iter().find(|(from, to, fault)| {
-            // A disk that stays full refuses what grows, and nothing else.
+            // A disk that stays full refuses only calls that grow a file or folder.
             (*from..=*to).contains(&number)
                 && (*from == number || grows || fault.code != Fault::NO_SPACE.code)
         });
@@ -177,7 +176,7 @@ impl Sequence {
         fate
     }
 
-    /// The call just begun ends otherwise than was planned.
+    /// Replaces the planned outcome of the call just begun.
     pub(super) fn note(&mut self, outcome: &'static str) {
         if let Some(last) = self.trace.as_mut().and_then(|trace| trace.last_mut()) {
             last.outcome = outcome;

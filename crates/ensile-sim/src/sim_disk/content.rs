@@ -1,38 +1,37 @@
-//! Bytes of files as a simulated disk has them: as seen, as stable, the changes between, and what a crash leaves of
-//! those.
+//! Bytes of a simulated disk's files: as seen, as stable, the changes between, and their fate in a crash.
 //!
-//! Neighbours: `sim_disk` changes and syncs them; `names` has their names.
+//! Neighbours: `sim_disk` changes and syncs files; `names` has their names.
 
 use std::collections::BTreeSet;
 
 use ensile_base::random::Random;
 use std::sync::Arc;
 
-/// Writes are torn at multiples of this.
+/// Bytes of a sector; writes are torn at multiples of a sector.
 const SECTOR_BYTES: usize = 512;
 
-/// A device may lose a whole page that it was writing: see [`Medium::torn_pages`].
+/// Bytes of a page. A device may lose a whole page during its write: see [`Medium::torn_pages`].
 const PAGE_BYTES: usize = 4096;
 
-/// What the medium may do beyond losing and tearing writes; by default none of it.
+/// Faults of the medium beyond lost and torn writes; by default none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Medium {
-    /// Space that was taken and never written on stable storage may hold old bytes after a crash.
+    /// True if space that was taken and never written on stable storage may hold old bytes after a crash.
     pub(super) stale_space: bool,
-    /// A write that is torn may damage the rest of its page, synced bytes too: no power-safe overwrite.
+    /// True if a torn write may damage the rest of its page, synced bytes too: no power-safe overwrite.
     pub(super) torn_pages: bool,
-    /// After a failed sync the bytes that it should have written are read as they were before.
+    /// True if the bytes of a failed sync read as before the write.
     pub(super) failed_syncs_revert: bool,
-    /// What is overwritten keeps its space until the next sync, and what takes its place needs space of its own.
+    /// True if overwritten bytes keep space until the next sync, and the new bytes need further space.
     pub(super) copies_on_write: bool,
-    /// Bytes of files that were removed or cut: what stale space is filled with.
+    /// Bytes of files that were removed or cut, the content of stale space.
     pub(super) old_bytes: Vec<u8>,
 }
 
 impl Medium {
     const OLD_BYTES_MAX: usize = 1 << 16;
 
-    /// These bytes stay on the medium where nobody sees them.
+    /// Keeps these bytes on the medium, unseen.
     pub(super) fn bury(&mut self, bytes: &[u8]) {
         if self.stale_space {
             self.old_bytes.extend_from_slice(bytes);
@@ -41,7 +40,7 @@ impl Medium {
         }
     }
 
-    /// A sector's worth of what may have been there.
+    /// A sector of bytes that the space may have held before.
     fn stale_sector(&self, random: &mut Random) -> Vec<u8> {
         let sectors = (self.old_bytes.len() / SECTOR_BYTES) as u64;
         if sectors > 0 && random.percent(70) {
@@ -52,24 +51,24 @@ impl Medium {
     }
 }
 
-/// What becomes of what was not synced when power fails.
+/// Fate of unsynced changes when power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Each change by itself is kept, dropped or torn.
+    /// Each change is kept, dropped or torn independently.
     Random,
-    /// Nothing of it survives.
+    /// No change survives.
     Nothing,
-    /// All of it survives.
+    /// Every change survives.
     Everything,
     /// Of each write any subset of its sectors survives; names as in [`Survival::Random`].
     Torn,
-    /// Of each file, and of each folder's names, what came before some moment: a random suffix is lost, of each
-    /// independently, and it may begin within a write.
+    /// Of each file, and of each folder's names, the changes before some moment survive. A random suffix is lost, for
+    /// each file independently. The lost suffix may begin within a write.
     Prefix,
 }
 
 impl Survival {
-    /// All there are.
+    /// The kinds of survival.
     pub const ALL: [Self; 5] = [Self::Random, Self::Nothing, Self::Everything, Self::Torn, Self::Prefix];
 }
 
@@ -78,7 +77,7 @@ impl Survival {
 pub(super) struct Content {
     pub(super) data: Vec<u8>,
     pub(super) length: usize,
-    /// The sectors that were written, if that is kept.
+    /// Sectors that were written, if kept.
     written: Option<BTreeSet<usize>>,
 }
 
@@ -112,7 +111,7 @@ impl Content {
         }
     }
 
-    /// Puts other bytes there, as far as the file goes.
+    /// Overwrites a sector, as far as the file goes.
     fn overwrite_sector(&mut self, sector: usize, bytes: &[u8]) {
         let start = sector * SECTOR_BYTES;
         let end = (start + SECTOR_BYTES).min(self.length);
@@ -153,7 +152,7 @@ impl Change {
         }
     }
 
-    /// The sectors that it writes.
+    /// Sectors that the change writes.
     fn sectors(&self) -> std::ops::Range<usize> {
         match self {
             Self::Write { offset, bytes } => {
@@ -163,7 +162,7 @@ impl Change {
         }
     }
 
-    /// Applies any subset of its sectors.
+    /// Applies a random subset of the change's sectors.
     fn apply_torn(&self, to: &mut Content, medium: &Medium, random: &mut Random) {
         let Self::Write { offset, bytes } = self else { return };
         let mut at = 0;
@@ -178,7 +177,7 @@ impl Change {
         tear_pages(to, *offset, bytes.len(), medium, random);
     }
 
-    /// Applies its first bytes.
+    /// Applies the change's first bytes.
     fn apply_cut(&self, to: &mut Content, medium: &Medium, random: &mut Random) {
         let Self::Write { offset, bytes } = self else { return };
         let landed = random.below(bytes.len() as u64 + 1) as usize;
@@ -187,8 +186,8 @@ impl Change {
     }
 }
 
-/// Power failed while these bytes were on their way: where the medium does not keep the rest of a page, any sector of
-/// theirs may be lost, synced ones too.
+/// Damages the pages of a write that was under way when power failed. If the medium does not protect the rest of a
+/// page, any sector of the pages may be lost, even a synced sector.
 fn tear_pages(to: &mut Content, offset: usize, bytes: usize, medium: &Medium, random: &mut Random) {
     if !medium.torn_pages || bytes == 0 {
         return;
@@ -207,11 +206,11 @@ pub(super) struct Inode {
     pub(super) seen: Content,
     pub(super) stable: Content,
     pub(super) unsynced: Vec<Change>,
-    /// Bytes that take up space.
+    /// Bytes that take space.
     pub(super) allocated: usize,
-    /// Bytes that take up space until the next sync, as they were overwritten by copies.
+    /// Bytes that take space until the next sync, because copies overwrote them.
     pub(super) copied: usize,
-    /// Sectors that were set aside and have not been written on stable storage.
+    /// Sectors that were reserved and have not been written on stable storage.
     unwritten: BTreeSet<usize>,
 }
 
@@ -227,13 +226,13 @@ impl Inode {
         self.unsynced.push(change);
     }
 
-    /// Notes space that was set aside.
+    /// Notes reserved space.
     pub(super) fn set_aside(&mut self, from: usize, to: usize) {
         self.unwritten.extend(from.div_ceil(SECTOR_BYTES)..to.div_ceil(SECTOR_BYTES));
     }
 
-    /// Makes the first `count` changes stable. The others stay readable and will never be stable, unless the medium
-    /// reverts them: then they are read as they were, and the file keeps its length.
+    /// Makes the first `count` changes stable. The other changes stay readable and will never be stable. If the medium
+    /// reverts the changes, the bytes read as before, and the file keeps its length.
     pub(super) fn sync(&mut self, count: usize, medium: &Medium) {
         let has_failed = count < self.unsynced.len();
         self.stable.written = medium.stale_space.then(BTreeSet::new);

@@ -1,10 +1,11 @@
-//! Names of a simulated machine: a tree of folders, each with an identity that outlives its name.
+//! Names of a simulated machine: a tree of folders. A folder's identity outlives its name.
 //!
-//! - Two trees stand beside each other, as seen and as stable, with the same numbers for the same folders and files.
-//! - A link leads to a path from the machine's top. A folder may be hidden under an empty one (its device is
-//!   unmounted), or be gone (a link to it leads nowhere): that is the machine's state, and a crash does not change it.
+//! - Two trees stand side by side, as seen and as stable, with the same numbers for the same folders and files.
+//! - A link leads to a path from the machine's top. A folder may be hidden under an empty folder (the device is
+//!   unmounted), or be gone (a link to the folder leads nowhere). Hidden and gone folders are the machine's state, and
+//!   a crash does not change the machine's state.
 //!
-//! Neighbours: `sim_disk` looks names up and changes them.
+//! Neighbours: `sim_disk` looks names up and changes names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use ensile_base::random::Random;
 
 use super::content::Survival;
 
-/// The folder above all.
+/// The machine's top folder.
 pub(super) const TOP: u64 = 1;
-/// The folder that a disk has for its root if it was told nothing else.
+/// Default root folder of a disk.
 pub(super) const ROOT: u64 = 2;
-/// That folder's name in the one above all.
+/// Name of `ROOT` in the top folder.
 pub(super) const ROOT_NAME: &str = "disk";
-/// Links followed in one look-up.
+/// Number of links followed in one look-up.
 const LINKS_MAX: usize = 8;
 
-/// What has a name.
+/// Owner of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     File(usize),
@@ -30,10 +31,10 @@ pub(super) enum Entry {
     Link(PathBuf),
 }
 
-/// A change of names that a crash leaves whole or not at all.
+/// A change of names, whole or absent after a crash.
 #[derive(Clone, Debug)]
 pub(super) struct NameChange {
-    /// The folder whose sync makes it stable, and the other one of a rename.
+    /// Folder whose sync makes the change stable, and the other folder of a rename.
     folders: (u64, u64),
     edits: Vec<(u64, String, Option<Entry>)>,
 }
@@ -48,13 +49,13 @@ impl NameChange {
         Self { folders: (to.0, from.0), edits }
     }
 
-    /// Does syncing `folder` make it stable?
+    /// True if a sync of `folder` makes the change stable.
     pub(super) fn is_in(&self, folder: u64) -> bool {
         self.folders.0 == folder || self.folders.1 == folder
     }
 }
 
-/// What is in which folder.
+/// Contents of the folders.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     folders: BTreeMap<u64, BTreeMap<String, Entry>>,
@@ -97,19 +98,19 @@ impl Tree {
         }
     }
 
-    /// How many names each file has.
+    /// Number of names of a file.
     pub(super) fn links(&self, file: usize) -> usize {
         let all = self.folders.values().flat_map(BTreeMap::values);
         all.filter(|entry| **entry == Entry::File(file)).count()
     }
 
-    /// The files that have names, each once.
+    /// The files that have names, each file once.
     pub(super) fn files(&self) -> BTreeSet<usize> {
         let all = self.folders.values().flat_map(BTreeMap::values);
         all.filter_map(|entry| if let Entry::File(file) = entry { Some(*file) } else { None }).collect()
     }
 
-    /// The files under `top`, folders that `is_other` names and what is under them left out.
+    /// The files under `top`. Folders for which `is_other` is true are left out, with everything below.
     pub(super) fn files_under(&self, top: u64, is_other: &dyn Fn(u64) -> bool) -> BTreeSet<usize> {
         let mut files = BTreeSet::new();
         let mut left = vec![top];
@@ -125,7 +126,7 @@ impl Tree {
         files
     }
 
-    /// Where a folder stands: its parent and its name.
+    /// A folder's place: its parent and its name.
     pub(super) fn place(&self, folder: u64) -> Option<(u64, String)> {
         self.folders.iter().find_map(|(parent, entries)| {
             let (name, _) = entries.iter().find(|(_, entry)| **entry == Entry::Folder(folder))?;
@@ -133,13 +134,12 @@ impl Tree {
         })
     }
 
-    /// A folder without a name.
+    /// Adds a folder without a name.
     pub(super) fn add_folder(&mut self, folder: u64) {
         self.folders.entry(folder).or_default();
     }
 
-    /// Applies what a crash leaves of the changes; what stood in a folder that is lost is lost with it. Folders of
-    /// `nameless` stay.
+    /// Applies the changes that survive a crash. A lost folder loses its contents. Folders of `nameless` stay.
     pub(super) fn crash(
         &mut self,
         changes: &[NameChange],
@@ -181,9 +181,9 @@ impl Tree {
 /// The machine's state that hides folders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mounts {
-    /// The folder that is seen instead of an unmounted one.
+    /// Visible folders that cover unmounted folders, by the unmounted folder.
     pub(super) covers: BTreeMap<u64, u64>,
-    /// Folders that are not there now.
+    /// Folders that are gone now.
     pub(super) gone: BTreeSet<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! A simulated machine's state: its folders, files, devices, processes and plans.
 //!
-//! Neighbours: `sim_disk` hands it out under one lock; `names`, `content` and `calls` are its parts.
+//! Neighbours: `sim_disk` accesses the state under one lock; `names`, `content` and `calls` are its parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,65 +17,65 @@ use super::{Moment, SimDisk};
 
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Behind std's `Arc`: shared bytes are copied when they change, which a checker's own cannot do.
+    /// Files. Std's `Arc`, because shared bytes are copied on a change; a model checker's `Arc` cannot copy.
     pub(super) inodes: Vec<Arc<Inode>>,
     pub(super) names: Tree,
     stable_names: Tree,
     unsynced_names: Vec<NameChange>,
     pub(super) mounts: Mounts,
     next_folder: u64,
-    /// Who holds which lock.
+    /// Held locks.
     pub(super) locks: Vec<Lock>,
     pub(super) next_lock: u64,
-    /// Nothing can be changed.
+    /// True if nothing can be changed.
     pub(super) read_only: bool,
-    /// Which folders cannot be locked.
+    /// Folders that cannot be locked.
     pub(super) no_folder_locks: NoFolderLocks,
-    /// Nothing can be locked.
+    /// True if nothing can be locked.
     pub(super) no_locks: bool,
-    /// Counts crashes and kills of all processes: handles of an earlier boot are dead.
+    /// Number of crashes, and of kills of every process: handles of an earlier boot are dead.
     pub(super) boot: u64,
-    /// Counts crashes of the machine: what the operating system calls its boot.
+    /// Number of crashes of the machine: the operating system's boot.
     pub(super) machine_boot: u64,
-    /// What the medium was told to begin with: file, offset and bytes.
+    /// Write-backs that the medium was told to begin: file, offset and bytes.
     pub(super) begun: Vec<(String, u64, u64)>,
-    /// Words that were stored into mapped files, and at which of them the machine's processes die.
+    /// Number of words stored into mapped files, and the number of the word at which the machine's processes die.
     pub(super) stored_words: u64,
     pub(super) die_at_word: Option<u64>,
-    /// The system does not tell which boot it is.
+    /// True if the system reports no boot.
     pub(super) no_boot: bool,
-    /// Number of mounts of the devices, which all are mounted together.
+    /// Number of mounts of the devices, which are mounted together.
     pub(super) mount_number: u64,
-    /// True if the system tells no number of a mount.
+    /// True if the system reports no number of a mount.
     pub(super) no_mount_numbers: bool,
-    /// No file can be mapped.
+    /// True if no file can be mapped.
     pub(super) no_maps: bool,
-    /// What is added to the inodes of files, as a file system may number them anew when it is mounted again.
+    /// Number added to the inodes of files, as a file system may number files anew at a mount.
     pub(super) renumbered: u64,
-    /// The file system does not say when a file was made.
+    /// True if the file system reports no birth time of files.
     pub(super) no_births: bool,
-    /// When files were changed, of those of which that is told.
+    /// Times of change of files, in nanoseconds since 1970; only for files with a set time.
     pub(super) changed: BTreeMap<usize, i128>,
     pub(super) next_process: u64,
     /// Processes that were killed alone.
     pub(super) killed: BTreeSet<u64>,
     pub(super) sequence: Sequence,
-    /// Of the device that everything is on but what is on one of `devices`.
+    /// Capacity of the first device in bytes. The first device has the files that are on none of `devices`.
     pub(super) capacity: Option<u64>,
-    /// Devices of their own, by the folder that they are mounted at, and their capacities.
+    /// Further devices: the folder of the mount, and the capacity in bytes.
     pub(super) devices: BTreeMap<u64, Option<u64>>,
     pub(super) medium: Medium,
     /// Files whose bytes the medium does not give back.
     pub(super) unreadable: BTreeSet<usize>,
-    /// Calls of these kinds wait, and how many do now.
+    /// Kinds of calls that wait; `waiting` is the number of waiting calls.
     pub(super) stalled: Vec<Operation>,
     pub(super) forbidden: Vec<Operation>,
     pub(super) waiting: u64,
-    /// The disk as each call found it, if that is kept.
+    /// Copies of the disk, if kept: a copy per call that changes or syncs, with the call's change in the cache.
     pub(super) moments: Option<Vec<Moment>>,
 }
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Clone, Debug)]
 pub(super) struct Lock {
     pub(super) number: u64,
@@ -84,7 +84,7 @@ pub(super) struct Lock {
     pub(super) process: u64,
 }
 
-/// What is locked, whatever its name.
+/// Object of a lock, independent of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Locked {
     File(usize),
@@ -164,12 +164,12 @@ pub(super) fn input_output_error(operation: Operation, name: &str) -> DiskError 
 }
 
 impl State {
-    /// Counts a call and says what becomes of it.
+    /// Counts a call and returns its fate.
     pub(super) fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
         self.sequence.begin(operation, name, range)
     }
 
-    /// Keeps the disk as it is now, the work of the call that has begun in its cache.
+    /// Keeps a copy of the present disk, with the work of the running call in its cache.
     pub(super) fn keep_moment(&mut self) {
         let Some(kept) = self.moments.take() else { return };
         let number = self.sequence.calls.all;
@@ -193,7 +193,7 @@ impl State {
         self.next_folder - 1
     }
 
-    /// The device that a folder is on, by the folder that it is mounted at; `None`: the first one.
+    /// The device of a folder, by the folder of its mount; `None`: the first device.
     pub(super) fn device_of(&self, folder: u64) -> Option<u64> {
         let mut at = folder;
         loop {
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// The device that a file is on, by its first name.
+    /// The device of a file, by its first name.
     fn device_of_file(&self, file: usize) -> Option<u64> {
         let devices = self.devices.keys().copied();
         let is_device = |folder: u64| self.devices.contains_key(&folder);
@@ -232,7 +232,7 @@ impl State {
         Some(self.capacity_of(device)?.saturating_sub(self.used_bytes(device)))
     }
 
-    /// Takes up space so that the file has its first `to` bytes; says how many bytes it has now.
+    /// Takes space for the first `to` bytes of the file. Returns the number of bytes that have space now.
     pub(super) fn allocate(&mut self, inode: usize, to: usize) -> usize {
         let have = self.inodes[inode].allocated;
         let grown = to.saturating_sub(have).min(self.free_for(inode));
@@ -242,12 +242,12 @@ impl State {
         have + grown
     }
 
-    /// Takes up space for a write; says how many of its bytes have room.
+    /// Takes space for a write. Returns the number of the write's bytes that have room.
     pub(super) fn make_room(&mut self, inode: usize, offset: usize, bytes: usize) -> usize {
         let Inode { allocated, copied, .. } = *self.inodes[inode];
         let over = (offset + bytes).min(allocated).saturating_sub(offset);
         if self.medium.copies_on_write && over > 0 {
-            // Never more than one copy of all: what is not synced yet is overwritten where it is.
+            // Never more than one copy of the whole file: unsynced bytes are overwritten in place.
             let wanted = over.min(allocated.saturating_sub(copied));
             let taken = wanted.min(self.free_for(inode));
             self.inode(inode).copied = copied + taken;
@@ -273,7 +273,7 @@ impl State {
         self.keep_moment();
     }
 
-    /// An empty folder without a name, which is seen in the place of another one.
+    /// Covers a folder with an empty, nameless folder that is seen in its place.
     pub(super) fn cover(&mut self, folder: u64) {
         let empty = self.new_folder();
         self.names.add_folder(empty);
@@ -281,7 +281,7 @@ impl State {
         self.mounts.covers.insert(folder, empty);
     }
 
-    /// A change that is stable at once: what somebody else did long ago.
+    /// Makes a change that is stable at once: a foreign change of long ago.
     pub(super) fn change_name_at_once(&mut self, change: &NameChange) {
         self.names.apply(change);
         self.stable_names.apply(change);
@@ -299,7 +299,7 @@ impl State {
         self.keep_moment();
     }
 
-    /// Stores words into a mapped file, one behind the other, until the process dies at one of them.
+    /// Stores words into a mapped file, one behind the other, until the process dies at a word.
     pub(super) fn store_words(&mut self, inode: usize, at: usize, words: &mut dyn Iterator<Item = u64>) {
         let mut bytes = Vec::new();
         for word in words {
@@ -315,7 +315,8 @@ impl State {
         }
     }
 
-    /// What is in the file is not its bytes any more, but may still be on the medium.
+    /// Keeps the bytes from `from` on as old bytes of the medium: the bytes no longer belong to the file, but may still
+    /// be on the medium.
     pub(super) fn bury(&mut self, inode: usize, from: usize) {
         if self.medium.stale_space {
             let bytes = self.inodes[inode].stable.all();
@@ -323,12 +324,12 @@ impl State {
         }
     }
 
-    /// What the caller is told in the end.
+    /// The result that the caller gets in the end.
     pub(super) fn end(&self, fate: Fate, operation: Operation, name: &str) -> Result<(), DiskError> {
         fate.code().map_or(Ok(()), |code| Err(system_error(operation, name, code)))
     }
 
-    /// No space for this call.
+    /// The error of a call without space.
     pub(super) fn refuse(&mut self, operation: Operation, name: &str) -> DiskError {
         self.sequence.note("no space");
         system_error(operation, name, 28)
@@ -339,7 +340,7 @@ impl State {
         fail(operation, name, io::ErrorKind::NotFound)
     }
 
-    /// Everything starts again: no process lives.
+    /// Starts the machine again: no process lives.
     pub(super) fn restart(&mut self) {
         self.boot += 1;
         self.locks.clear();
@@ -376,7 +377,7 @@ impl State {
         }
     }
 
-    /// Makes a folder and those above it, their names stable; the path begins at `start`, or with `/` at the top.
+    /// Makes a folder and its parents, with stable names; the path begins at `start`, or with `/` at the top.
     pub(super) fn make_folders_at_once(&mut self, start: u64, path: &str) -> u64 {
         let mut at = if path.starts_with('/') { super::names::TOP } else { start };
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -389,7 +390,8 @@ impl State {
         at
     }
 
-    /// Copies what is in a folder into another one: files and folders have new identities, links lead where they led.
+    /// Copies the contents of a folder into another folder: files and folders have new identities, links keep their
+    /// targets.
     pub(super) fn copy_folder(&mut self, from: u64, to: u64) {
         let entries: Vec<_> =
             self.names.entries(from).map(|(name, entry)| (name.clone(), entry.clone())).collect();

@@ -1,6 +1,6 @@
-//! The process that is killed: `ensile backup` as it is, which says on its standard output what it is at.
+//! The killed process: an unchanged `ensile backup` that reports its stages on standard output.
 //!
-//! Neighbours: [`super`] starts it, and looks at what it leaves.
+//! Neighbours: [`super`] starts the process, and examines the target.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -15,25 +15,25 @@ use ensile_base::sync::sleep;
 
 use crate::failure::{Failure, Result};
 
-/// What a copier is at; it says so before each step.
+/// Stage of a copier. The copier reports the stage before each step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Stage {
-    /// It leases the source, and looks at the target.
+    /// Leases the source, and examines the target.
     Opening = b'o',
-    /// Pages.
+    /// Copies pages.
     Copying = b'p',
-    /// The directory and the root are written, and all is synced.
+    /// Writes the directory and the root, and syncs the files.
     Closing = b'q',
     Verifying = b'r',
-    /// All is verified: the manifest is replaced, and what is free is given back.
+    /// After verification: replaces the manifest, and gives free space back.
     Naming = b's',
-    /// It has said that the backup counts.
+    /// The copier has reported that the backup counts.
     Ended = b't',
 }
 
 impl Stage {
-    /// Those in which a copier is killed.
+    /// The stages in which a copier is killed.
     pub(super) const KILLED: [Self; 6] =
         [Self::Opening, Self::Copying, Self::Closing, Self::Verifying, Self::Naming, Self::Ended];
 
@@ -75,14 +75,14 @@ pub struct CopierArguments {
     keep: u64,
 }
 
-/// What became of a copier.
+/// The end of a copier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
-    /// It had not ended.
+    /// True if the kill ended the copier.
     pub(super) is_killed: bool,
-    /// What it said last.
+    /// Last reported stage.
     pub(super) stage: Stage,
-    /// From its first word on.
+    /// Seconds since the first report.
     pub(super) seconds: f64,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn copy(arguments: &CopierArguments) -> Result<()> {
     let options = CopyOptions { keep: Some(*keep as usize), ..CopyOptions::default() };
     folder::backup(source, target, options, &mut |progress| match say(Stage::of(progress)) {
         Ok(()) => ControlFlow::Continue(()),
-        // Nobody listens any more.
+        // The listener is gone.
         Err(_) => ControlFlow::Break(()),
     })?;
     say(Stage::Ended)
@@ -107,7 +107,7 @@ fn say(stage: Stage) -> Result<()> {
         .map_err(Failure::io("saying what it is at"))
 }
 
-/// Starts a copier, and kills it so many seconds after its first word; without a moment it runs to its end.
+/// Starts a copier, and kills it `moment` seconds after the first report. Without `moment` the copier runs to the end.
 pub(super) fn run(source: &Path, target: &Path, keep: u64, moment: Option<f64>) -> Result<Course> {
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
     let mut command = Command::new(program);
@@ -117,7 +117,7 @@ pub(super) fn run(source: &Path, target: &Path, keep: u64, moment: Option<f64>) 
     let pipe = child.stdout.take().expect("its standard output is a pipe");
     let course = heard(&mut child, pipe, moment);
     if course.is_err() {
-        // What it was to say is lost, so it need not go on. It may have ended.
+        // The copier's reports are lost, so the copier need not go on. The copier may have ended.
         let _ = child.kill().and_then(|()| child.wait());
     }
     course
@@ -141,7 +141,7 @@ fn heard(child: &mut Child, mut pipe: ChildStdout, moment: Option<f64>) -> Resul
         });
         if let Some(moment) = moment {
             sleep(Duration::from_secs_f64(moment));
-            // SIGKILL: nothing that it still has in its hands is written. It may have ended by now.
+            // SIGKILL: nothing that the copier still has in its hands is written. The copier may have ended by now.
             child.kill().map_err(Failure::io("killing the copier"))?;
         }
         let (last, ended) = listener
@@ -150,7 +150,7 @@ fn heard(child: &mut Child, mut pipe: ChildStdout, moment: Option<f64>) -> Resul
             .map_err(Failure::io("reading what the copier is at"))?;
         let status = child.wait().map_err(Failure::io("waiting for the copier"))?;
         let stage = Stage::from_byte(last).expect("it says stages");
-        // One that ends by itself has a code.
+        // A process has an exit code only if no signal ended the process.
         let is_killed = status.code().is_none();
         if !is_killed && !status.success() {
             return Err(Failure::Usage(format!("the copier failed while {}", stage.name())));

@@ -1,10 +1,10 @@
-//! A database that is written to in transactions whose rows can be worked out again: what it was at the end of any
-//! epoch.
+//! A database with transactions whose rows can be recomputed: the history gives the content at the end of any epoch.
 //!
-//! The keys are in [`STREAMS`] streams of one length. Transaction t changes row `t % length` of each. So its rows are
-//! in pages far from each other. Some rows are deleted, and put again when the streams have come round.
+//! The keys are in [`STREAMS`] streams of one length. Transaction t changes row `t % length` of every stream. So the
+//! rows of a transaction are in pages far from each other. Some rows are deleted, and put again when the streams have
+//! come round.
 //!
-//! Neighbours: [`super`] compares restored databases with it.
+//! Neighbours: [`super`] compares restored databases with the history.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -20,22 +20,22 @@ pub(super) const VALUE_BYTES: usize = 100;
 const STREAMS: u64 = 16;
 /// One row in seven is deleted.
 const DELETED: u64 = 7;
-/// Between two transactions: an increment has some of the pages, and not all.
+/// Pause between two transactions. The pause keeps some of the pages out of an increment.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Rows of a transaction that compares.
+/// Rows of a comparing transaction.
 const ROWS_PER_LOOK: usize = 1_024;
 const TABLE: &str = "rows";
 
-/// Rows of a database that was asked to have so many.
+/// Number of rows of a database for `asked` requested rows.
 pub(super) fn rows_of(asked: u64) -> u64 {
     asked / STREAMS * STREAMS
 }
 
-/// What was committed when.
+/// The committed transactions by epoch.
 pub(super) struct History {
     /// Rows of a stream.
     length: u64,
-    /// Epochs in which something was committed, each with the transactions up to its end.
+    /// Epochs with commits, and the number of transactions up to the epoch's end.
     epochs: Mutex<Vec<(Epoch, u64)>>,
 }
 
@@ -51,7 +51,7 @@ impl History {
     /// Commits one transaction after the other.
     pub(super) fn go_on(&self, db: &Database, is_over: &AtomicBool) -> Result<()> {
         let table = db.table(TABLE)?;
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         for at in (self.length..).take_while(|_| !is_over.load(Ordering::Relaxed)) {
             self.write(db, &table, at)?;
             sleep(PAUSE);
@@ -78,7 +78,7 @@ impl History {
         Ok(())
     }
 
-    /// What transaction `at` leaves in a stream.
+    /// The row of a stream after transaction `at`.
     fn row(&self, at: u64, stream: u64) -> Option<Vec<u8>> {
         let (round, within) = (at / self.length, at % self.length);
         if round > 0 && (round + within + stream).is_multiple_of(DELETED) {
@@ -90,12 +90,12 @@ impl History {
         Some(row)
     }
 
-    /// Transactions up to the end of this epoch, which is over.
+    /// Number of transactions up to the end of this epoch. The epoch must be over.
     fn transactions(&self, epoch: Epoch) -> u64 {
         loop {
             let epochs = self.epochs.lock();
             let known = epochs.partition_point(|(of, _)| *of <= epoch);
-            // The writer may have committed in it and not said so yet.
+            // The writer may have committed in the epoch without a record in `epochs` yet.
             if known < epochs.len() {
                 return known.checked_sub(1).map_or(0, |last| epochs[last].1);
             }
@@ -104,15 +104,15 @@ impl History {
         }
     }
 
-    /// The row of a key behind so many transactions.
+    /// The row of a key after `transactions` transactions.
     fn expected(&self, key: u64, transactions: u64) -> Option<Vec<u8>> {
         let (stream, within) = (key / self.length, key % self.length);
         let newest = (transactions.checked_sub(within + 1)?) / self.length * self.length + within;
         self.row(newest, stream)
     }
 
-    /// The first key whose row in this database, which nobody changes, is not that of the end of this epoch; and how
-    /// many rows it has up to there.
+    /// The first key whose row differs from the row at the end of this epoch, and the number of rows before the key.
+    /// The database must have no concurrent changes.
     pub(super) fn differs_at(&self, db: &Database, epoch: Epoch) -> Result<(Option<u64>, u64)> {
         let (table, transactions) = (db.table::<u64, Vec<u8>>(TABLE)?, self.transactions(epoch));
         let (mut next, mut rows) = (0, 0);

@@ -1,10 +1,10 @@
 //! The process that `siren cost` counts: a database, its rows, and transactions on one thread.
 //!
-//! It prints the resident bytes that the rows took, pictures included, or the entries of its log, load included: one
-//! for each transaction that wrote. What its one worker does is all in [`counted_work`], so that callgrind can tell it
-//! from what other threads do.
+//! The process prints the resident bytes of the rows, pictures included, or the number of log entries, load included:
+//! one entry for each writing transaction. The work of the only worker is inside [`counted_work`], so callgrind
+//! separates the worker's cost from the cost of other threads.
 //!
-//! Neighbours: [`super`] starts it, under cachegrind or alone.
+//! Neighbours: [`super`] starts the process, under cachegrind or alone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,29 +27,29 @@ use crate::ycsb::engine::Engine;
 use crate::ycsb::load::LoadPlan;
 use crate::ycsb::mix::{Requests, Workload};
 
-/// The database's folder, in the folder of all data.
+/// The folder of the database, within the folder of all data.
 const FOLDER: &str = "siren-cost-run";
 const VALUE_BYTES: usize = 100;
-/// TPC-C as the house counts it.
+/// TPC-C in the size of the project's other counts.
 const SCALE: Scale = Scale { warehouses: 1, items: 1_000, customers: 60 };
-/// No snapshot boundary comes while a run lasts.
+/// Interval of snapshot boundaries; longer than a run, so a run has no boundary.
 const SNAPSHOTS: Duration = Duration::from_secs(3_600);
 
-/// What is done.
+/// The load of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CostLoad {
     Ycsb,
     Tpcc,
 }
 
-/// What a database has of logs and pictures.
+/// Logs and pictures of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CostSetup {
-    /// Neither.
+    /// Neither log nor pictures.
     InMemory,
     /// A log, and fuzzy checkpoints.
     Fuzzy,
-    /// A log, and it is opened for pictures, of which none has begun.
+    /// A log; the database is opened for pictures, and no picture has begun.
     Before,
     /// A log, and a full picture has ended.
     Behind,
@@ -87,7 +87,7 @@ pub struct CostRunArguments {
     data: PathBuf,
     #[arg(long)]
     seed: u64,
-    /// Entries of the log are printed, in place of resident bytes
+    /// Print the entries of the log, in place of resident bytes
     #[arg(long)]
     says_entries: bool,
     /// Time between epochs, in seconds
@@ -95,10 +95,10 @@ pub struct CostRunArguments {
     epoch: f64,
 }
 
-/// The option by which a run prints how many entries its log has.
+/// The option for a run that prints the number of log entries.
 pub(super) const SAYS_ENTRIES: &str = "--says-entries";
 
-/// The words that ask for a run.
+/// The words of a run's command line.
 pub(super) fn words(
     load: CostLoad,
     setup: CostSetup,
@@ -159,7 +159,7 @@ pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
             let tables = Tables::open(&db, SCALE)?;
             let constants = Constants::seeded(arguments.seed);
             load::load(&tables, constants, arguments.seed, 1)?;
-            // From here on they show the whole business.
+            // From here on snapshots show the whole business.
             drop(db.snapshot_latest()?);
             let business = Business::new(SystemKind::Memsilo, tables, Flags::default(), constants);
             transactions(arguments, &db, &business, before)?;
@@ -172,7 +172,7 @@ pub(crate) fn one_run(arguments: &CostRunArguments) -> Result<()> {
     std::fs::remove_dir_all(&path).map_err(Failure::io(format!("removing {}", path.display())))
 }
 
-/// Takes a picture if there is to be one, says what is resident, and does the transactions.
+/// Takes a picture if the setup has one, prints the resident bytes, and runs the transactions.
 fn transactions(
     arguments: &CostRunArguments,
     db: &Database,
@@ -190,7 +190,7 @@ fn transactions(
     driver::run(&[&OneWorker(subject)], &plan, |_, _, _| {}).map(drop)
 }
 
-/// A load whose one worker works within [`counted_work`].
+/// A load whose only worker works within [`counted_work`].
 struct OneWorker<'s>(&'s dyn Subject);
 
 impl Subject for OneWorker<'_> {
@@ -203,10 +203,10 @@ impl Subject for OneWorker<'_> {
     }
 }
 
-/// The name by which callgrind's file has what the worker does.
+/// Name of the worker's function in callgrind's file.
 pub(super) const COUNTED_WORK: &str = "counted_work";
 
-/// All that the worker does, in a function of its own.
+/// The whole work of the worker, in a separate function.
 #[inline(never)]
 fn counted_work(subject: &dyn Subject, slice: &mut Slice<'_>) -> Result<()> {
     subject.work(slice)

@@ -1,10 +1,10 @@
-//! Five ways to know which pages have changed (A to E), over keys of a table that is not there.
+//! Five ways to find the changed pages (A to E), over the keys of a table without real rows.
 //!
 //! ```text
 //! shipped    bounds, states, marks and the next map of pages: `ensile::MarkedPages`
 //! stand-in   an array for the inner nodes, leaves of ten rows and five cache lines, records of 128 bytes, both scattered
 //! ```
-//! One thread changes and looks. So a change has its exchanges, and never waits for another thread.
+//! One thread changes rows and collects marks. So a change has its exchanges, and never waits for another thread.
 //!
 //! Neighbours: [`super`] times and counts.
 
@@ -17,20 +17,20 @@ use ensile_base::sync::{AtomicU64, Ordering};
 use crate::ycsb::permutation::Permutation;
 
 const ROWS_OF_LEAF: u64 = 10;
-/// Of [`Leaf::kinds`]: a row of the leaf has changed.
+/// Bit of [`Leaf::kinds`]: a row of the leaf has changed.
 const CHANGED: u64 = 1 << 63;
-/// Of [`Record::word`], from here on: the number of its page.
+/// Lowest bit of the page's number in [`Record::word`].
 const PAGE_SHIFT: u32 = 32;
-/// The first bytes of a key in the log, or in a list of keys: its length and its table.
+/// The first bytes of a key in the log, or in a list of keys: length and table.
 const KEY_FRONT: u32 = 8 | 1 << 16;
 const KEY_BYTES: usize = size_of_val(&KEY_FRONT) + 8;
-/// Keys of `SearchUneven` are so many heaps of neighbours at most.
+/// Limit of heaps of neighbouring keys for `SearchUneven`.
 const HEAPS_MAX: u64 = 16;
 
-/// How a commit says that a row has changed.
+/// Way of a commit to report a changed row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
-    /// Not at all: what all others do too.
+    /// No report: only the work common to the other ways.
     LookUp,
     /// A.
     Leaf,
@@ -60,14 +60,14 @@ impl Way {
     }
 }
 
-/// As large as a border node, with what is read of one where that has it: at its beginning and near its end.
+/// Stand-in for a border node: the same size, and the fields at the same ends of the node.
 #[repr(C, align(64))]
 struct Leaf {
-    /// What a reader of the leaf loads, with bits to spare.
+    /// The word that a reader of the leaf loads, with bits to spare.
     kinds: AtomicU64,
     next: u32,
     _slices: [u64; 30],
-    /// Where the records of its rows are.
+    /// Indexes of the rows' records.
     records: [u32; ROWS_OF_LEAF as usize],
 }
 
@@ -77,24 +77,24 @@ struct Record {
     _value: [u8; 100],
 }
 
-/// The rows, and what each way keeps.
+/// The rows, and the state of every way.
 pub(super) struct Rows {
     page_rows: u64,
-    /// The place of each leaf, in the order of keys.
+    /// Index of each leaf, in the order of keys.
     inner: Vec<u32>,
     leaves: Vec<Leaf>,
     records: Vec<Record>,
     pages: MarkedPages,
     uneven: MarkedPages,
     heaps: Heaps,
-    /// D: what was appended.
+    /// D: appended keys.
     keys: Vec<u8>,
     /// E: a bit for each record.
     bits: Vec<AtomicU64>,
 }
 
 impl Rows {
-    /// A table of `rows` rows, of which `page_rows` neighbours are a page.
+    /// A table of `rows` rows; `page_rows` neighbours are a page.
     pub(super) fn new(rows: u64, page_rows: u64, seed: u64) -> Self {
         assert!(rows > 0 && u32::try_from(rows).is_ok() && page_rows > 0, "rows are numbered in half a word");
         let leaves = rows.div_ceil(ROWS_OF_LEAF);
@@ -115,7 +115,7 @@ impl Rows {
         let heaps = Heaps::of(rows);
         let [pages, uneven] = no_marks(rows, page_rows, heaps);
         let bits = (0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        // All of it is written once, so that no change waits for the system to find memory.
+        // Writes the whole buffer once, so that no change waits for memory from the system.
         let mut keys = vec![1; rows as usize * KEY_BYTES];
         keys.clear();
         Self { page_rows, inner, leaves: scattered, records, pages, uneven, heaps, keys, bits }
@@ -162,7 +162,7 @@ impl Rows {
         self.keys = keys;
     }
 
-    /// What the freeze of a picture takes: the numbers of the pages that it writes.
+    /// Does the work of a picture's freeze. Returns the numbers of the pages to write.
     #[inline(never)]
     pub(super) fn freeze(&mut self, way: Way) -> Vec<usize> {
         match way {
@@ -205,7 +205,7 @@ impl Rows {
         self.pages.settle()
     }
 
-    /// All leaves, one behind the other, with their rows.
+    /// Visits all leaves in order, with their rows.
     fn walk(&self, mut each: impl FnMut(std::ops::Range<u64>, &Leaf)) {
         let mut leaf = &self.leaves[self.inner[0] as usize];
         for first in (0..self.count()).step_by(ROWS_OF_LEAF as usize) {
@@ -214,7 +214,7 @@ impl Rows {
         }
     }
 
-    /// Writes its page's number to every record of these pages, as where they are cut anew.
+    /// Writes the page's number to every record of these pages, as a new cut of the pages does.
     fn renumber(&self, pages: &[usize]) {
         let rows_of = |page: &usize| {
             let first = *page as u64 * self.page_rows;
@@ -229,13 +229,13 @@ impl Rows {
         }
     }
 
-    /// Takes all marks away. To be called behind each freeze.
+    /// Removes all marks. The caller calls this after each freeze.
     pub(super) fn forget(&mut self) {
         self.keys.clear();
         [self.pages, self.uneven] = no_marks(self.count(), self.page_rows, self.heaps);
     }
 
-    /// Bytes of memory for each row that the way keeps, or that wait for its drain.
+    /// Bytes of memory per row: the way's state, or the way's waiting keys.
     pub(super) fn bytes_per_row(&self, way: Way) -> f64 {
         let bytes = match way {
             Way::LookUp | Way::Leaf | Way::Record => 0,
@@ -248,7 +248,7 @@ impl Rows {
     }
 }
 
-/// Pages without marks, of keys that lie evenly as YCSB's do, and of those in heaps.
+/// Pages without marks: for evenly spaced keys such as YCSB's, and for keys in heaps.
 fn no_marks(rows: u64, page_rows: u64, heaps: Heaps) -> [MarkedPages; 2] {
     let pages = |key: &dyn Fn(u64) -> [u8; 8]| {
         let bounds: Vec<_> = (page_rows..rows).step_by(page_rows as usize).map(key).collect();
@@ -259,7 +259,7 @@ fn no_marks(rows: u64, page_rows: u64, heaps: Heaps) -> [MarkedPages; 2] {
     [pages(&u64::to_be_bytes), pages(&|row| heaps.key(row))]
 }
 
-/// Sets a bit that is not there, and writes nothing if it is.
+/// Sets an absent bit, and writes nothing if the bit is present.
 #[inline]
 fn mark(word: &AtomicU64, bit: u64) {
     // Relaxed, both: one thread.
@@ -268,7 +268,7 @@ fn mark(word: &AtomicU64, bit: u64) {
     }
 }
 
-/// Keys of neighbours behind the number of their heap, of which there are sixteen at most.
+/// Keys with the number of their heap in front of the row number. At most sixteen heaps exist.
 #[derive(Clone, Copy)]
 struct Heaps {
     row_bits: u32,

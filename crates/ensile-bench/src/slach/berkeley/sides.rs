@@ -1,7 +1,7 @@
-//! The two processes of `slach berkeley`, and how they are asked. Both have the C library's allocator on huge pages.
+//! The two processes of `slach berkeley`, and the requests to them. Both have the C library's allocator on huge pages.
 //!
-//! The one with Berkeley DB is a program of a page, in C, that is built when it is needed: its library and header are
-//! the system's. So nothing of Berkeley DB is a part of Ensile, nor of any build of it.
+//! The process with Berkeley DB is a short C program, built on demand with the system's library and header. So Ensile
+//! and its builds contain no part of Berkeley DB.
 //!
 //! Neighbours: [`super`] asks; [`super::table`] and `berkeley.c` answer.
 
@@ -16,11 +16,11 @@ const SOURCE: &str = include_str!("berkeley.c");
 /// Debian's name of the library.
 const LIBRARY: &str = "-ldb-5.3";
 
-/// What is needed to build the program, in words.
+/// The requirements of the program's build, as a text.
 pub(super) const NEEDED: &str =
     "it needs a C compiler and Berkeley DB: apt-get install gcc libc6-dev libdb5.3-dev";
 
-/// Whether this machine has a C compiler and Berkeley DB's header.
+/// True if this machine has a C compiler and Berkeley DB's header.
 pub(super) fn can_be_built() -> bool {
     let words = ["-E", "-x", "c", "-include", "db.h", "/dev/null"];
     let output = Command::new("cc").args(words).output();
@@ -48,11 +48,11 @@ pub(super) struct Answer {
     /// Calls a second.
     pub(super) rate: f64,
     pub(super) seconds: f64,
-    /// Pages of Berkeley DB that lookups found in its cache, and others.
+    /// Pages of Berkeley DB that lookups found in its cache, and pages outside of the cache.
     pub(super) pages: [f64; 2],
     /// Checkpoints that ended within the run.
     pub(super) checkpoints: f64,
-    /// Their seconds, all together.
+    /// Total seconds of the checkpoints.
     pub(super) checkpoint_seconds: f64,
     /// Bytes that checkpoints wrote.
     pub(super) checkpoint_bytes: f64,
@@ -80,7 +80,7 @@ impl Answer {
     }
 }
 
-/// A process that has a table. It is killed when this goes.
+/// A process that has a table. A drop kills the process.
 pub(super) struct Side {
     name: &'static str,
     process: Child,
@@ -89,7 +89,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Starts it. It loads, and answers once that is done.
+    /// Starts the process. The process loads, and answers after the load.
     pub(super) fn start(name: &'static str, mut command: Command) -> Result<Self> {
         let (setting, value) = machine::huge_pages_setting();
         let mut process = command
@@ -117,7 +117,7 @@ impl Side {
         self.answer()
     }
 
-    /// Bytes of its memory, and of those the ones on huge pages.
+    /// Bytes of the process's memory, and bytes of its memory on huge pages.
     pub(super) fn memory(&self) -> (u64, u64) {
         machine::memory_of(self.process.id())
     }
@@ -125,7 +125,7 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,6 +1,6 @@
-//! The processes of `slach replay`: one writes, one opens, one makes a checkpoint of all.
+//! The processes of `slach replay`: one writes, one opens, one makes a checkpoint of all operations.
 //!
-//! Neighbours: [`super`] starts them; the objects are those of [`crate::slach::cost`].
+//! Neighbours: [`super`] starts the processes; the objects are the objects of [`crate::slach::cost`].
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,14 +17,14 @@ use crate::slach::cost::run::objects::Held;
 /// Bytes of an operation.
 const OPERATION_BYTES: usize = 100;
 
-/// What a process does.
+/// The task of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
-    /// Makes the objects and a checkpoint of them, and then logs operations.
+    /// Makes the objects and a checkpoint of the objects, and then logs operations.
     Write,
-    /// Opens what there is, and says how long that took and in what memory.
+    /// Opens the folder, and prints the time and the memory of the open.
     Open,
-    /// Opens it and makes a checkpoint, so that there is no operation left.
+    /// Opens the folder and makes a checkpoint, so that no operation is left in the log.
     Checkpoint,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Opened {
     pub(super) peak: f64,
     pub(super) resident: f64,
     pub(super) log_bytes: f64,
-    /// Operations that were found in the log.
+    /// Number of operations found in the log.
     pub(super) found: f64,
 }
 
-/// Runs a part in a process of its own. Zeros of one that opens nothing to be measured.
+/// Runs a part in a process of its own. The result is zeros for a part without a measured open.
 pub(super) fn in_a_process(
     part: Part,
     folder: &Path,
@@ -89,7 +89,7 @@ fn opened(arguments: &ReplayRunArguments) -> Result<Objects<u64, Held<OPERATION_
     Ok(builder.open()?)
 }
 
-/// Does its part, and says five numbers.
+/// Runs the part, and prints five numbers.
 pub(crate) fn one_run(arguments: &ReplayRunArguments) -> Result<()> {
     let said = match arguments.part {
         Part::Write => {

@@ -6,9 +6,9 @@
 //! response    mean and p99 while there is a checkpoint, beside those of the other times, at 60 and 80 %
 //! figure7     throughput and response over time, at 100 %
 //! ```
-//! The conductor is a thread with a connection of its own, so what it waits for delays no request.
+//! The conductor is a thread with a connection of its own, so its waits delay no request.
 //!
-//! Neighbours: [`super::open_loop`] is the load, [`crate::timeline`] what is noted of it.
+//! Neighbours: [`super::open_loop`] is the load, [`crate::timeline`] records the replies.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -35,17 +35,17 @@ use crate::tally::Step;
 use crate::timeline::{Part, Recorder, Timeline, seconds_at};
 
 const FOLDER: &str = "slach-response";
-/// Between two looks at whether the checkpoint is installed.
+/// Time between two checks for the checkpoint's installation.
 const LOOK: Duration = Duration::from_millis(20);
-/// One reply in so many has its response time noted; all are counted.
+/// Inverse share of replies with a recorded response time; every reply is counted.
 const SAMPLED: u64 = 4;
-/// Points of a line at most.
+/// Limit of points of a line.
 const POINTS_MAX: usize = 600;
-/// Objects by which it is learned what one takes in a checkpoint.
+/// Number of objects of the first checkpoint; the first checkpoint shows the bytes of an object.
 const PROBED: u64 = 20_000;
 /// The service's folder of checkpoints.
 const CHECKPOINT_FOLDER: &str = "checkpoint0";
-/// What is asked for: how much longer a response is at most, by the load in percent; the 99th percentile.
+/// Limits of the ratio of the mean response, by the load in percent, and of the ratio of the 99th percentile.
 const MEAN_MAX: [(u32, f64); 2] = [(60, 1.20), (80, 1.35)];
 const P99_MAX: f64 = 2.0;
 
@@ -54,18 +54,19 @@ const P99: (&str, &str) = ("response, p99", "ms");
 const THROUGHPUT: (&str, &str) = ("throughput", "requests/s");
 const LOST: (&str, &str) = ("lost", "%");
 
-/// What a run at one load came to.
+/// Measurements at one load.
 struct Course {
     load: u32,
     timeline: Timeline,
-    /// When there was a checkpoint, in seconds.
+    /// Begin and end of each checkpoint, in seconds.
     checkpoints: Vec<(f64, f64)>,
     total: u64,
     lost: u64,
 }
 
 impl Course {
-    /// The steps of each checkpoint, and those between it and the one before, or the beginning.
+    /// The steps of each checkpoint, after the steps between the checkpoint before (or the beginning) and this
+    /// checkpoint.
     fn rounds(&self) -> Vec<(Part, Part)> {
         let mut before = 0.0;
         let part = |from: f64, to: f64| {
@@ -99,7 +100,7 @@ impl Course {
     }
 }
 
-/// Responses at 60 and 80 % of the capacity. False if they are longer than is asked for.
+/// Responses at 60 and 80 % of the capacity. False if the responses exceed the limits.
 pub(crate) fn response(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let (courses, title, capacity) = courses(arguments, &MEAN_MAX.map(|(load, _)| load))?;
     let mut asked = noted(arguments, capacity);
@@ -126,7 +127,7 @@ pub(crate) fn figure7(arguments: &SlachArguments, machine: &Machine) -> Result<(
     told(arguments, machine, ("figure7", "figure7-over-time"), (&courses, title), noted)
 }
 
-/// When a request is lost, and what loads are shares of.
+/// Notes the time-out of requests, and the capacity.
 fn noted(arguments: &SlachArguments, capacity: Capacity) -> Asked {
     let mut asked = Asked::new();
     asked.note(&lost_note(arguments));
@@ -229,7 +230,7 @@ fn bytes_in(folder: &Path) -> Result<u64> {
     let fail = || Failure::io(format!("listing {}", folder.display()));
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(fail())? {
-        // A file that goes meanwhile counts nothing.
+        // A file that disappears meanwhile counts nothing.
         bytes += entry.map_err(fail())?.metadata().map_or(0, |file| file.len());
     }
     Ok(bytes)
@@ -256,7 +257,7 @@ fn course(
     let checkpoints = std::thread::scope(|scope| {
         let conductor = scope.spawn(|| {
             let conducted = conduct(arguments.rounds, target.address, between, &clock);
-            // Relaxed: the time from which nothing more arrives; nothing else rests on it.
+            // Relaxed: the end of arrivals; no other data depends on the value.
             end.store(clock.nanos(), Ordering::Relaxed);
             conducted
         });
@@ -265,12 +266,12 @@ fn course(
     })?;
     let Noted { recorder, replies, total, lost, .. } = noted;
     let lost = lost + (total - replies.min(total));
-    // Relaxed: the thread that stored it has ended, and was joined.
+    // Relaxed: the thread that stored the value has ended, and was joined.
     let timeline = Timeline::new(vec![recorder], end.load(Ordering::Relaxed));
     Ok(Course { load: percent, timeline, checkpoints, total, lost })
 }
 
-/// Who notes what is replied.
+/// Records the replies.
 struct Noted<'c> {
     recorder: Recorder,
     replies: u64,
@@ -283,7 +284,7 @@ struct Noted<'c> {
 
 impl Watch for Noted<'_> {
     fn end(&mut self, _: u64) -> Result<u64> {
-        // Relaxed: see where it is stored.
+        // Relaxed: see the store in `course`.
         Ok(self.end.load(Ordering::Relaxed))
     }
 
@@ -305,7 +306,7 @@ impl Watch for Noted<'_> {
     }
 }
 
-/// Asks for a checkpoint in each round; when there was one, in seconds.
+/// Asks for a checkpoint in each round. Returns begin and end of each checkpoint, in seconds.
 fn conduct(rounds: usize, address: SocketAddr, between: Duration, clock: &Clock) -> Result<Vec<(f64, f64)>> {
     let mut conductor = Conductor::connect(address)?;
     let second = || clock.nanos() as f64 / 1e9;
@@ -328,7 +329,7 @@ impl Conductor {
         RespClient::connect(address).map(Self).map_err(failed)
     }
 
-    /// Asks for one, and waits until it is installed.
+    /// Asks for a checkpoint, and waits for its installation.
     fn checkpoint(&mut self) -> Result<()> {
         let before = self.installed()?;
         self.0.call(&["BGSAVE"], |_| Some(())).map_err(failed)?;
@@ -338,7 +339,7 @@ impl Conductor {
         Ok(())
     }
 
-    /// How many checkpoints the service has installed.
+    /// Number of checkpoints that the service has installed.
     fn installed(&mut self) -> Result<u64> {
         let told = self.0.call(&["INFO"], |reply| Some(in_words(reply))).map_err(failed)?;
         let figure = told.lines().find_map(|line| line.strip_prefix("checkpoints_installed:"));

@@ -1,8 +1,9 @@
-//! Connections of a load generator: none blocks, and one wait is for all of them.
+//! Connections of a load generator: none blocks, and one wait is for all connections.
 //!
-//! Invariant: the replies of a connection are those of its requests in their order.
+//! Invariant: the replies of a connection are the replies to its requests, in the order of the requests.
 //!
-//! Neighbours: [`super::open_loop`] decides when a request is sent; its callers, what a reply counts for.
+//! Neighbours: [`super::open_loop`] decides when a request is sent; the callers of [`super::open_loop`] evaluate
+//! replies.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -13,23 +14,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::{Failure, Result};
 
-/// A read's room.
+/// Bytes of room for a read.
 const READ_BYTES: usize = 64 << 10;
 
 /// The reply to a request.
 pub(super) struct Reply {
-    /// Of which connection.
+    /// Index of the connection.
     pub(super) connection: usize,
-    /// When the request was to arrive.
+    /// The intended arrival of the request, in nanoseconds.
     pub(super) arrived: u64,
-    /// It is no error.
+    /// True if the reply is no error.
     pub(super) is_good: bool,
 }
 
 struct Connection {
     stream: TcpStream,
     decoder: ReplyDecoder,
-    /// What has come up to `received_end` waits to be decoded; the rest is room.
+    /// Received bytes. The bytes up to `received_end` wait for the decoder; the rest is room.
     received: Vec<u8>,
     received_end: usize,
     to_send: Vec<u8>,
@@ -61,19 +62,19 @@ impl Clients {
         Ok(Self(all.map_err(Failure::io(format!("connecting to {address}")))?))
     }
 
-    /// Requests without a reply.
+    /// Number of requests without a reply.
     pub(super) fn under_way(&self) -> usize {
         self.0.iter().map(|one| one.under_way.len()).sum()
     }
 
-    /// Puts a request, which is appended encoded, behind what a connection is to send.
+    /// Appends an encoded request to the bytes that a connection is to send.
     pub(super) fn request(&mut self, connection: usize, arrived: u64, append: impl FnOnce(&mut Vec<u8>)) {
         let one = &mut self.0[connection];
         append(&mut one.to_send);
         one.under_way.push_back(arrived);
     }
 
-    /// Sends what can be sent, and tells of every reply that is there.
+    /// Sends as many bytes as possible, and calls `tell` for every received reply.
     pub(super) fn exchange(&mut self, mut tell: impl FnMut(Reply)) -> Result<()> {
         let mut all = self.0.iter_mut().enumerate();
         all.try_for_each(|(connection, one)| {
@@ -83,7 +84,7 @@ impl Clients {
         .map_err(Failure::io("talking to the service"))
     }
 
-    /// Waits until something can be received or sent, at most so many nanoseconds.
+    /// Waits until a receive or a send is possible, at most `nanos` nanoseconds.
     pub(super) fn wait(&self, nanos: u64) -> Result<()> {
         let mut all: Vec<PollFd<'_>> = self
             .0

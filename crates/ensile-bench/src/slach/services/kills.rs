@@ -1,5 +1,5 @@
-//! `slach kills`: a service is killed under load, again and again, and what it replied must be there: all of it, once
-//! and in order.
+//! `slach kills`: kills a service under load, again and again, and checks the acknowledged operations: all must be
+//! present, once and in order.
 //!
 //! ```text
 //! life      clients pipeline operations on objects of their own -> SIGKILL at a random moment
@@ -7,8 +7,8 @@
 //!           at least those that were replied to, at most those that were sent
 //! ```
 //! Invariants:
-//! - An operation counts as acknowledged when its client has its reply, and replies come in order (W1).
-//! - Each reply is compared with the model too, so an operation that was made twice is seen before the kill.
+//! - An operation counts as acknowledged when its client has the reply, and replies come in order (W1).
+//! - Each reply is compared with the model too, so a repeated operation is seen before the kill.
 //! - Objects and their models live on from kill to kill, in one folder.
 //!
 //! Neighbours: [`ensile_services::exercise`] has the operations.
@@ -36,15 +36,15 @@ use crate::system::fresh_folder;
 
 /// Objects of each client.
 const OBJECTS: usize = 24;
-/// Requests that a client sends before it waits for their replies.
+/// Requests of a client before a wait for replies.
 const PIPELINED: usize = 16;
-/// Mistakes that are told one by one.
+/// Limit of individually reported mistakes.
 const TOLD_MAX: usize = 10;
-/// A recovery is killed at a random moment of this much of the time that the one before took until it served.
+/// Range of the random kill of a recovery, as a multiple of the time of the recovery before until its service served.
 const OF_A_RECOVERY: f64 = 1.5;
 const FOLDER: &str = "slach-kills";
 
-/// A client: its objects, and how many operations it has drawn, in all lives.
+/// A client: its objects, and the number of drawn operations, over all lives.
 struct Worker<E> {
     objects: Vec<Tracked<E>>,
     sequence: u64,
@@ -57,7 +57,7 @@ impl<E: Exercised> Worker<E> {
     }
 }
 
-/// What all kills have shown.
+/// Results of all kills.
 #[derive(Default)]
 struct Account {
     kills: u32,
@@ -92,7 +92,7 @@ impl Account {
     }
 }
 
-/// Kills as often as asked. False if something is not as it was acknowledged.
+/// Kills as often as the arguments say. False if an object differs from the acknowledged state.
 pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let account = match arguments.services.service {
         ServiceKind::Pht => all_lives::<TableElement>(arguments)?,
@@ -126,7 +126,7 @@ pub(crate) fn kills(arguments: &SlachArguments) -> Result<(Figure, bool, String)
     Ok((figure, is_clean, said))
 }
 
-/// How durable the service's replies are.
+/// Durability of the service's replies.
 fn durability(services: &ServicesArguments) -> Result<ReplyDurability> {
     match services.durability.unwrap_or(ReplyDurability::Strict) {
         ReplyDurability::Relaxed => {
@@ -148,7 +148,7 @@ fn options(services: &ServicesArguments) -> Result<Vec<String>> {
     Ok(pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect())
 }
 
-/// Lives one after the other in one folder.
+/// Consecutive lives in one folder.
 fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     let services = &arguments.services;
     let folder = fresh_folder(&arguments.data, FOLDER)?;
@@ -177,14 +177,14 @@ fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
         account.kills += 1;
     }
     progress.clear();
-    // What is not as it must be stays, to be looked at.
+    // After a mistake the folder stays for an inspection.
     if account.is_clean() {
         std::fs::remove_dir_all(&folder).map_err(Failure::io(format!("removing {}", folder.display())))?;
     }
     Ok(account)
 }
 
-/// Kills a process that only recovers after this time.
+/// Starts a recovering process, and kills the process after `seconds`.
 fn recover_and_die(
     services: &ServicesArguments,
     folder: &Path,
@@ -199,7 +199,7 @@ fn recover_and_die(
     Ok(())
 }
 
-/// Compares each object with what it may be.
+/// Compares each object with the permitted states.
 fn look_at_all<E: Exercised>(
     address: SocketAddr,
     clients: &mut [Worker<E>],
@@ -218,7 +218,7 @@ fn look_at_all<E: Exercised>(
     Ok(())
 }
 
-/// Lets clients work, kills the process at a random moment, and takes in what they have been told.
+/// Lets clients work, kills the process at a random moment, and counts the acknowledged operations.
 fn live_and_die<E: Exercised>(
     process: ServiceProcess,
     address: SocketAddr,
@@ -237,7 +237,7 @@ fn live_and_die<E: Exercised>(
                 scope.spawn(move || work(address, client, seed ^ number, acknowledged, mistakes))
             })
             .collect();
-        // Relaxed: a figure, and when the first is there the life begins.
+        // Relaxed: a figure, and the life begins with the first acknowledgement.
         while acknowledged.load(Ordering::Relaxed) == 0 && threads.iter().any(|thread| !thread.is_finished())
         {
             sleep(Duration::from_micros(200));

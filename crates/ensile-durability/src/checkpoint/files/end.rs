@@ -1,10 +1,10 @@
-//! What each file of a checkpoint ends with, and the seal over all of them.
+//! The end block of a checkpoint's file, and the seal over the checkpoint's files.
 //!
 //! Invariants:
-//! - Blocks are chained, so an end block's header checksum vouches for its whole file, and the seal for all files.
-//! - A file without its end block is cut: truncation at any byte is seen.
+//! - Blocks are chained, so an end block's header checksum vouches for the whole file, and the seal for every file.
+//! - A file without an end block is cut: truncation at any byte is detected.
 //!
-//! Neighbours: `write` ends files; `read` compares the totals, recovery's load the seal with the manifest's.
+//! Neighbours: `write` ends files; `read` compares the totals, recovery's load compares the seal with the manifest's.
 
 use ensile_base::checksum::crc32c_append;
 
@@ -14,16 +14,16 @@ use crate::block::ALIGN_BYTES;
 const END_BYTES: usize = 16;
 const _: () = assert!(END_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// What an end block says of its file.
+/// Totals of a file, in the file's end block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) entries: u64,
-    /// Blocks before the end block.
+    /// Number of blocks before the end block.
     pub(crate) blocks: u64,
 }
 
 impl Totals {
-    /// An end block's payload.
+    /// The payload of the end block.
     pub(crate) fn encode(self) -> [u8; END_BYTES] {
         let mut payload = [0; END_BYTES];
         payload[..8].copy_from_slice(&self.entries.to_le_bytes());
@@ -32,7 +32,7 @@ impl Totals {
         payload
     }
 
-    /// What an end block's payload says, if it is one.
+    /// The totals in an end block's payload; `None` if the payload is too short or too long.
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let (entries, blocks) = payload.split_first_chunk()?;
         let (entries, blocks) = (u64::from_le_bytes(*entries), u64::from_le_bytes(blocks.try_into().ok()?));
@@ -40,7 +40,8 @@ impl Totals {
     }
 }
 
-/// One number for all files of a checkpoint, in order of checkpointer and file: of their end blocks' header checksums.
+/// One number for the files of a checkpoint, in order of checkpointer and file: a checksum over the header checksums of
+/// the end blocks.
 pub(crate) fn seal(ends: impl IntoIterator<Item = u32>) -> u32 {
     ends.into_iter().fold(0, |seal, end| crc32c_append(seal, &end.to_le_bytes()))
 }

@@ -1,12 +1,12 @@
-//! Reading a checkpoint file block by block, with every check that the format allows.
+//! Reader of a checkpoint file, block by block, with every check that the format allows.
 //!
 //! Invariants:
-//! - Nothing of a block is handed out before header, place, chain and payload are checked; the file counts as a whole
-//!   only once its end block agrees with what was read and nothing stands behind it.
-//! - An installed checkpoint's files were synced before it was installed: whatever is wrong with one is damage.
+//! - No entry of a block is handed out before header, place, chain and payload are checked. The file counts as a whole
+//!   only once its end block agrees with the blocks read, and no byte follows the end block.
+//! - An installed checkpoint's files were synced before the installation: any fault in such a file is damage.
 //!
-//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a
-//! folder.
+//! Neighbours: `crate::block` has the grammar and reads; recovery and the tools that check a folder load with this
+//! reader.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -33,29 +33,29 @@ pub(crate) struct PartReader {
     of: FuzzyCheckpoint,
     salt: Salt,
     entries: EntryKind,
-    /// Where the next block begins, and what it continues.
+    /// Offset of the next block. `place` has the block's place in the chain.
     offset: u64,
-    /// `None` before the opening block was read.
+    /// Place of the next block in the chain; `None` before the opening block is read.
     place: Option<ChainPlace>,
     totals: Totals,
     end_bytes: u64,
     ended: bool,
 }
 
-/// A block of entries that is as it was written.
+/// A block of entries with every check passed.
 #[derive(Debug)]
 pub(crate) struct CheckpointRows<'r> {
-    /// Of all its entries.
+    /// Section of the block's entries.
     pub(crate) section: u32,
-    /// Where the block begins.
+    /// Offset of the block in the file.
     pub(crate) offset: u64,
-    /// Its bytes, header and padding included.
+    /// Bytes of the block, with header and padding.
     pub(crate) bytes: u64,
     pub(crate) count: u32,
-    /// What they are.
+    /// Kind of the entries.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
-    /// No entry has this epoch or a larger one.
+    /// Epoch above the epoch of every entry.
     epoch_end: Epoch,
 }
 
@@ -63,7 +63,7 @@ impl<'r> CheckpointRows<'r> {
     /// The entries, TID and body each.
     ///
     /// # Errors
-    /// What is wrong with the block, or an epoch that no entry of this checkpoint can have (K1).
+    /// The fault of the block, or an epoch that no entry of this checkpoint can have (K1).
     pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
         let mut batch = Vec::with_capacity(self.count as usize);
         entries::each(self.payload, self.count, |tid, body| {
@@ -81,7 +81,7 @@ impl PartReader {
     /// Opens a file of an installed checkpoint.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] if it is not there.
+    /// [`DurabilityError::Damaged`] if the file is missing.
     pub(crate) fn open(
         disk: &dyn Disk,
         part: PartName,
@@ -117,12 +117,13 @@ impl PartReader {
         })
     }
 
-    /// Bytes of the opening and the end block, once both were read.
+    /// Bytes of the opening block and the end block, once the reader has read both blocks.
     pub(crate) fn end_bytes(&self) -> u64 {
         self.end_bytes
     }
 
-    /// What was read, once the end block was: entries and blocks, and the header checksum that vouches for them.
+    /// Number of entries and blocks read, and the header checksum that vouches for the blocks; `None` before the end
+    /// block is read.
     pub(crate) fn end(&self) -> Option<(Totals, u32)> {
         let place = self.place.filter(|_| self.ended)?;
         Some((self.totals, place.previous_crc))
@@ -133,7 +134,7 @@ impl PartReader {
         DurabilityError::damaged(&self.name, offset, detail)
     }
 
-    /// The opening block: says whose file this is (I1), and of which checkpoint.
+    /// Reads the opening block, which names the owner of the file (I1) and the checkpoint.
     fn read_opening(&mut self) -> Result<ChainPlace, DurabilityError> {
         assert_eq!((self.offset, self.totals), (0, Totals::default()), "it is read first");
         let opened = match self.scanner.opening()? {
@@ -166,7 +167,8 @@ impl PartReader {
         Ok(ChainPlace { sequence: 1, ..ChainPlace::behind(&header, crc) })
     }
 
-    /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
+    /// The header at `self.offset` and the header's checksum, if the block belongs here and the file has the whole
+    /// block.
     fn next_header(&mut self, place: ChainPlace) -> Result<(Header, u32), DurabilityError> {
         let (header, crc) = match self.scanner.header(self.offset, self.salt)? {
             At::Block(header, crc) => (header, crc),
@@ -183,12 +185,11 @@ impl PartReader {
         Ok((header, crc))
     }
 
-    /// The next block of entries, or `None` behind the end block.
+    /// The next block of entries; `None` after the end block.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
-    /// [`DurabilityError::Unknown`] for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another
-    /// database.
+    /// [`DurabilityError::Damaged`] with file and offset for bytes that no version writes; [`DurabilityError::Unknown`]
+    /// for bytes of a newer version; [`DurabilityError::NotOurs`] for a file of another database.
     pub(crate) fn next_rows(&mut self) -> Result<Option<CheckpointRows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);
@@ -218,7 +219,7 @@ impl PartReader {
             return Ok(None);
         }
         if header.entries as usize > payload.len() / ENTRY_FRAME_BYTES {
-            // Or memory would be taken for them.
+            // Otherwise the caller would reserve memory for the entries.
             return Err(damaged(offset, "the block has no room for its entries"));
         }
         self.totals.blocks += 1;

@@ -1,8 +1,9 @@
-//! A checkpointer's share of a walk: one set of files, or one for each range that a turn takes, one after the other.
+//! A checkpointer's share of a walk: one set of files, or one set for each range that a turn takes, one set after
+//! another.
 //!
-//! Invariant: K4: a set is ended before the next one begins, and each has the slices of its range.
+//! Invariant: K4: a set is ended before the next set begins, and has the slices of its range.
 //!
-//! Neighbours: `manager` steps it through [`crate::checkpoint::part`]; [`super::part`] walks and writes a set.
+//! Neighbours: `manager` steps the share through [`crate::checkpoint::part`]; [`super::part`] walks and writes a set.
 
 use std::sync::Arc;
 
@@ -18,12 +19,12 @@ use crate::checkpoint::walk::{Slice, Walk};
 
 const UNDER_WAY: &str = "a set is under way until the part ends or fails";
 
-/// Whose files they are, and how many there are of each set.
+/// Owner of the files, and the number of files in a set.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct SetsOwner {
     pub(in crate::checkpoint) disk: Arc<dyn Disk>,
     pub(in crate::checkpoint) checkpointer: u32,
-    /// Files of a set.
+    /// Number of files in a set.
     pub(in crate::checkpoint) files: u32,
     pub(in crate::checkpoint) sync_bytes: u64,
     pub(in crate::checkpoint) permit: LargePermit,
@@ -42,13 +43,13 @@ impl SetsOwner {
     }
 }
 
-/// The sets of a checkpointer, of which one is under way.
+/// The sets of a checkpointer, with one set under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct SetsWork {
     owner: SetsOwner,
-    /// `None` once a set could not be begun: the part has failed.
+    /// Set under way; `None` after a set that could not be begun, when the part has failed.
     current: Option<PartWork>,
-    /// What the files under way say of themselves. Numbers go up by one from set to set.
+    /// Facts in the opening blocks of the files under way. Numbers go up by one from set to set.
     beginning: Beginning,
     left: std::vec::IntoIter<Vec<Slice>>,
     written: Vec<PartWritten>,
@@ -58,7 +59,7 @@ impl SetsWork {
     /// Begins the first of these sets.
     ///
     /// # Errors
-    /// The disk's.
+    /// An error of the disk.
     pub(in crate::checkpoint) fn begin(
         owner: SetsOwner,
         beginning: Beginning,
@@ -70,10 +71,10 @@ impl SetsWork {
         Ok(Self { owner, current: Some(current), beginning, left, written: Vec::new() })
     }
 
-    /// Looks whether there is still room for a block. True: half of what was free has gone.
+    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the block has no room.
     pub(in crate::checkpoint) fn check_room(
         &self,
         disk: &dyn Disk,
@@ -82,10 +83,10 @@ impl SetsWork {
         self.owner.room.check(disk, checkpointer)
     }
 
-    /// Fills one block and writes it, or goes over to the next set.
+    /// Fills and writes one block, or goes over to the next set.
     ///
     /// # Errors
-    /// Why the part fails.
+    /// The reason for the part's failure.
     pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<PartStep, String> {
         let step = self.current.as_mut().expect(UNDER_WAY).step(walk)?;
         if step != PartStep::Ended || self.left.len() == 0 {
@@ -95,12 +96,12 @@ impl SetsWork {
         Ok(PartStep::Written { bytes: 0, entries: 0, is_synced: false, is_paced: true })
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
     pub(in crate::checkpoint) fn write_behind(&mut self, at_once: u64) {
         self.current.as_mut().expect(UNDER_WAY).write_behind(at_once);
     }
 
-    /// Ends the set under way, and begins the next one.
+    /// Ends the set under way, and begins the next set.
     fn go_over(&mut self) -> Result<(), DiskError> {
         assert!(self.current.is_some(), "{UNDER_WAY}");
         self.end_set()?;
@@ -116,7 +117,7 @@ impl SetsWork {
         Ok(())
     }
 
-    /// Ends the files, and makes them and their names survive a crash. What was written, by set.
+    /// Ends the files, and makes the files and their names survive a crash. Returns the figures by set.
     pub(in crate::checkpoint) fn end(mut self) -> Result<Vec<PartWritten>, DiskError> {
         assert_eq!(self.left.len(), 0, "K4: every range is walked");
         self.end_set()?;

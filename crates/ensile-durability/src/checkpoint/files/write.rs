@@ -1,11 +1,12 @@
-//! The files of one checkpointer in one checkpoint: blocks in turn, synced as they grow, ended by their totals.
+//! Writer of the files of one checkpointer in one checkpoint: blocks go to the files in turn, files are synced as they
+//! grow, and end with their totals.
 //!
 //! Invariants:
-//! - I1: a file's opening block is synced before anything is written behind it.
-//! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed
-//!   checkpoints are whole).
+//! - I1: a file's opening block is synced before a further block is written.
+//! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
+//!   are whole).
 //!
-//! Neighbours: `part` hands it full blocks; `crate::block` has the grammar; `read` reads.
+//! Neighbours: `part` hands over full blocks; `crate::block` has the grammar; `read` reads.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::checkpoint::config::GIVEN_AT_ONCE;
 use crate::recoverable::EntryKind;
 use crate::store::names::{PartName, checkpoint_folder};
 
-/// What the kernel keeps and writes as one, on most machines.
+/// Bytes of a page of the kernel's cache, on most machines. The kernel writes a page as a whole.
 const CACHED_BYTES: u64 = 4 << 10;
 
 #[derive(Debug)]
@@ -30,10 +31,10 @@ struct PartFile {
     file: Box<dyn DiskFile>,
     name: PartName,
     offset: u64,
-    /// Up to here the medium was asked to begin.
+    /// Offset up to which the bytes are synced, or the medium was asked to begin writing.
     behind: u64,
     sequence: u64,
-    /// The generation that is open, and the checkpoint's salt.
+    /// The open generation, and the checkpoint's salt.
     generation: u64,
     salt: Salt,
     previous_crc: u32,
@@ -46,42 +47,42 @@ struct PartFile {
 pub(crate) struct PartWriter {
     disk: Arc<dyn Disk>,
     parts: Vec<PartFile>,
-    /// e_l, and what the entries are.
+    /// e_l, and the kind of the entries.
     low: Epoch,
     entries: EntryKind,
-    /// The file whose turn it is.
+    /// Index of the file that the next block goes to.
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
 }
 
-/// What the files of a checkpoint say of it.
+/// Facts about a checkpoint in the opening blocks of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginning {
     pub(crate) number: u64,
-    /// The generation that is open.
+    /// The open generation.
     pub(crate) generation: u64,
-    /// e_l: epochs from this on are skipped.
+    /// e_l: epochs from e_l on are skipped.
     pub(crate) low: Epoch,
-    /// Whose it is, and its salt.
+    /// Database and salt of the checkpoint.
     pub(crate) origin: Origin,
 }
 
-/// What one checkpointer wrote.
+/// Figures of one checkpointer's written part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartWritten {
     pub(crate) entries: u64,
-    /// Of these, what commits have left beside a picture's pages.
+    /// Number of entries that commits have left beside a picture's pages, a part of `entries`.
     pub(crate) displaced: u64,
-    /// Bytes of that in tails of pages.
+    /// Bytes of tails of pages with such entries.
     pub(crate) tail_bytes: u64,
     pub(crate) bytes: u64,
-    /// Header checksums of the end blocks, by file; a picture's part has no files of its own.
+    /// Header checksums of the end blocks, by file. A picture's part has no files of its own.
     pub(crate) ends: Vec<u32>,
 }
 
 impl PartWriter {
-    /// Makes as many files of a checkpointer in this checkpoint, each with a synced opening block.
+    /// Makes `files` files of a checkpointer in this checkpoint, with synced opening blocks.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         checkpoint: &Beginning,
@@ -104,14 +105,14 @@ impl PartWriter {
         })
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them in a file.
     pub(crate) fn write_behind(&mut self, at_once: u64) {
         assert!(at_once <= GIVEN_AT_ONCE, "less than is given in any case");
         self.parts.iter_mut().for_each(|part| part.write_behind(at_once));
     }
 
-    /// Writes a block of entries of a section to the file whose turn it is, and syncs once enough is written; how many
-    /// bytes it was, and whether files were synced. The block is empty then.
+    /// Writes a block of entries of a section to the file in turn, and syncs once enough bytes are unsynced. Returns
+    /// the bytes written, and true if files were synced. The block is empty afterwards.
     pub(crate) fn write(
         &mut self,
         section: u32,
@@ -148,14 +149,15 @@ impl PartWriter {
         Ok(())
     }
 
-    /// May all entries of this block stand in this checkpoint? How far operations go is known at its end only.
+    /// True if every entry of this block may stand in this checkpoint. The reach of operations is known only at the
+    /// checkpoint's end.
     fn may_hold(&self, block: &mut CheckpointBlock) -> bool {
         let is_older = |entry| matches!(entry, Ok((tid, _)) if Tid::epoch(tid) < self.low);
         self.entries == EntryKind::Operations
             || FramedEntries::of(&block.block()[HEADER_BYTES..]).all(is_older)
     }
 
-    /// Ends every file, and makes all of them and their names survive a crash.
+    /// Ends the files, and makes the files and their names survive a crash.
     pub(crate) fn end(mut self) -> Result<PartWritten, DiskError> {
         let mut written = PartWritten::default();
         for part in &mut self.parts {
@@ -201,13 +203,13 @@ impl PartFile {
         })
     }
 
-    /// Of a block without payload.
+    /// The header of a block without payload.
     fn header(&self, kind: BlockKind) -> Header {
         let header = Header::of(kind, self.name.checkpointer, self.generation);
         Header { sequence: self.sequence, previous_crc: self.previous_crc, ..header }
     }
 
-    /// Writes a block that begins with room for its header; how many bytes it was.
+    /// Writes a block that begins with room for the header. Returns the bytes written.
     fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
         self.previous_crc = header.encode(block, self.salt);
         assert_eq!(block.len(), header.block_bytes());
@@ -225,7 +227,8 @@ impl PartFile {
     }
 
     fn write_behind(&mut self, at_once: u64) {
-        // The next block changes the page in which this one ends: that is written with it.
+        // The next block changes the cache page in which this block ends, so the cache page is written with the next
+        // block.
         let whole = self.offset - self.offset % CACHED_BYTES;
         assert!(whole >= self.behind, "a file grows");
         if whole - self.behind >= at_once {

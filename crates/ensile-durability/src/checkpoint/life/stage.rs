@@ -1,31 +1,31 @@
-//! The stages of a checkpoint's life, and which of them may follow each other.
+//! The stages of a checkpoint's life, and the permitted successors of each stage.
 //!
-//! Neighbours: `super` has the picture, and moves from stage to stage.
+//! Neighbours: `super` has a diagram of the stages, and moves from stage to stage.
 
-/// Where the life of a checkpoint is.
+/// Stage of the life of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// No checkpoint is under way.
     Idle,
-    /// What `strategy` wants before the walk begins.
+    /// The steps of `strategy` before the walk begins.
     Opening,
     /// Checkpointers walk and write their parts.
     Walking,
-    /// Every part of a picture is written; what reaches them is not.
+    /// Every part of a picture is written; the directory and the root are not.
     Closing,
-    /// Every log is to have a synced mark of e_h.
+    /// The marks of e_h are awaited: every log must have a synced mark.
     Walked,
-    /// Installed; what it covers is still there.
+    /// The checkpoint is installed; the covered files still exist.
     Clearing,
-    /// Given up; its files are still there.
+    /// The attempt is given up; its files still exist.
     Failing,
     /// A checkpointer carries this action out.
     Busy(Duty),
-    /// There will be no further checkpoint.
+    /// No further checkpoint begins.
     Ended,
 }
 
-/// What a checkpointer does while the others wait.
+/// Duty of a checkpointer, for which the remaining checkpointers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
     LookForRoom,
@@ -41,7 +41,7 @@ pub(super) enum Duty {
 }
 
 impl Stage {
-    /// Is this an arrow of the picture?
+    /// True if the diagram in `super` has an arrow from `self` to `next`.
     pub(super) fn may_become(self, next: Self) -> bool {
         use Duty::*;
         use Stage::*;
@@ -66,12 +66,12 @@ impl Stage {
         arrows.contains(&next) || next == Ended && self != Ended
     }
 
-    /// Are a picture's pages still to be taken?
+    /// True if pages of a picture are still to be taken.
     pub(super) fn needs_pages(self) -> bool {
         matches!(self, Self::Opening | Self::Busy(Duty::Announce | Duty::Cut) | Self::Walking)
     }
 
-    /// Is a checkpoint under way?
+    /// True if a checkpoint is under way.
     pub(super) fn has_attempt(self) -> bool {
         !matches!(self, Self::Idle | Self::Busy(Duty::LookForRoom | Duty::RemoveAgain) | Self::Ended)
     }

@@ -1,7 +1,7 @@
-//! What depends on the kind of a checkpoint: what opens a walk, what ends it, and what is then demanded. Pure.
+//! Differences between kinds of checkpoints: the opening of a walk, the end of a walk, and the marks demanded after the
+//! walk. Pure.
 //!
-//! The stages are the same for every kind, and `super` has them. A kind is a variant here, and each question is a
-//! method.
+//! All kinds have the same stages, defined in `super`. A kind is a variant here, and each difference is a method.
 //!
 //! ```text
 //! fuzzy, cycling:
@@ -9,12 +9,12 @@
 //! picture: pages are published: x = E --E >= x + 2--> the freeze S is announced --E >= S + 1--> pages are dealt out
 //! ```
 //! Invariants:
-//! - K1: e_l is the E of the attempt's beginning, and the walk begins only when every epoch below it is installed. e_h
-//!   is the E that is read when no checkpointer walks any more.
+//! - K1: e_l is E at the attempt's beginning, and the walk begins only when every epoch below e_l is installed. e_h is
+//!   E, read when no checkpointer walks any more.
 //! - N1: a freeze is announced once every commit that may have missed the pages has ended.
 //! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `super` asks; `store::installed` has what is installed, a variant a kind too.
+//! Neighbours: `super` asks; `store::installed` has the installed checkpoints, a variant for each kind too.
 
 use ensile_base::Epoch;
 
@@ -26,30 +26,30 @@ use crate::checkpoint::files::write::PartWritten;
 use crate::checkpoint::picture::keeper::ClosedPicture;
 use crate::store::installed::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 
-/// The epochs of a walk, from its opening on.
+/// Epochs of a walk, from the opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEpochs {
     /// SiloR §4: e_l, and e_h once the walk has ended.
     Fuzzy { low: Epoch, high: Option<Epoch> },
-    /// SIREN §3.1: x, which is E behind the publication of the pages, and S once it is announced.
+    /// SIREN §3.1: x, which is E after the publication of the pages; and S once the freeze is announced.
     Picture { published: Option<Epoch>, freeze: Option<Epoch> },
 }
 
-/// What is to be done before a walk begins.
+/// Next step before a walk begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextOpening {
-    /// E is to reach this.
+    /// E must reach this epoch.
     Epoch(Epoch),
-    /// The state is to publish its pages.
+    /// The state must publish its pages.
     Pages,
-    /// The freeze is to be announced.
+    /// The freeze must be announced.
     Freeze,
-    /// The state is to be cut into parts, which are walked then.
+    /// The state must be cut into parts; the walk of the parts follows.
     Parts,
 }
 
 impl WalkEpochs {
-    /// A walk is opened when E is `epoch`.
+    /// Opens a walk when E is `epoch`.
     pub(super) fn open(strategy: Strategy, epoch: Epoch) -> Self {
         assert!(epoch > Epoch::ZERO, "E has begun");
         match strategy {
@@ -58,23 +58,23 @@ impl WalkEpochs {
         }
     }
 
-    /// What comes next when E is `epoch`.
+    /// The next step when E is `epoch`.
     pub(super) fn next_opening(self, epoch: Epoch) -> NextOpening {
         let (least, next) = match self {
-            // Every epoch below `low` is installed then (E2).
+            // E2: every epoch below `low` is installed then.
             Self::Fuzzy { low, .. } => (low.next(), NextOpening::Parts),
             Self::Picture { published: None, .. } => return NextOpening::Pages,
-            // A commit that missed the pages has an epoch <= x: it has ended then (N1, E2).
+            // N1, E2: a commit that missed the pages has an epoch <= x, and has ended then.
             Self::Picture { published: Some(published), freeze: None } => {
                 (published.plus(2), NextOpening::Freeze)
             }
-            // Every epoch below S is installed then (N2, E2).
+            // N2, E2: every epoch below S is installed then.
             Self::Picture { freeze: Some(freeze), .. } => (freeze.next(), NextOpening::Parts),
         };
         if epoch < least { NextOpening::Epoch(least) } else { next }
     }
 
-    /// The pages are published; E is `epoch`, read behind that.
+    /// Notes that the pages are published. `epoch` is E, read after the publication.
     pub(super) fn published(&mut self, epoch: Epoch) {
         let Self::Picture { published: published @ None, freeze: None } = self else {
             unreachable!("pages are published once, for a picture")
@@ -82,7 +82,7 @@ impl WalkEpochs {
         *published = Some(epoch);
     }
 
-    /// The freeze is announced.
+    /// Notes that the freeze is announced.
     pub(super) fn announced(&mut self, announced: Epoch) {
         let Self::Picture { published: Some(published), freeze: freeze @ None } = self else {
             unreachable!("a freeze is announced once, for pages that are published")
@@ -91,7 +91,7 @@ impl WalkEpochs {
         *freeze = Some(announced);
     }
 
-    /// Entries of epochs below this are walked; the log from it on goes with them.
+    /// Epoch above every walked entry. The log from this epoch on belongs to the checkpoint.
     pub(super) fn low(self) -> Epoch {
         match self {
             Self::Fuzzy { low, .. } => low,
@@ -99,7 +99,7 @@ impl WalkEpochs {
         }
     }
 
-    /// No checkpointer walks any more. E is `epoch`, read since.
+    /// Ends the walk: no checkpointer walks any more. `epoch` is E, read after the end.
     pub(super) fn end(&mut self, epoch: Epoch) {
         assert!(epoch > self.low(), "K1, N2: E has passed e_l before the walk began");
         if let Self::Fuzzy { high, .. } = self {
@@ -108,8 +108,7 @@ impl WalkEpochs {
         }
     }
 
-    /// The epoch of which every log is to have a synced mark before the checkpoint is installed; `None` while that is
-    /// not known.
+    /// The epoch whose mark must be synced in every log before the installation; `None` while the epoch is unknown.
     pub(super) fn demanded(self) -> Option<Epoch> {
         match self {
             Self::Fuzzy { high, .. } => high,
@@ -117,12 +116,13 @@ impl WalkEpochs {
         }
     }
 
-    /// Is something to be written that reaches all parts, once these are?
+    /// True if the parts need a directory and a root, written after the parts.
     pub(super) fn is_closed_apart(self) -> bool {
         matches!(self, Self::Picture { .. })
     }
 
-    /// What is installed of a fuzzy walk that has ended, of the whole state or of a range, whose parts are these.
+    /// The installed entry of a fuzzy walk that has ended, of the whole state or of a range. `written` has the walk's
+    /// parts.
     pub(super) fn walked(
         self,
         (number, salt): (u64, Salt),
@@ -135,7 +135,7 @@ impl WalkEpochs {
         FuzzyCheckpoint { low, high, files: part_files((number, salt), written, terms) }
     }
 
-    /// What is installed of a picture, with what closes it.
+    /// The installed entry of a picture, with the picture's closing figures.
     pub(super) fn picture(
         self,
         number: u64,
@@ -159,7 +159,7 @@ impl WalkEpochs {
     }
 }
 
-/// What is said of files that are written whole.
+/// The figures of files that are written whole.
 fn part_files((number, salt): (u64, Salt), written: &[&PartWritten], terms: &Terms) -> PartFiles {
     assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
     PartFiles {

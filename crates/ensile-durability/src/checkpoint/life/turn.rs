@@ -1,8 +1,9 @@
-//! Which ranges a turn of a cycling checkpoint takes, and what of the log goes with the others (SiloR §8). Pure.
+//! Choice of the ranges that a turn of a cycling checkpoint takes, and of the log that belongs to the remaining ranges
+//! (SiloR §8). Pure.
 //!
 //! Invariants:
-//! - K4: a turn takes all ranges, and cuts them anew, or one of them as it is.
-//! - A demand is answered by a turn that takes all: all of them begin behind it.
+//! - K4: a turn takes every range after a new cut, or takes a single range as cut before.
+//! - A demand is answered by a turn that takes every range: every range begins after the demand.
 //!
 //! Neighbours: `super` asks when an attempt begins; `checkpoint::cut` cuts.
 
@@ -15,23 +16,23 @@ use crate::store::installed::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, RangesCut,
 };
 
-/// All ranges are taken, and cut anew, when the largest has come to this many times the mean of the others, or all to
-/// this many times the bytes that they were cut from while they are fewer than wanted.
+/// Growth that leads to a new cut: the largest range has grown to this many times the mean of the remaining ranges.
+/// With fewer ranges than wanted, the state has grown to this many times the bytes at the last cut.
 const GROWTH: u128 = 2;
 
-/// What an attempt takes.
+/// Part of the state that an attempt takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checkpoint) enum Taken {
-    /// The whole state, in one.
+    /// The whole state, undivided.
     Whole,
-    /// All ranges, cut anew into so many at most.
+    /// Every range, after a new cut into at most `wanted` ranges.
     All { wanted: u32 },
-    /// The range at this place among `of`.
+    /// The range at index `at` among `of` ranges.
     One { at: usize, of: usize, keys: KeyRange },
 }
 
 impl Taken {
-    /// What the next turn takes.
+    /// The ranges that the next turn takes.
     pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
         match installed {
             Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {
@@ -43,7 +44,7 @@ impl Taken {
         }
     }
 
-    /// How many turns a round has.
+    /// Number of turns of a round.
     pub(super) fn turns(&self) -> u32 {
         match self {
             Self::Whole | Self::All { .. } => 1,
@@ -51,7 +52,7 @@ impl Taken {
         }
     }
 
-    /// About how many bytes it writes, of a state of which this is installed.
+    /// Estimated bytes that the attempt writes, given the installed checkpoint.
     pub(super) fn bytes(&self, installed: Option<&InstalledCheckpoint>) -> u64 {
         match (self, installed) {
             (Self::One { at, .. }, Some(InstalledCheckpoint::Cycling(cycling))) => {
@@ -61,7 +62,7 @@ impl Taken {
         }
     }
 
-    /// As a report says it, of a checkpoint that has so many ranges now.
+    /// The turn for a report, of a checkpoint with `ranges` ranges now.
     pub(super) fn report(&self, ranges: usize) -> Option<CheckpointTurn> {
         let ranges = ranges as u64;
         match self {
@@ -72,13 +73,13 @@ impl Taken {
     }
 }
 
-/// The range whose turn is the longest ago.
+/// Index of the range with the oldest turn.
 fn oldest(cycling: &CyclingCheckpoint) -> usize {
     let numbers = cycling.walked().map(|walked| walked.files.number).enumerate();
     numbers.min_by_key(|(_, number)| *number).map_or(0, |(at, _)| at)
 }
 
-/// Are all ranges to be cut anew?
+/// True if the next turn must cut the ranges anew.
 fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u32) -> bool {
     let sizes = || ranges.iter().map(|range| u128::from(range.walked.files.bytes));
     let (bytes, largest, count) = (sizes().sum::<u128>(), sizes().max().unwrap_or(0), ranges.len() as u128);
@@ -86,14 +87,14 @@ fn is_cut_anew(CyclingCheckpoint { cut, ranges }: &CyclingCheckpoint, wanted: u3
     assert!(count > 0 && largest <= bytes && cut_largest <= cut_bytes, "the largest is one of them");
     let others = bytes - largest;
     let is_uneven = largest * (count - 1) >= GROWTH * others;
-    // Rows may be so large that no cut is even: it is tried again when it has become worse.
+    // Rows may be so large that no cut is even. A new cut is tried once the largest range has become worse.
     let has_become_so = largest * (cut_bytes - cut_largest) >= GROWTH * cut_largest * others;
     let has_too_few = count < u128::from(wanted) && bytes >= GROWTH * cut_bytes;
     wanted != cut.wanted || count > 1 && is_uneven && has_become_so || has_too_few
 }
 
-/// The ranges behind a turn that took these. `walked` are those that it wrote, in the order of their keys; `starts` are
-/// of all ranges where all were cut.
+/// The ranges after a turn that took `taken`. `walked` has the ranges that the turn wrote, in the order of their keys;
+/// `starts` has the starts of the ranges after a new cut.
 pub(super) fn after_turn(
     installed: Option<&InstalledCheckpoint>,
     taken: &Taken,
@@ -122,19 +123,19 @@ pub(super) fn after_turn(
     }
 }
 
-/// How much log was written when the turns of this life began whose ranges are installed, by the numbers of those.
+/// Bytes of log at the beginning of each turn of this process whose ranges are installed, by the ranges' numbers.
 #[derive(Debug, Default)]
 pub(super) struct TurnBytes(BTreeMap<u64, u64>);
 
 impl TurnBytes {
-    /// What is installed now has these numbers of a turn that began when there was this much log.
+    /// Adds a turn with the file numbers `numbers` that began at `bytes` of log. `now` is the installed checkpoint.
     pub(super) fn installed(&mut self, numbers: RangeInclusive<u64>, bytes: u64, now: &InstalledCheckpoint) {
         self.0.extend(numbers.map(|number| (number, bytes)));
         let is_there = |number: &u64| now.walked().iter().any(|(walked, _)| walked.files.number == *number);
         self.0.retain(|number, _| is_there(number));
     }
 
-    /// How much there was when the turn began whose e_l is the least, if that was in this life.
+    /// Bytes of log at the beginning of the turn with the least e_l, if the turn began in this process.
     pub(super) fn least(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let oldest = installed.walked().iter().map(|(walked, _)| walked.files.number).min()?;
         self.0.get(&oldest).copied()

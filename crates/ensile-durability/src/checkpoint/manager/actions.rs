@@ -1,9 +1,9 @@
-//! The actions of a checkpoint's life, each carried out and its outcome reported.
+//! Actions of a checkpoint's life: `manager` carries out each action here and reports the outcome to `life`.
 //!
 //! Invariants:
-//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; of a picture it is e_c. A
-//!   checkpoint counts once marks of e_h are synced in every log and the manifest names it; log files are removed after
-//!   that.
+//! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. A
+//!   checkpoint counts once marks of e_h are synced in every log and the manifest names the checkpoint. Log files are
+//!   removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
 //! Neighbours: `life` decides; `files` writes; the store has the manifest, the log removes its files.
@@ -36,19 +36,20 @@ use crate::store::manifest::NotReplaced;
 use crate::store::names::{PageFileName, PartName};
 use crate::{DurabilityError, Health};
 
-/// Between two attempts to remove what a reader's lease keeps.
+/// Pause between two attempts to remove files that a reader's lease keeps.
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
-/// Of as many parts of the state as checkpointers have shares of ranges, one in this many is cut. Parts have several
-/// slices.
+/// Divisor of the number of parts for a turn of one range: the state is cut into checkpointers × ranges / 4 parts. A
+/// part has several slices.
 const PARTS_OF_RANGE_SHARE: usize = 4;
-/// A checkpointer that waits for its bandwidth looks again after this.
+/// Longest wait of a checkpointer for bandwidth before a new look.
 const PACED_MAX: Duration = Duration::from_secs(1);
-/// One of a picture: what commits leave beside its pages is in memory until then (K3).
+/// Longest wait of a checkpointer of a picture: the versions that commits leave beside the pages are in memory until
+/// then (K3).
 const PACED_PICTURE_MAX: Duration = Duration::from_millis(10);
 const _: () = assert!(PACED_PICTURE_MAX.as_nanos() < PACED_MAX.as_nanos(), "a picture has more to look for");
 
 impl Checkpoints {
-    /// Carries an action out, and reports what came of it.
+    /// Carries an action out, and reports the outcome.
     pub(super) fn carry_out(
         &self,
         checkpointer: usize,
@@ -105,8 +106,8 @@ impl Checkpoints {
         }
     }
 
-    /// The archive cannot be told of generations that are about to leave the manifest's list: the checkpoint is not
-    /// installed (A3).
+    /// Reports that the archive cannot be told of the generations about to leave the manifest's list: the checkpoint is
+    /// not installed (A3).
     fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
         let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
         let (is_installed, answers) = self.life.lock().installed(Err(why), self.clock.nanos());
@@ -123,7 +124,7 @@ impl Checkpoints {
         CheckpointStep::Waiting
     }
 
-    /// Makes the reserve again, if it was given up and there is space.
+    /// Makes the reserve again, if the reserve was given up and there is space.
     fn make_reserve(&self) {
         if self.store.reserve().is_kept() {
             return;
@@ -133,14 +134,14 @@ impl Checkpoints {
         }
     }
 
-    /// A checkpoint is due: begins it if it fits.
+    /// Begins the checkpoint that is due, if the checkpoint fits on the disk.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
         match Room::look(&**self.store.disk(), self.checkpointers.len(), bytes) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
-                    // E anew, and under the lock under which demands come: a demand is answered by an e_l that it
-                    // precedes.
+                    // E is read again, under the lock of the demands: the e_l that answers a demand comes after the
+                    // demand.
                     let mut life = self.life.lock();
                     let seen = self.see(&life);
                     if !life.begin(room, salt, &seen) {
@@ -151,7 +152,7 @@ impl Checkpoints {
                     }
                 }
                 if self.config.strategy != Strategy::Pictures {
-                    // What is covered then stands in closed files, which can go.
+                    // The roll closes files, so that covered entries stand in closed files, which can be removed.
                     self.log.request_roll();
                 }
                 self.wake_all();
@@ -169,7 +170,8 @@ impl Checkpoints {
         }
     }
 
-    /// Publishes the pages of a picture: commits that see them leave what they displace, from the freeze on.
+    /// Publishes the pages of a picture: from the freeze on, commits that see the pages leave the versions that they
+    /// displace.
     fn publish_pages(&self, walk: &dyn Walk) -> CheckpointStep {
         let pages = match pages_of(walk) {
             Ok(pages) => pages,
@@ -179,20 +181,20 @@ impl Checkpoints {
             }
         };
         let published = pages.publish_pages(self.config.page_bytes, self.pictures.wanted());
-        // At once: from here on somebody ends them, whatever panics.
+        // `published` runs at once: from here on the pages are ended even if a later call panics.
         let goes_on = self.life.lock().published(published);
         assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
         if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
     }
 
-    /// Every commit sees the pages now (N1): has the marks carried over to them, and announces the picture's freeze.
+    /// Every commit sees the pages now (N1): carries the marks over to the pages, and announces the picture's freeze.
     fn announce_freeze(&self, walk: &dyn Walk) -> CheckpointStep {
         let published = self.life.lock().pages();
         let (Some(attempt), Some(pages)) = (published, walk.pages()) else {
-            // Somebody has ended them with the checkpoints.
+            // Another thread has ended the pages with the checkpoints.
             return CheckpointStep::Stopped;
         };
-        // Before the freeze: no commit of an epoch from it on may find a page that lacks a mark (N7).
+        // Before the freeze: no commit of an epoch at or after the freeze may find a page that lacks a mark (N7).
         if let Err(ended) = pages.carry_marks(attempt) {
             self.life.lock().pages_have_ended(&ended.to_string());
             return CheckpointStep::Worked;
@@ -202,12 +204,12 @@ impl Checkpoints {
         if !self.life.lock().announced(freeze) {
             return CheckpointStep::Stopped;
         }
-        // What is covered then stands in closed files, which can go.
+        // The roll closes files, so that covered entries stand in closed files, which can be removed.
         self.log.request_roll();
         CheckpointStep::Worked
     }
 
-    /// Every epoch below e_l is installed (K1, N2, E2): cuts the state into parts, or deals its pages out.
+    /// Cuts the state into parts, or deals the state's pages out. Every epoch below e_l is installed (K1, N2, E2).
     fn cut(&self, taken: &Taken, walk: &dyn Walk) -> CheckpointStep {
         let count = self.checkpointers.len();
         let published = self.life.lock().pages();
@@ -292,7 +294,7 @@ impl Checkpoints {
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
-    /// A block of this checkpointer's part.
+    /// Writes a block of this checkpointer's part.
     pub(super) fn go_on(
         &self,
         checkpointer: usize,
@@ -311,14 +313,14 @@ impl Checkpoints {
         let wait = {
             let mut pace = self.pace.lock();
             if matches!(checked, Ok(true)) || matches!(health, Health::Full(_)) {
-                // K8: commits wait for the space that it frees, or will.
+                // K8: commits wait for the space that the checkpoint frees, or soon will wait.
                 pace.hurry();
             }
             pace.wait(self.clock.nanos())
         };
         let stepped = checked.and_then(|_| work.step(walk, &self.pictures, wait.is_zero()));
         match stepped {
-            // Not longer: this thread renews what is reserved, too.
+            // `longest` bounds the wait, because this thread renews the reserved epochs too.
             Ok(None) => {
                 let longest = if work.is_of_picture() { PACED_PICTURE_MAX } else { PACED_MAX };
                 return CheckpointStep::Paced(wait.min(longest));
@@ -345,7 +347,8 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// All slices of a part are walked. E is read under the lock: no part ends behind the read that counts (K1).
+    /// Ends a part whose slices are all walked. E is read under the lock: no part ends after the read of E that counts
+    /// (K1).
     fn end_part(&self, checkpointer: usize, part: Option<PartUnderWay>) {
         match part.map(|part| part.end(&self.pictures)).transpose() {
             Ok(written) => {
@@ -356,7 +359,7 @@ impl Checkpoints {
         }
     }
 
-    /// This checkpointer's part cannot be written: no checkpointer goes on.
+    /// Reports that this checkpointer's part cannot be written: no checkpointer goes on.
     fn part_failed(&self, reason: &str) {
         self.life.lock().part_failed(reason);
         self.wake_all();
@@ -370,7 +373,7 @@ impl Checkpoints {
             Ok(()) => {
                 let picture = self.life.lock().picture();
                 if let (Some(attempt), Some(pages)) = (picture, walk.pages()) {
-                    // Before the next attempt publishes its pages (N13).
+                    // Before the next attempt publishes pages (N13).
                     pages.picture_installed(attempt);
                 }
                 if installed.is_picture() {
@@ -393,7 +396,7 @@ impl Checkpoints {
         let (is_installed, answers) = self.life.lock().installed(result, self.clock.nanos());
         self.counters.installed.add(u64::from(is_installed));
         if is_installed && !self.log.has_loggers() {
-            // Behind the report: who hears that its result is durable finds the picture that holds it (N18).
+            // After the report: a caller that hears of a durable result finds the picture that holds the result (N18).
             self.log.announce();
         }
         self.send(answers);
@@ -406,12 +409,13 @@ impl Checkpoints {
         }
     }
 
-    /// Removes the files of an attempt that failed: no checkpointer writes any more.
+    /// Removes the files of a failed attempt: no checkpointer writes any more.
     fn clean_up(&self, kept: u64) -> CheckpointStep {
-        // No manifest ever listed them, so no lease is about them. Older ones may be leased.
+        // No manifest ever listed the attempt's files, so no lease protects the files. Files of older checkpoints may
+        // be leased.
         self.remove_leftovers(|part: PartName| part.checkpoint > kept);
         self.abandon_picture();
-        // There is space now.
+        // The removal has freed space.
         self.log.wake_loggers();
         self.make_reserve();
         let answers = self.life.lock().cleaned_up(self.clock.nanos());
@@ -419,8 +423,8 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
-    /// again then.
+    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3). Returns the
+    /// time of the next try, if a next try is needed.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
@@ -437,21 +441,22 @@ impl Checkpoints {
         self.remove_leftovers(|_: PageFileName| true);
         let removed = self.log.remove_cleared_below(installed.covered(), &clearance);
         self.note_removed(removed.map(|removed| removed.files));
-        // What waits for the archive, or to be shipped, is removed as soon as it is there.
+        // Files that wait for the archive or the shipper are removed once archived or shipped.
         let waits = self.log.archive_error().is_some() || self.store.hold().is_holding();
         waits.then(|| self.clock.nanos() + REMOVAL_PAUSE_NANOS)
     }
 
-    /// Removes files of a kind that the installed checkpoint does not have.
+    /// Removes files of kind `F` that the installed checkpoint does not have.
     pub(super) fn remove_leftovers<F: CheckpointFile>(&self, is_unneeded: impl Fn(F) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
         self.note_removed(leftovers::remove(&**self.store.disk(), &manifest, is_unneeded));
     }
 
-    /// What the picture that has failed took is free, if one has. Nothing reached it, so no lease is about it.
+    /// Frees the space of a failed picture, if a picture has failed. No manifest reached the picture, so no lease
+    /// protects the space.
     pub(super) fn abandon_picture(&self) {
         self.note_removed(self.pictures.abandon().map(|()| 0).map_err(Into::into));
-        // Those of lives before may be leased.
+        // Page files of earlier processes may be leased.
         self.remove_leftovers(|file| self.pictures.is_own(file));
     }
 
@@ -466,7 +471,7 @@ impl Checkpoints {
     }
 }
 
-/// What a walk takes, cut into parts (K4).
+/// Cuts the state that a walk takes into parts (K4).
 fn cut_walk(taken: &Taken, count: usize, walk: &dyn Walk) -> CutParts {
     match taken {
         Taken::Whole => CutParts::whole(walk.slices(count)),
@@ -477,7 +482,7 @@ fn cut_walk(taken: &Taken, count: usize, walk: &dyn Walk) -> CutParts {
             let parts = deal(slices(walk, count), &ranges_of(&starts), count);
             CutParts { starts, parts }
         }
-        // So many slices that each checkpointer has its share of the range's.
+        // So many slices that each checkpointer has a share of the range's slices.
         Taken::One { of, keys, .. } => {
             let all = slices(walk, (count * of).div_ceil(PARTS_OF_RANGE_SHARE).max(count));
             let parts = deal(all, std::slice::from_ref(keys), count);
@@ -486,7 +491,7 @@ fn cut_walk(taken: &Taken, count: usize, walk: &dyn Walk) -> CutParts {
     }
 }
 
-/// The whole state in slices, about so many parts of them.
+/// The slices of the whole state, cut into about `parts` parts.
 fn slices(walk: &dyn Walk, parts: usize) -> Vec<Slice> {
     walk.slices(parts).into_iter().flatten().collect()
 }

@@ -1,7 +1,7 @@
-//! The last picture of a database without a log, and which picture holds a result.
+//! The last picture of a database without a log, and the picture that holds a result.
 //!
-//! Invariant: N18: what no picture shows is lost by a close. So a close takes one if anything has changed, or says
-//! which epochs go.
+//! Invariant: N18: a close loses changes that no picture shows. So a close takes a picture if there are changes, or
+//! reports the lost epochs.
 //!
 //! Neighbours: `manager` steps; `Log::close` follows; the engine's close and receipts ask.
 
@@ -18,18 +18,18 @@ use crate::checkpoint::ticket::CheckpointReport;
 use crate::checkpoint::walk::Walk;
 
 impl Checkpoints {
-    /// Of a database without a log: whether commits have changed anything that the installed picture does not show.
-    /// Exact once all commits have ended.
+    /// True if the database has no log, and commits have made changes that the installed picture does not show. The
+    /// result is exact once all commits have ended.
     #[must_use]
     pub fn has_changes(&self, walk: &dyn Walk) -> bool {
         !self.log.has_loggers() && self.life.lock().has_changed(walk.changed_bytes())
     }
 
-    /// Takes a last picture of a database without a log, if anything has changed. The caller has ended its commits.
-    /// Checkpointers' threads may still run; this thread takes their steps as well.
+    /// Takes a last picture of a database without a log, if there are changes. The caller has ended its commits.
+    /// Checkpointers' threads may still run; the calling thread takes the steps of every checkpointer as well.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] says up to which epoch the database is durable, and why not beyond. The log
+    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable, and the reason. The log
     /// is stopped then.
     pub fn take_last(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         if self.store.is_forked() || !self.has_changes(walk) {
@@ -38,7 +38,7 @@ impl Checkpoints {
         self.log.use_kept_epochs();
         self.life.lock().begin_last();
         let mut taken = self.take_one(walk);
-        // What is kept for such a moment may do.
+        // The reserve exists for such a moment, and may suffice.
         if taken.is_err() && self.log.give_up_reserve() {
             taken = self.take_one(walk);
         }
@@ -52,7 +52,7 @@ impl Checkpoints {
         )))
     }
 
-    /// A picture that begins from now on.
+    /// Takes a picture that begins after the call.
     fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         let handle = self.demand();
         loop {
@@ -66,7 +66,7 @@ impl Checkpoints {
             if has_worked {
                 continue;
             }
-            // A clock that stands still would never let an epoch close; the machine's ignores this.
+            // A clock that stands still would never let an epoch close; the machine's clock ignores `advance`.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
             if self.epochs.try_advance_early(self.clock.nanos()) == Advance::AtLimit {
                 return Err(DurabilityError::CheckpointFailed("no epoch is left for it".into()));
@@ -75,7 +75,7 @@ impl Checkpoints {
         }
     }
 
-    /// The last picture that was installed since the open, if it holds `epoch`, which is durable.
+    /// The last picture installed since the open, if the picture holds the durable epoch `epoch`.
     #[must_use]
     pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
         if self.store.is_forked() || self.log.has_loggers() {

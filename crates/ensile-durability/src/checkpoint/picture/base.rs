@@ -1,17 +1,17 @@
-//! The picture that the next one goes on from: the one that is installed, of this life or loaded from the one before.
+//! Base of the next picture: the installed picture, written by this process or loaded from an earlier process.
 //!
-//! | the picture that was loaded | the first one of the life |
+//! | the loaded picture | the first picture of the process |
 //! |---|---|
-//! | of this database, its pages marked by the state | writes what has changed, and what stands in a folder that the settings leave out, into the same files |
-//! | of a state that does not mark | writes all pages, into the same files as far as there are any |
-//! | of the database that this one was copied from | writes all pages, into files of its own (I1) |
+//! | of this database, and its pages are marked | writes changed pages and pages of dropped folders to the same files |
+//! | of a state that does not mark | writes all pages to the same files, as far as they exist |
+//! | of the database that this database was copied from | writes all pages to files of its own (I1) |
 //!
 //! Invariants:
-//! - I1: a file is opened to write behind another look at whose it is.
+//! - I1: a file is opened for writing only after a second check of the file's owner.
 //! - N12: units that the loaded picture reaches are not free.
-//! - I3: while a reader holds a lease, no unit that was there is free: it may be of a picture before that one.
+//! - I3: while a reader holds a lease, no existing unit is free: the unit may belong to an earlier picture.
 //!
-//! Neighbours: [`super::keeper`] owns it; [`super::loaded`] comes from recovery.
+//! Neighbours: [`super::keeper`] owns the base; [`super::loaded`] comes from recovery.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,34 +29,34 @@ use crate::block::extent::{Extent, ExtentPlace};
 use crate::identity::Identity;
 use crate::store::installed::ListedPageFile;
 
-/// A picture, as far as the next one needs to know it.
+/// The facts about a picture that the next picture needs.
 #[derive(Debug)]
 pub(super) struct KnownPicture {
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
     pub(super) root: ExtentPlace,
-    /// The files that it stands in.
+    /// Files of the picture.
     pub(super) files: Vec<ListedPageFile>,
-    /// The next one may keep its pages.
+    /// True if the next picture may keep the pages.
     pub(super) may_be_kept: bool,
 }
 
-/// The installed picture, of a life before, with its files opened to write.
+/// The installed picture of an earlier process, with the files opened for writing.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct ReopenedPicture {
     pub(super) picture: KnownPicture,
-    /// By checkpointer, where it has one.
+    /// File by checkpointer, if there is a file.
     pub(super) files: Vec<Option<Arc<PageFile>>>,
-    /// What a picture before it may have in these files, for a reader with a lease.
+    /// Extents that an earlier picture may have in these files, for a reader with a lease.
     pub(super) held: Vec<Extent>,
 }
 
 impl ReopenedPicture {
-    /// Opens the files of the loaded picture that are in folders of these checkpointers. `None` if it is another
-    /// database's, of which this one is a copy. `is_leased`: a reader may hold a lease.
+    /// Opens the files of the loaded picture in the folders of these checkpointers. `None` if the picture belongs to
+    /// another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
     ///
     /// # Errors
-    /// The disk's, or what is wrong with a file by now.
+    /// An error of the disk, or new damage of a file.
     pub(in crate::checkpoint) fn open(
         disk: &dyn Disk,
         loaded: LoadedPicture,
@@ -81,7 +81,7 @@ impl ReopenedPicture {
         assert!(files.iter().any(Option::is_some), "the first checkpointer's folder has the root");
         let LoadedPicture { of, directory, removes, marked_for } = loaded;
         let folders = of.files.iter().map(|listed| listed.name.folder as usize + 1).max().unwrap_or(0);
-        // Pages in a folder that is left out are marked, so the next picture has none there.
+        // Pages in a folder left out are marked, so the next picture has no page in such a folder.
         let may_be_kept = marked_for.is_some_and(|marked_for| marked_for.min(folders) <= checkpointers);
         let root = of.root;
         let picture = KnownPicture { directory, removes, root, files: of.files, may_be_kept };
@@ -90,8 +90,7 @@ impl ReopenedPicture {
 }
 
 impl KnownPicture {
-    /// The directory of the next picture, which has taken these pages. Also the pages of this one that it does not
-    /// have any more.
+    /// The directory of the next picture, which has taken these pages. Also returns the dropped pages of this picture.
     pub(super) fn next_directory(&self, taken: Vec<TakenRange>) -> (PageDirectory, Vec<PagePlace>) {
         if self.may_be_kept {
             return self.directory.next(taken);
@@ -101,7 +100,7 @@ impl KnownPicture {
         (next, self.directory.pages().cloned().collect())
     }
 
-    /// Bytes of all that its root reaches, and the root's.
+    /// Bytes of the root, and of the blocks that the root reaches.
     pub(super) fn bytes(&self) -> u64 {
         let parts = self.directory.parts.iter().map(|part| {
             let place = part.place.as_ref().expect("it was written");
@@ -112,7 +111,7 @@ impl KnownPicture {
         parts.chain(removes).sum::<u64>() + self.root.extent.bytes()
     }
 
-    /// Extents of its directory and beside its pages that the picture after it does not have.
+    /// Extents of the directory, and extents beside the pages, that the next picture does not have.
     pub(super) fn dropped_by(&self, next: &Self) -> Vec<Extent> {
         let place = |part: &DirectoryPart| part.place.as_ref().map(|place| place.place.extent);
         let kept: BTreeSet<Extent> = next.directory.parts.iter().filter_map(place).collect();

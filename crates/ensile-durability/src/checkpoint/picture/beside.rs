@@ -1,4 +1,4 @@
-//! Compares what commits have left beside the pages of a picture with its pages, and with itself, in bounded memory
+//! Comparison of the versions left beside the pages of a picture with the pages, and with each other, in bounded memory
 //! (N11).
 //!
 //! ```text
@@ -6,16 +6,16 @@
 //!            ^                                                                        |
 //!            +---- the blocks are read once more for the next span, if there is one --+
 //! ```
-//! A load compares as it puts rows in, and keeps them all. A caller that only verifies keeps nothing but these keys.
+//! A load compares while inserting rows, and keeps every row. A caller that only verifies keeps nothing but these keys.
 //!
 //! Invariants:
-//! - N11: of a key that stands beside the pages, each version that the picture has of it, there or in its page, has one
-//!   TID.
-//! - Its memory is the keys of a span: of as many parts as fit into its limit, and of one at least. A part has as many
-//!   rows as some hundred pages.
+//! - N11: every version that the picture has of a key beside the pages, including the version in the key's page, has
+//!   one TID.
+//! - The memory holds the keys of a span: as many directory parts as fit into the limit, and at least one part. A part
+//!   has as many rows as some hundred pages.
 //!
-//! Neighbours: a backup's check and an examination's load feed it, blocks first and then the parts in order;
-//! [`super::read`] reads both.
+//! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order;
+//! [`super::read`] reads blocks and parts.
 
 use std::cmp::Ordering;
 
@@ -33,11 +33,11 @@ const TWICE: &str = "a key of it stands beside the pages twice, with two TIDs (N
 #[derive(Clone, Copy, Debug)]
 struct BesideKey {
     section: u32,
-    /// Where its key is.
+    /// Offset of the key in the span's key bytes.
     from: usize,
     bytes: u32,
     tid: Tid,
-    /// The block that it stands in.
+    /// Index of the version's block.
     block: u32,
 }
 
@@ -45,7 +45,7 @@ struct BesideKey {
 #[derive(Debug)]
 pub(crate) struct BesideKeys {
     bytes_max: usize,
-    /// The span: from this part on, up to that one.
+    /// First part of the span, and the part after the last one.
     from: usize,
     until: usize,
     keys: Vec<u8>,
@@ -60,13 +60,13 @@ impl Default for BesideKeys {
 }
 
 impl BesideKeys {
-    /// The keys that it holds take no more bytes than this, unless those of one part do.
+    /// Keys in at most `bytes_max` bytes, unless the keys of a single part need more.
     pub(crate) fn with_limit(bytes_max: usize) -> Self {
         let (keys, versions) = (Vec::new(), Vec::new());
         Self { bytes_max, from: 0, until: usize::MAX, keys, versions, is_sorted: false }
     }
 
-    /// Takes the keys of a block that is read for the first time, and, behind the last one, compares them with each
+    /// Takes the keys of a block that is read for the first time. After the last block, compares the keys with each
     /// other.
     ///
     /// # Errors
@@ -83,10 +83,10 @@ impl BesideKeys {
         if block + 1 == reader.root().beside() { self.sort(reader) } else { Ok(()) }
     }
 
-    /// The pages of this part come next. Reads the blocks once more if the keys of its span are not here.
+    /// Prepares for the pages of `part`. Reads the blocks once more if the keys of the part's span are not in memory.
     ///
     /// # Errors
-    /// As [`BesideKeys::add_block`]; those of a block that cannot be read.
+    /// As [`BesideKeys::add_block`]; also the error of a block that cannot be read.
     pub(crate) fn turn_to(
         &mut self,
         reader: &PictureReader,
@@ -102,7 +102,7 @@ impl BesideKeys {
             for block in 0..reader.root().beside() {
                 let read = reader.removes_again(block, &mut buffers);
                 match read.and_then(|read| self.take(reader, block, &read, target)) {
-                    // Damage was said when it was read first.
+                    // The first read has reported the damage.
                     Ok(()) | Err(DurabilityError::Damaged { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -111,10 +111,10 @@ impl BesideKeys {
         if self.is_sorted { Ok(()) } else { self.sort(reader) }
     }
 
-    /// Compares the entries of a page of the part that was turned to.
+    /// Compares the entries of a page with the keys. [`BesideKeys::turn_to`] has prepared for the page's part.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the page.
     pub(crate) fn compare(
         &self,
         section: u32,
@@ -130,12 +130,12 @@ impl BesideKeys {
             let Some(key) = target.checkpoint_key(body) else { continue };
             let is_before = |version: &BesideKey| (version.section, self.key(version)) < (section, key);
             let mut next = at.unwrap_or_else(|| self.versions.partition_point(is_before));
-            // A page's keys go up (N17).
+            // A page's keys ascend (N17).
             while self.versions.get(next).is_some_and(is_before) {
                 next += 1;
             }
             at = Some(next);
-            // All of a key have one TID, or `sort` would have said so.
+            // The versions of a key have one TID, or `sort` would have failed.
             let version = self.versions.get(next);
             let is_it = |version: &&BesideKey| (version.section, self.key(version)) == (section, key);
             if version.filter(is_it).is_some_and(|version| version.tid != *tid) {
@@ -166,7 +166,7 @@ impl BesideKeys {
                 let Some(key) = target.checkpoint_key(body) else { continue };
                 let is_behind =
                     |part: usize| parts.get(part).is_some_and(|part| starts(part) <= (section, key));
-                // What is before the first part is compared with it.
+                // Keys before the first part belong to the first part's span.
                 if is_behind(self.until) || (self.from > 0 && !is_behind(self.from)) {
                     continue;
                 }
@@ -192,7 +192,7 @@ impl BesideKeys {
         self.versions = versions;
     }
 
-    /// The span gets about half of its keys, in whole parts; it keeps its first one.
+    /// Shortens the span to about half of the keys, in whole parts. The span keeps its first part.
     fn end_earlier(&mut self, parts: &[DirectoryPlace]) {
         let before = self.until.min(parts.len());
         assert!(before > self.from + 1, "it keeps its first part");
@@ -214,7 +214,7 @@ impl BesideKeys {
         assert!(self.until > self.from && self.until < before, "it is shorter, and has a part");
     }
 
-    /// All keys of the span are here: compares those that are the same.
+    /// Compares equal keys with each other. The span's keys are complete.
     fn sort(&mut self, reader: &PictureReader) -> Result<(), DurabilityError> {
         assert!(!self.is_sorted, "once a span");
         self.order();
@@ -230,7 +230,7 @@ impl BesideKeys {
     }
 }
 
-/// Where a part begins.
+/// Section and key at the start of a part.
 fn starts(part: &DirectoryPlace) -> (u32, &[u8]) {
     (part.bound.section, &part.bound.first_key)
 }

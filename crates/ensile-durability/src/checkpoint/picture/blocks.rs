@@ -1,11 +1,11 @@
-//! The blocks of a page file, before they are written (`docs/formats/pictures.md` has the bytes).
+//! The encoding of the blocks of a page file (`docs/formats/pictures.md` has the bytes).
 //!
 //! Invariants:
-//! - I1: the opening block names the database and the file's salt. It is synced before anything else is written.
-//! - A block is written with its place in its header, and fits its extent.
+//! - I1: the opening block names the database and the file's salt. The opening block is synced before a further write.
+//! - A block's header has the block's place, and the block fits the extent.
 //!
-//! Neighbours: `crate::block` has the grammar; [`super::place`] says what headers say; the writer of a picture sends
-//! blocks out.
+//! Neighbours: `crate::block` has the grammar; [`super::place`] checks headers; the writer of a picture sends blocks
+//! out.
 
 use ensile_base::checksum::crc32c;
 
@@ -15,14 +15,15 @@ use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::store::names::PageFileName;
 
-/// The opening block of a page file that is made in this generation.
+/// The opening block of a page file that this generation makes.
 pub(crate) fn opening(origin: &Origin, name: PageFileName, generation: u64) -> [u8; OPENING_BYTES] {
     let header = Header::of(BlockKind::PagesOpening, name.folder, generation);
     let (block, _) = origin.encode(Header { sequence: name.number, ..header }, PartPlace::default());
     block
 }
 
-/// Puts a block with this header and payload into `out`, as a file with this salt has it; where it is to stand.
+/// Puts a block with this header and payload into `out`, in the form of a file with this salt. The result is the
+/// block's place.
 pub(crate) fn encode_block(
     (header, extent): (Header, Extent),
     payload: &[u8],
@@ -41,7 +42,8 @@ pub(crate) fn encode_block(
     ExtentPlace { extent, header_crc }
 }
 
-/// Puts a block with this header and payload into `out`, as a file with this salt has it; its header checksum.
+/// Puts a block with this header and payload into `out`, in the form of a file with this salt. Returns the header
+/// checksum.
 pub(super) fn encode(header: Header, payload: &[u8], salt: Salt, out: &mut Vec<u8>) -> u32 {
     out.clear();
     out.resize(HEADER_BYTES, 0);

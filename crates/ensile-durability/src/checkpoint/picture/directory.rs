@@ -1,28 +1,28 @@
-//! The directory of a picture: the places of all its pages, in parts.
+//! The directory of a picture: the places of the picture's pages, in parts.
 //!
 //! ```text
 //! part := page-place*           16 KiB; cut where it would be above 32
 //! ```
-//! A picture writes the parts in which a place changed, and keeps the others where they are.
+//! A picture writes the parts with a changed place, and keeps the remaining parts in place.
 //!
 //! Invariants:
-//! - N17: the pages of each section tile it, over all parts. What a picture has taken covers pages of the one before as
-//!   a whole.
+//! - N17: the pages of a section tile the section, over all parts. The pages that a picture has taken cover whole pages
+//!   of the picture before.
 //! - A page that keeps its range keeps its number. A number is never used again.
 //!
-//! Neighbours: [`super::page`] has a page's place, [`super::root`] a part's; the writer of a picture makes the next
-//! directory from the one before and from what it took.
+//! Neighbours: [`super::page`] has a page's place, [`super::root`] a part's place. The writer of a picture makes the
+//! next directory from the last directory and the taken pages.
 
 use super::page::PagePlace;
 use super::place::{PageBound, PlaceBytes};
 use super::root::DirectoryPlace;
 
-/// Bytes of a part that is cut off a larger one, about.
+/// Approximate bytes of a part that is cut off a larger part.
 const PART_BYTES: usize = 16 << 10;
-/// A part with more bytes is cut.
+/// Most bytes of a part; a larger part is cut.
 const PART_BYTES_MAX: usize = 2 * PART_BYTES;
 
-/// Reads the pages of a part, of which its header says how many there are. `None`: no version writes them so.
+/// Reads the pages of a part. `pages` is the count in the part's header. `None`: no version writes such pages.
 pub(crate) fn decode_part(payload: &[u8], pages: u32) -> Option<Vec<PagePlace>> {
     let mut from = PlaceBytes(payload);
     let mut found: Vec<PagePlace> = Vec::new();
@@ -48,22 +48,22 @@ pub(crate) fn encode_part(pages: &[PagePlace]) -> Vec<u8> {
     out
 }
 
-/// Are these the pages of the part at this place, which comes before `next` (N17)?
+/// True if these pages are the part at `place`, which comes before `next` (N17).
 pub(crate) fn is_part(pages: &[PagePlace], place: &DirectoryPlace, next: Option<&DirectoryPlace>) -> bool {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return false };
     let bytes: u64 = pages.iter().map(PagePlace::bytes).sum();
-    // No page is newer than the part that names it.
+    // No page is newer than the part that names the page.
     first.bound == place.bound
         && (pages.len() as u64, bytes) == (u64::from(place.pages), place.bytes)
         && pages.iter().all(|page| page.checkpoint <= place.checkpoint)
         && next.is_none_or(|next| next.bound.follows(Some(&last.bound)))
 }
 
-/// A part of the directory of a picture that is being made, or was.
+/// A part of the directory of a finished picture, or of the picture under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryPart {
     pub(crate) pages: Vec<PagePlace>,
-    /// Where it stands; `None`: it is to be written.
+    /// Place of the part; `None` if the part is still to be written.
     pub(crate) place: Option<DirectoryPlace>,
 }
 
@@ -81,27 +81,27 @@ impl DirectoryPart {
     }
 }
 
-/// A page that a picture has taken, with the end of its range.
+/// A page that a picture has taken, with the end of the page's range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TakenRange {
     pub(crate) page: PagePlace,
-    /// Where the next page begins; `None` at its section's end.
+    /// First key of the next page; `None` at the section's end.
     pub(crate) to: Option<Box<[u8]>>,
 }
 
-/// All pages of a picture.
+/// The pages of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PageDirectory {
     pub(crate) parts: Vec<DirectoryPart>,
 }
 
 impl PageDirectory {
-    /// All its pages, in order.
+    /// The pages in order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = &PagePlace> {
         self.parts.iter().flat_map(|part| &part.pages)
     }
 
-    /// The number of the page that has exactly this range, if there is one.
+    /// The number of the page with exactly this range, if such a page exists.
     pub(crate) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> Option<u64> {
         debug_assert!(to.is_none_or(|to| *from.first_key < *to), "a page has a range");
         let part = self.parts.partition_point(|part| part.bound() <= from).checked_sub(1)?;
@@ -112,14 +112,14 @@ impl PageDirectory {
         (end == to).then(|| pages[at].number)
     }
 
-    /// The directory of the next picture, which has taken these pages, and all else from this one (N17). Also the
-    /// pages of this one that it does not have any more.
+    /// The directory of the next picture, which has taken these pages and keeps the remaining pages (N17). Also returns
+    /// the dropped pages of this directory.
     pub(crate) fn next(&self, mut taken: Vec<TakenRange>) -> (Self, Vec<PagePlace>) {
         taken.sort_unstable_by(|a, b| a.page.bound.cmp(&b.page.bound));
         self.check_taken(&taken);
         let count = taken.len();
         let (mut taken, mut dropped, mut parts) = (taken.into_iter().peekable(), Vec::new(), Vec::new());
-        // The end of the last range that was taken: pages before it are replaced.
+        // The end of the last taken range: old pages before the end are replaced.
         let mut covered: Option<(u32, Option<Box<[u8]>>)> = None;
         for (at, part) in self.parts.iter().enumerate() {
             let end = self.parts.get(at + 1).map(DirectoryPart::bound);
@@ -156,8 +156,8 @@ impl PageDirectory {
         (next, dropped)
     }
 
-    /// N17: ranges that were taken follow each other without a gap wherever they do not begin and end where pages of
-    /// this directory do.
+    /// Checks N17: a taken range begins and ends at the bounds of pages of this directory, or meets the neighbouring
+    /// taken range without a gap.
     fn check_taken(&self, taken: &[TakenRange]) {
         for (at, TakenRange { page, to }) in taken.iter().enumerate() {
             let section = page.bound.section;
@@ -180,7 +180,7 @@ impl PageDirectory {
         }
     }
 
-    /// Does a page begin here, or a section that this directory does not have?
+    /// True if a page begins at `bound`, or a section that this directory does not have.
     fn may_cut(&self, bound: &PageBound) -> bool {
         let part = self.parts.partition_point(|part| part.bound() <= bound);
         let is_page =
@@ -188,7 +188,7 @@ impl PageDirectory {
         bound.first_key.is_empty() || part.checked_sub(1).is_some_and(|part| is_page(&self.parts[part]))
     }
 
-    /// N17, over all parts.
+    /// Checks N17 over all parts.
     pub(crate) fn check(&self) {
         let mut before: Option<&PageBound> = None;
         for page in self.pages() {
@@ -199,15 +199,15 @@ impl PageDirectory {
     }
 }
 
-/// Does the page begin within what was taken last?
+/// True if the page begins within the range taken last.
 fn is_before(bound: &PageBound, covered: Option<&(u32, Option<Box<[u8]>>)>) -> bool {
     covered.is_some_and(|(section, to)| {
         bound.section == *section && to.as_ref().is_none_or(|to| bound.first_key < *to)
     })
 }
 
-/// Adds pages that are to be written, in parts of a good size: joined with a small one before them that is to be
-/// written too, or cut.
+/// Adds pages to write, in parts of a good size. A small part before the pages that is still to be written is joined
+/// with the pages. Pages of a large part are cut.
 fn add_changed(parts: &mut Vec<DirectoryPart>, mut pages: Vec<PagePlace>) {
     if pages.is_empty() {
         return;

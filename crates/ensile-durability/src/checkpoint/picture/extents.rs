@@ -1,51 +1,52 @@
 //! The free units of a page file.
 //!
 //! Invariants:
-//! - N12: a unit that the installed picture reaches, or the one under way, is not free. Who gives an extent back says
-//!   that no manifest that can be read reaches it.
-//! - No unit is free twice, and none behind the end is: the end is behind the last unit that is not free.
+//! - N12: a unit that the installed picture or the picture under way reaches is not free. A caller that gives an extent
+//!   back guarantees that no readable manifest reaches the extent.
+//! - No unit is free twice, and no unit behind the end is free: the end is behind the last unit that is not free.
 //!
-//! Neighbours: a page file's writer takes and gives back; a file that is read again begins from what its root reaches.
+//! Neighbours: a page file's writer takes and gives back extents. A file that is read again begins with the extents
+//! that the root reaches.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block::extent::Extent;
 
-/// Units in front of a file's first extent: the opening block's.
+/// Units of the opening block, before a file's first extent.
 const OPENING_UNITS: u32 = 1;
 
-/// Which units of one page file are free.
+/// Free units of one page file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FreeUnits {
     folder: u16,
-    /// Runs of free units by their first unit: how many. Between two of them is a unit that is not free.
+    /// Lengths of runs of free units, by their first unit. A unit that is not free separates two runs.
     runs: BTreeMap<u32, u32>,
     /// The same runs by size.
     by_size: BTreeSet<(u32, u32)>,
-    /// All units from this one on are unused, and the file may be cut here.
+    /// First of the unused units at the file's end: the file may be cut here.
     end: u32,
     free: u64,
 }
 
-/// Why extents do not fit into a file: it, or the file, is damaged.
+/// Reason why extents do not fit into a file: an extent or the file is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misplaced {
-    /// Two of them share a unit: the later one.
+    /// Two extents share a unit: the later extent.
     Overlap(Extent),
-    /// It is not all within the file.
+    /// The extent is not within the file.
     BehindTheEnd(Extent),
 }
 
 impl FreeUnits {
-    /// Of a file that has nothing but its opening block.
+    /// The units of a file with an opening block alone.
     pub(crate) fn of_new(folder: u16) -> Self {
         Self { folder, runs: BTreeMap::new(), by_size: BTreeSet::new(), end: OPENING_UNITS, free: 0 }
     }
 
-    /// Of a file of so many units, the last of which may be cut short, in which these extents are reached.
+    /// The units of a file of `units` units with these reached extents. The last unit may be cut short.
     ///
     /// # Errors
-    /// One of them that overlaps another, or is behind the end.
+    /// An extent that overlaps another extent, or is behind the end.
     pub(crate) fn of_reached(folder: u16, units: u32, mut reached: Vec<Extent>) -> Result<Self, Misplaced> {
         reached.sort_unstable();
         let mut free = Self::of_new(folder);
@@ -67,7 +68,8 @@ impl FreeUnits {
         Ok(free)
     }
 
-    /// Takes the shortest run that has so many units, or the end if none has. `None` if a file cannot be as long.
+    /// Takes the shortest run that has `units` units, or units at the end if no run is long enough. `None` if the file
+    /// would be too long.
     pub(crate) fn take(&mut self, units: u32) -> Option<Extent> {
         assert!(units > 0, "an extent has a unit");
         let fitting = self.by_size.range((units, 0)..).next().copied();
@@ -90,7 +92,7 @@ impl FreeUnits {
         Some(extent)
     }
 
-    /// Takes all that is free, and what lies behind the end of a file of so many units.
+    /// Takes every free unit, and the units between the end and the end of a file of `units` units.
     pub(crate) fn take_all(&mut self, units: u32) -> Vec<Extent> {
         let folder = self.folder;
         let runs = std::mem::take(&mut self.runs).into_iter();
@@ -105,7 +107,7 @@ impl FreeUnits {
         taken
     }
 
-    /// These units are free again.
+    /// Makes the units of `extent` free again.
     pub(crate) fn give_back(&mut self, extent: Extent) {
         assert!(extent.folder == self.folder && extent.is_whole(), "{extent:?} is of this file");
         assert!(extent.first >= OPENING_UNITS && extent.end() <= self.end, "{extent:?} was taken");
@@ -131,12 +133,12 @@ impl FreeUnits {
         }
     }
 
-    /// The unit behind the last one that is not free.
+    /// The unit behind the last used unit.
     pub(crate) fn end(&self) -> u32 {
         self.end
     }
 
-    /// Free units before the end.
+    /// Number of free units before the end.
     pub(crate) fn free(&self) -> u64 {
         self.free
     }

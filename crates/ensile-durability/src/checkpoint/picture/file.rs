@@ -1,11 +1,11 @@
-//! A page file that this life writes to, and the extents that an attempt at a picture has taken in it.
+//! A page file that this process writes to, and the extents that an attempt at a picture has taken in the file.
 //!
 //! Invariants:
 //! - I1: the opening block is synced before an extent is handed out.
-//! - N12: extents are handed out of free units only. What an attempt has taken is free again when the attempt is
-//!   dropped, and kept once its picture is installed.
+//! - N12: extents are handed out of free units only. Extents that an attempt has taken are free again when the attempt
+//!   is dropped, and stay taken once the attempt's picture is installed.
 //!
-//! Neighbours: [`super::extents`] counts units; the writer of a part, and of a directory, fill extents.
+//! Neighbours: [`super::extents`] counts units; the writers of a part and of a directory fill extents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,32 +22,32 @@ use crate::checkpoint::config::GIVEN_AT_ONCE;
 use crate::store::installed::ListedPageFile;
 use crate::store::names::{PageFileName, checkpoint_folder};
 
-/// A page file that this life writes to.
+/// A page file that this process writes to.
 #[derive(Debug)]
 pub(crate) struct PageFile {
     file: Box<dyn DiskFile>,
     listed: ListedPageFile,
-    /// Nothing under this lock leaves it half changed.
+    /// No operation under this lock leaves the value half changed.
     units: Mutex<FreeUnits>,
-    /// What was written and not handed to the medium. One that a panic cut short says nothing.
+    /// Written bytes that were not handed to the medium. After a panic under the lock the value means nothing.
     unbegun: Mutex<UnbegunBytes>,
 }
 
 #[derive(Debug, Default)]
 struct UnbegunBytes {
     bytes: u64,
-    /// From the first to behind the last byte.
+    /// First byte, and the byte after the last one.
     range: Option<(u64, u64)>,
 }
 
-/// Why a file that was read whole is damaged now.
+/// Fault of a file that was read whole a moment ago, and is damaged now.
 const CHANGED: &str =
     "the file is not the one that was loaded a moment ago: a block of the picture has no room in it";
-/// Why there is no extent.
+/// Reason for refusing an extent.
 const TOO_LONG: &str = "its page file would be longer than 16 TiB";
 
 impl PageFile {
-    /// Makes the file of this name in its checkpointer's folder, with a synced opening block and a synced name.
+    /// Makes the file of this name in the checkpointer's folder, with a synced opening block and a synced name.
     pub(crate) fn create(
         disk: &dyn Disk,
         name: PageFileName,
@@ -67,11 +67,11 @@ impl PageFile {
         })
     }
 
-    /// Opens the file of a picture that is installed, whose opening block was looked at. These extents are all of it
-    /// that the picture reaches: what lies between them is free.
+    /// Opens the file of an installed picture. The caller has checked the opening block. The picture reaches the
+    /// extents `reached` of the file; units between the extents are free.
     ///
     /// # Errors
-    /// The disk's; [`DurabilityError::Damaged`] if the extents do not fit into the file.
+    /// An error of the disk; [`DurabilityError::Damaged`] if the extents do not fit into the file.
     pub(crate) fn reopen(
         disk: &dyn Disk,
         listed: ListedPageFile,
@@ -87,7 +87,7 @@ impl PageFile {
         Ok(Self { file, listed, units: Mutex::new(units), unbegun: Mutex::default() })
     }
 
-    /// Takes all units that are free, and those behind the end that the file still has. They are not free before they
+    /// Takes all free units, and units of the file behind the end of the used units. The units become free when they
     /// are given back.
     pub(super) fn hold_free(&self) -> Result<Vec<Extent>, DiskError> {
         let units = u32::try_from(self.file.len()?.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);
@@ -97,14 +97,14 @@ impl PageFile {
         Ok(taken)
     }
 
-    /// As the manifest has it.
+    /// The file's entry in the manifest.
     pub(crate) fn listed(&self) -> ListedPageFile {
         self.listed
     }
 
-    /// Writes a block into its extent, and zeros behind it up to the extent's end. A file that ends within a unit has
-    /// the kernel write that unit once more as the file grows, and one that changes within a unit has it read the unit
-    /// before.
+    /// Writes a block into its extent, and zeros from the block to the extent's end. If a file ended within a unit, the
+    /// kernel would write the unit again as the file grows. If a write began or ended within a unit, the kernel would
+    /// read the unit first.
     pub(crate) fn write(&self, extent: Extent, block: &mut Vec<u8>) -> Result<(), DiskError> {
         assert_eq!(u32::from(extent.folder), self.listed.name.folder, "an extent of another file");
         assert_eq!(block.len().div_ceil(UNIT_BYTES), extent.units as usize, "a block fills its extent");
@@ -120,7 +120,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
     pub(crate) fn write_behind(&self, at_once: u64) {
         assert!(at_once <= GIVEN_AT_ONCE, "less than is given in any case");
         let due = {
@@ -133,7 +133,7 @@ impl PageFile {
         }
     }
 
-    /// The block in this extent, as far as the file has it.
+    /// The block in this extent, as far as the file reaches.
     pub(crate) fn read(&self, extent: Extent) -> Result<Vec<u8>, DiskError> {
         assert_eq!(u32::from(extent.folder), self.listed.name.folder, "an extent of another file");
         let mut block = vec![0; extent.bytes() as usize];
@@ -142,7 +142,7 @@ impl PageFile {
         Ok(block)
     }
 
-    /// Makes all that was written survive a crash.
+    /// Makes all written blocks survive a crash.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         *self.unbegun.lock() = UnbegunBytes::default();
         self.file.sync_all()?;
@@ -150,20 +150,20 @@ impl PageFile {
         self.file.check_named()
     }
 
-    /// Gives extents back that no readable manifest reaches, and no attempt.
+    /// Gives back extents that no readable manifest and no attempt reaches.
     pub(crate) fn give_back(&self, extents: impl IntoIterator<Item = Extent>) {
         let mut units = self.units.lock();
         extents.into_iter().for_each(|extent| units.give_back(extent));
     }
 
-    /// Cuts the file behind its last used unit.
+    /// Cuts the file behind the last used unit.
     pub(crate) fn cut(&self) -> Result<(), DiskError> {
         let end = u64::from(self.units.lock().end()) * UNIT_BYTES as u64;
         assert!(end >= UNIT_BYTES as u64, "the opening block stays");
         if self.file.len()? > end { self.file.set_len(end) } else { Ok(()) }
     }
 
-    /// Its units: all up to its end, and those of them that are free.
+    /// Number of units up to the end, and the number of free units among them.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let units = self.units.lock();
         debug_assert!(units.free() < u64::from(units.end()), "the opening block is not free");
@@ -171,7 +171,7 @@ impl PageFile {
     }
 }
 
-/// Extents of one file that an attempt has taken: free again when this is dropped.
+/// Extents of one file that an attempt has taken. The extents are free again when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct HeldExtents {
     file: Arc<PageFile>,
@@ -179,33 +179,33 @@ pub(crate) struct HeldExtents {
 }
 
 impl HeldExtents {
-    /// None yet.
+    /// No extents yet.
     pub(crate) fn of(file: &Arc<PageFile>) -> Self {
         Self { file: Arc::clone(file), extents: Vec::new() }
     }
 
-    /// The file that they are in.
+    /// The file of the extents.
     pub(crate) fn file(&self) -> &PageFile {
         &self.file
     }
 
-    /// One more, of so many units.
+    /// Takes one more extent, of `units` units.
     ///
     /// # Errors
-    /// The file cannot be as long.
+    /// The file would be too long.
     pub(crate) fn take(&mut self, units: u32) -> Result<Extent, String> {
         let extent = self.file.units.lock().take(units).ok_or(TOO_LONG)?;
         self.extents.push(extent);
         Ok(extent)
     }
 
-    /// Gives back what was taken last.
+    /// Gives back the extent taken last.
     pub(crate) fn give_back_last(&mut self) {
         let last = self.extents.pop().expect("something was taken");
         self.file.give_back([last]);
     }
 
-    /// Gives back those that are not among `used`.
+    /// Gives back the extents that are not in `used`.
     pub(crate) fn keep_only(&mut self, used: &BTreeSet<Extent>) {
         let (kept, unused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.extents).into_iter().partition(|one| used.contains(one));
@@ -213,7 +213,7 @@ impl HeldExtents {
         self.file.give_back(unused);
     }
 
-    /// The picture is installed: they are in use until another one drops them.
+    /// Keeps the extents in use, because the picture is installed. A later picture drops the extents.
     pub(crate) fn keep(mut self) {
         self.extents.clear();
     }

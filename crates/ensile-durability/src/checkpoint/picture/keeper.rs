@@ -1,5 +1,5 @@
-//! The pictures of an open database: their page files, the directory of the one that is installed, and the one under
-//! way.
+//! Owner of the pictures of an open database: the page files, the directory of the installed picture, and the picture
+//! under way.
 //!
 //! ```text
 //! begin --> parts are written, each into its folder's file --> close: directory, root, synced --> (manifest)
@@ -7,16 +7,17 @@
 //!   +--- abandon: what the attempt took is free at once <---------+--- installed: next base <--------+
 //!                                                                      release: what the one before took is free
 //! ```
-//! A picture keeps the pages of the one before that it has not taken, also where a life before has written them
-//! ([`super::base`]). A database's first one has every page.
+//! A picture keeps the untaken pages of the picture before, also pages that an earlier process wrote ([`super::base`]).
+//! A database's first picture has every page.
 //!
 //! Invariants:
-//! - N12: what the installed picture reaches is released only once the manifest that drops it is durable, and no reader
-//!   holds a lease (I3). The root is written behind all that it reaches was synced.
-//! - N13: what a failed attempt took is free, and the picture before stays what the next one goes on from.
-//! - No disk access is made under the lock here.
+//! - N12: extents that the installed picture reaches are released only once the manifest that drops them is durable,
+//!   and no reader holds a lease (I3). Pages and pending removes are synced before the root is written. Directory and
+//!   root are synced before the manifest names the root.
+//! - N13: extents that a failed attempt took are free, and the next attempt goes on from the installed picture.
+//! - No disk access is made under the keeper's lock.
 //!
-//! Neighbours: `manager` calls it, one step of a picture after the other; [`super::work`] asks for numbers.
+//! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::work`] asks for numbers.
 
 use std::sync::Arc;
 
@@ -43,12 +44,12 @@ use crate::recoverable::EntryKind;
 use crate::store::installed::ListedPageFile;
 use crate::store::names::PageFileName;
 
-/// Whose page files they are, and what stands in them.
+/// Origin of the page files: the database, the kind of the entries, and the generation.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::checkpoint) struct PagesOrigin {
     pub(in crate::checkpoint) identity: Identity,
     pub(in crate::checkpoint) entries: EntryKind,
-    /// The generation that is open.
+    /// Number of the open generation.
     pub(in crate::checkpoint) generation: u64,
 }
 
@@ -57,7 +58,7 @@ pub(in crate::checkpoint) struct PagesOrigin {
 struct UnfinishedPicture {
     stamp: PictureStamp,
     written: PagesWritten,
-    /// Blocks of pending removes so far.
+    /// Number of blocks of pending removes and of tails so far.
     removes: u64,
     closed: Option<ClosedUnderWay>,
 }
@@ -66,18 +67,18 @@ struct UnfinishedPicture {
 #[derive(Debug)]
 struct ClosedUnderWay {
     picture: KnownPicture,
-    /// What the picture before has and this one does not.
+    /// Extents of the picture before that this picture does not have.
     dropped: Vec<Extent>,
 }
 
-/// What the manifest and a report say of a picture that is whole and synced.
+/// Figures of a whole and synced picture, for the manifest and a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::checkpoint) struct ClosedPicture {
-    /// Over all that the root reaches.
+    /// Number of entries in everything that the root reaches.
     pub(in crate::checkpoint) entries: u64,
     pub(in crate::checkpoint) bytes: u64,
     pub(in crate::checkpoint) pages: u64,
-    /// Of these, pages that were written now, and bytes of all extents that were.
+    /// Number of pages that this attempt wrote, and bytes of all extents that this attempt wrote.
     pub(in crate::checkpoint) pages_written: u64,
     pub(in crate::checkpoint) bytes_written: u64,
     pub(in crate::checkpoint) next_page: u64,
@@ -87,16 +88,16 @@ pub(in crate::checkpoint) struct ClosedPicture {
 
 #[derive(Debug)]
 struct KeptPictures {
-    /// No page file has this number, or one above it.
+    /// Number of the next page file: larger than the number of every page file.
     next_file: u64,
-    /// No page has this number, or one above it.
+    /// Number of the next page: larger than the number of every page.
     next_page: u64,
-    /// By checkpointer, where it has one: of the installed picture, or made for the one under way.
+    /// Page file by checkpointer, if made: a file of the installed picture, or a file for the picture under way.
     files: Vec<Option<Arc<PageFile>>>,
-    /// The installed picture, if it stands in these files, and was not another database's.
+    /// The installed picture, if its files are this database's, and not those of a copied database.
     base: Option<Arc<KnownPicture>>,
     under_way: Option<UnfinishedPicture>,
-    /// What no manifest reaches any more, but perhaps a reader with a lease.
+    /// Extents that no manifest reaches any more, but perhaps a reader with a lease.
     unreached: Vec<Extent>,
 }
 
@@ -104,19 +105,19 @@ struct KeptPictures {
 #[derive(Debug)]
 pub(in crate::checkpoint) struct PictureKeeper {
     origin: PagesOrigin,
-    /// The first number of a page file of this life.
+    /// Number of the first page file of this process.
     first_file: u64,
-    /// Nothing under this lock leaves it half changed.
+    /// No operation under this lock leaves the value half changed.
     kept: Mutex<KeptPictures>,
 }
 
-/// Why there is no further page file.
+/// Reason for refusing a further page file.
 const NO_NUMBER: &str = "no number is left for another page file";
 
 impl PictureKeeper {
-    /// Of a database with so many checkpointers, in whose folders these page files are, the installed picture's among
-    /// them. No page has the number `next_page`, or one above it. The next picture goes on from the installed one, if
-    /// that is given.
+    /// Creates the keeper of a database with `checkpointers` checkpointers. `there` lists the page files in the
+    /// checkpointers' folders, including those of the installed picture. `next_page` is above the number of every page.
+    /// The next picture goes on from `installed`, if given.
     pub(in crate::checkpoint) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
@@ -139,19 +140,19 @@ impl PictureKeeper {
         Ok(Self { origin, first_file: next_file, kept: Mutex::new(kept) })
     }
 
-    /// Was it made by this life?
+    /// True if this process made the file.
     pub(in crate::checkpoint) fn is_own(&self, file: PageFileName) -> bool {
         file.number >= self.first_file
     }
 
-    /// Which pages the next picture writes.
+    /// The pages that the next picture writes.
     pub(in crate::checkpoint) fn wanted(&self) -> WantedPages {
         let kept = self.kept.lock();
         let is_kept = kept.base.as_ref().is_some_and(|base| base.may_be_kept);
         if is_kept { WantedPages::Changed } else { WantedPages::All }
     }
 
-    /// Parts of this picture are written from now on.
+    /// Begins this picture: parts may be written from now on.
     pub(in crate::checkpoint) fn begin(&self, stamp: PictureStamp) {
         let mut kept = self.kept.lock();
         let (written, removes, closed) = (PagesWritten::default(), 0, None);
@@ -160,10 +161,11 @@ impl PictureKeeper {
         assert!(before.is_none(), "N13: the attempt before was abandoned or installed");
     }
 
-    /// The picture under way, and the page file of this checkpointer, which is made if there is none yet.
+    /// The stamp of the picture under way, and the page file of this checkpointer. Makes the file if the checkpointer
+    /// has none yet.
     ///
     /// # Errors
-    /// The disk's.
+    /// An error of the disk, or no number left for the file.
     pub(in crate::checkpoint) fn part(
         &self,
         disk: &dyn Disk,
@@ -176,7 +178,7 @@ impl PictureKeeper {
                 return Ok((stamp, Arc::clone(file)));
             }
             let number = kept.next_file;
-            // A file that fails to be made leaves its number used.
+            // A file that fails to be made leaves the number used.
             kept.next_file = number::next(number).ok_or(NO_NUMBER)?;
             (stamp, number)
         };
@@ -190,7 +192,8 @@ impl PictureKeeper {
         Ok((stamp, file))
     }
 
-    /// The number of the page with this range: what it had in the picture before, or one that no page ever had.
+    /// The number of the page with this range: the page's number in the picture before, or a number that no page ever
+    /// had.
     pub(in crate::checkpoint) fn number_of(&self, from: &PageBound, to: Option<&[u8]>) -> u64 {
         let mut kept = self.kept.lock();
         debug_assert!(kept.under_way.as_ref().is_some_and(|picture| picture.closed.is_none()));
@@ -201,7 +204,7 @@ impl PictureKeeper {
         })
     }
 
-    /// The number of the next block of pending removes, or tail.
+    /// The number of the next block of pending removes, or of the next tail.
     pub(in crate::checkpoint) fn next_removes(&self) -> u64 {
         let mut kept = self.kept.lock();
         let under_way = kept.under_way.as_mut().expect("it was begun");
@@ -210,7 +213,7 @@ impl PictureKeeper {
         under_way.removes - 1
     }
 
-    /// A checkpointer has written its part, and synced it.
+    /// Adds the part that a checkpointer has written and synced.
     pub(in crate::checkpoint) fn part_written(&self, part: PagesWritten) {
         let mut kept = self.kept.lock();
         assert_eq!(part.entries > 0, part.bytes > 0, "entries stand in blocks");
@@ -225,10 +228,10 @@ impl PictureKeeper {
         all.held.extend(part.held);
     }
 
-    /// Every part is written and synced: writes the directory and the root, and syncs them.
+    /// Writes and syncs the directory and the root. Every part is written and synced.
     ///
     /// # Errors
-    /// Why not. The attempt is to be abandoned.
+    /// The reason. The caller abandons the attempt.
     pub(in crate::checkpoint) fn close(&self) -> Result<ClosedPicture, String> {
         let (mut under_way, base, files, next_page) = {
             let mut kept = self.kept.lock();
@@ -248,7 +251,7 @@ impl PictureKeeper {
             None => PageDirectory::default().next(taken),
         };
         assert!(!files.is_empty(), "a picture has a folder for its root");
-        // N12: every page is in a file that the manifest names.
+        // N12: the manifest names the file of every page.
         if let Some(page) = directory.pages().find(|page| page.is_in_folder_from(files.len())) {
             let number = page.number;
             return Err(format!(
@@ -263,7 +266,8 @@ impl PictureKeeper {
         }
         let mut writer = BlockWriter::new(&files[0], under_way.stamp);
         let removes = std::mem::take(&mut written.removes);
-        // N10: of this picture alone. No later one names them, so nobody keeps their places.
+        // N10: the tails belong to this picture alone. No later picture names the tails, so the keeper drops their
+        // places.
         let tails = std::mem::take(&mut written.tails);
         let root = writer.write_directory(&mut directory, (removes.clone(), tails))?;
         writer.sync()?;
@@ -291,7 +295,7 @@ impl PictureKeeper {
         Ok(closed)
     }
 
-    /// The manifest that names the picture is durable.
+    /// Makes the picture the base of the next picture. The manifest that names the picture is durable.
     pub(in crate::checkpoint) fn installed(&self) {
         let mut kept = self.kept.lock();
         assert!(kept.files.iter().all(Option::is_some), "the manifest names a file of each checkpointer");
@@ -302,11 +306,11 @@ impl PictureKeeper {
         kept.unreached.extend(dropped);
     }
 
-    /// The attempt has failed: what it took is free. Files that the installed picture does not have are given up, as
-    /// they are removed.
+    /// Frees the extents of a failed attempt. Files that the installed picture does not have are given up, because the
+    /// files are removed.
     ///
     /// # Errors
-    /// The disk's: a file stays longer than it has to be.
+    /// An error of the disk: a file stays longer than needed.
     pub(in crate::checkpoint) fn abandon(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
@@ -321,16 +325,16 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// No reader holds a lease: what installed pictures do not reach any more is free.
+    /// Frees the extents that no installed picture reaches any more. No reader holds a lease.
     ///
     /// # Errors
-    /// The disk's: a file stays longer than it has to be.
+    /// An error of the disk: a file stays longer than needed.
     pub(in crate::checkpoint) fn release(&self) -> Result<(), DiskError> {
         let files = {
             let mut kept = self.kept.lock();
             assert!(kept.unreached.is_empty() || kept.base.is_some(), "N12: an installed picture dropped it");
             for extent in std::mem::take(&mut kept.unreached) {
-                // A folder that the settings leave out: its file is removed as a whole.
+                // The settings leave the folder out: the folder's file is removed as a whole.
                 let Some(file) = kept.files.get(usize::from(extent.folder)) else { continue };
                 file.as_ref().expect("a picture stands in it").give_back([extent]);
             }
@@ -339,7 +343,7 @@ impl PictureKeeper {
         cut(&files)
     }
 
-    /// Bytes of all page files that this life writes to, up to their last used units, and those of them that are free.
+    /// Bytes of all page files that this process writes to, up to the last used units, and the free bytes among them.
     pub(in crate::checkpoint) fn figures(&self) -> (u64, u64) {
         let files = self.kept.lock().files.clone();
         let figures = files.iter().flatten().map(|file| file.figures());
@@ -349,8 +353,8 @@ impl PictureKeeper {
     }
 }
 
-/// Where more than a third of a file is free, writes pages of its last units nearer to its beginning, and syncs them:
-/// of pages that are kept, about as many bytes as were written.
+/// Moves pages from the last units of a file nearer to the file's beginning, and syncs the moved pages, if more than a
+/// third of the file is free. The moved bytes of kept pages are about as many as the written bytes.
 fn move_pages(
     directory: &mut PageDirectory,
     (gone, files): (&mut Vec<PagePlace>, &[Arc<PageFile>]),

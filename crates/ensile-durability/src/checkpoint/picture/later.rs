@@ -1,12 +1,15 @@
-//! Whether a page file has a later picture than the one that is installed: then the manifest may be an older copy.
+//! Search for a later picture than the installed picture in a page file: such a picture shows that the manifest may be
+//! an older copy.
 //!
-//! The file may be the installed picture's own: what that does not reach is left there until it is written over. In
-//! such a file only roots of a later life say something, as attempts that failed leave roots too. A root that shows
-//! more than the D that a recovery has decided for its generation is discarded with it (L4). So is every root of a life
-//! that a listed one has followed: a manifest of that later life names the last picture that was installed before it.
-//! The line of the earlier life itself may be gone, as generations are merged.
+//! The file may be the installed picture's own: blocks that the installed picture does not reach stay until a write
+//! covers the blocks. In such a file only roots of a later generation count, as failed attempts leave roots too.
 //!
-//! Neighbours: a repair asks before it gives anything up.
+//! A recovery discards a root that shows more than the D that the recovery has decided for the root's generation (L4).
+//! Every root of a generation that a listed generation has followed is discarded too: a manifest of the later
+//! generation names the last picture installed before it. The line of the earlier generation may be gone, as
+//! generations are merged.
+//!
+//! Neighbours: a repair searches before the repair gives anything up.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -19,8 +22,8 @@ use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
 
-/// A page file in which a root of a checkpoint above `known` stands that shows more than the end of `durable`, and that
-/// no recovery has discarded: the one that shows most.
+/// The page file with the latest root that a checkpoint above `known` wrote, that shows an epoch above `durable`, and
+/// that no recovery has discarded.
 pub(crate) fn later_than(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -38,7 +41,7 @@ pub(crate) fn later_than(
     for file in leftovers::search::<PageFileName>(disk, manifest)? {
         let generation_min = if file.is_installed(manifest) { installed + 1 } else { 0 };
         let mut scanner = Scanner::new(disk.open_to_read(&file.to_string())?)?;
-        // One that does not say whose it is holds nothing that can be read.
+        // A file whose opening block does not name the owner holds nothing readable.
         let Ok(opened) = scanner.opening()? else { continue };
         for unit in 1..scanner.length().div_ceil(UNIT_BYTES as u64) {
             let found = scanner.header(unit * UNIT_BYTES as u64, opened.origin.salt)?;

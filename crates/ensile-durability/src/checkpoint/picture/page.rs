@@ -1,17 +1,17 @@
-//! A page of a picture: its place in the directory, and the blocks that it is cut into.
+//! A page of a picture: the page's place in the directory, and the blocks of the page.
 //!
 //! ```text
 //! page-place := section u32 · key length u16 · first key
 //!               page number u64 · checkpoint number u64
 //!               entries u32 · CRC-32C of all its payloads u32 · extents u16 · extent-place*
 //! ```
-//! A page's payload is its entries, one behind the other. It is cut into blocks wherever one is full: a large row may
-//! begin in one and end in another. A page without entries has no block.
+//! A page's payload is its entries, one behind another. The payload is cut into blocks wherever a block is full: a
+//! large row may begin in one block and end in the next. A page without entries has no block.
 //!
 //! Invariants:
-//! - A page has the range from its first key to the next page's (N17), and its number as long as it keeps that range.
-//!   No other page ever has the number.
-//! - A continuation carries the header checksum of the block before it, and its place in the page.
+//! - A page has the range from its first key to the next page's first key (N17), and keeps its number as long as the
+//!   range. No other page ever has the number.
+//! - A continuation carries the header checksum of the block before, and the continuation's place in the page.
 //!
 //! Neighbours: [`super::directory`] has the places, in parts.
 
@@ -22,33 +22,33 @@ use crate::number::NUMBER_END;
 /// Most blocks of a page.
 pub(crate) const PAGE_EXTENTS_MAX: usize = u16::MAX as usize;
 
-/// Where a page is, and what it holds.
+/// Place, size and checksum of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PagePlace {
     pub(crate) bound: PageBound,
     pub(crate) number: u64,
-    /// The checkpoint that wrote it.
+    /// The checkpoint that wrote the page.
     pub(crate) checkpoint: u64,
     pub(crate) entries: u32,
-    /// CRC-32C of its payload: the same rows have the same one, wherever they stand.
+    /// CRC-32C of the payload: equal rows have an equal checksum in every place.
     pub(crate) payload_crc: u32,
-    /// Its blocks in order.
+    /// The page's blocks in order.
     pub(crate) extents: Box<[ExtentPlace]>,
 }
 
 impl PagePlace {
-    /// Bytes of its extents.
+    /// Bytes of the page's extents.
     pub(crate) fn bytes(&self) -> u64 {
         debug_assert!(self.extents.iter().all(|place| place.extent.is_whole()));
         self.extents.iter().map(|place| place.extent.bytes()).sum()
     }
 
-    /// Does a block of it stand in a folder of this number, or of a larger one?
+    /// True if a block of the page stands in folder `folder`, or in a folder with a larger number.
     pub(super) fn is_in_folder_from(&self, folder: usize) -> bool {
         self.extents.iter().any(|place| usize::from(place.extent.folder) >= folder)
     }
 
-    /// Bytes that the place takes in a directory part.
+    /// Bytes of the place in a directory part.
     pub(super) fn place_bytes(&self) -> usize {
         self.bound.bytes() + 26 + EXTENT_PLACE_BYTES * self.extents.len()
     }
@@ -75,7 +75,7 @@ impl PagePlace {
         place.is_whole().then_some(place)
     }
 
-    /// Does what it says of itself go together?
+    /// True if the fields agree with each other.
     fn is_whole(&self) -> bool {
         let is_counted = self.extents.len() <= PAGE_EXTENTS_MAX;
         let is_numbered = self.number < NUMBER_END && (1..NUMBER_END).contains(&self.checkpoint);

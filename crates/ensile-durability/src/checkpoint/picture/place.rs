@@ -1,11 +1,12 @@
-//! Where the blocks of a picture stand, as a root and the parts of a directory say it; and what their headers say.
+//! Places of the blocks of a picture, as a root and the parts of a directory name them; and the facts that the blocks'
+//! headers repeat.
 //!
 //! ```text
 //! extent-place := folder u16 · first unit u32 · units u32 · header checksum u32
 //! ```
 //! Invariants:
-//! - A block says its own place, so one that was written elsewhere, or of another number or checkpoint, is seen. The
-//!   header checksum in its place vouches for all of it.
+//! - A block names its own place, so a block written for another place, number or checkpoint is detected. The header
+//!   checksum in the place vouches for the whole block.
 //!
 //! Neighbours: [`super::root`], [`super::directory`] and [`super::page`] have places; `crate::block` has the headers.
 
@@ -14,7 +15,7 @@ use ensile_base::Epoch;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{BlockKind, Header};
 
-/// Most bytes of a block's payload in a page file, but for those of directories and roots.
+/// Most bytes of a block's payload in a page file, except blocks of directories and roots.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 /// Bytes of an extent's place.
 pub(super) const EXTENT_PLACE_BYTES: usize = 14;
@@ -30,19 +31,19 @@ pub(super) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
     assert_eq!(out.len() - before, EXTENT_PLACE_BYTES);
 }
 
-/// What all blocks that one picture writes say of it.
+/// Facts about a picture that every block of the picture carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PictureStamp {
     /// The checkpoint's number.
     pub(crate) checkpoint: u64,
-    /// The generation that is open.
+    /// The open generation.
     pub(crate) generation: u64,
     /// e_c.
     pub(crate) epoch: Epoch,
 }
 
 impl PictureStamp {
-    /// The header of a block in this extent, without its payload and what only its kind has.
+    /// The header of a block in this extent, without the payload and the fields of the block's kind.
     pub(crate) fn header(&self, kind: BlockKind, number: u64, extent: Extent) -> Header {
         assert!(kind.is_extent() && extent.is_whole(), "{kind:?} in {extent:?}");
         Header {
@@ -55,8 +56,8 @@ impl PictureStamp {
     }
 }
 
-/// Does the block with this header, whose checksum is `crc`, stand at this place, as the block of this kind, number and
-/// checkpoint? A root may be of either of its kinds.
+/// True if the block with this header and the checksum `crc` stands at this place, as the block of this kind, number
+/// and checkpoint. A root may be of either kind of root.
 pub(crate) fn is_at(
     (header, crc): (&Header, u32),
     place: &ExtentPlace,
@@ -72,7 +73,7 @@ pub(crate) fn is_at(
         && Extent::units_of(header.payload_bytes as usize) == units
 }
 
-/// The bytes of places, taken apart from the front. `None`: there are fewer.
+/// Bytes of places, read from the front. `None`: too few bytes are left.
 #[derive(Debug)]
 pub(super) struct PlaceBytes<'p>(pub(super) &'p [u8]);
 
@@ -101,7 +102,7 @@ impl<'p> PlaceBytes<'p> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A section, and a key in it: `section u32 · key length u16 · key`.
+    /// A section and a key in the section: `section u32 · key length u16 · key`.
     pub(super) fn bound(&mut self) -> Option<PageBound> {
         let before = self.0.len();
         let (section, length) = (self.u32()?, self.u16()?);
@@ -110,7 +111,7 @@ impl<'p> PlaceBytes<'p> {
         Some(bound)
     }
 
-    /// Where a block is.
+    /// Place of a block.
     pub(super) fn extent(&mut self) -> Option<ExtentPlace> {
         let extent = Extent { folder: self.u16()?, first: self.u32()?, units: self.u32()? };
         let header_crc = self.u32()?;
@@ -122,7 +123,7 @@ impl<'p> PlaceBytes<'p> {
     }
 }
 
-/// Where a page begins: in this section, with this key. A section's first page begins with the empty key.
+/// Begin of a page: section and first key. A section's first page begins with the empty key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PageBound {
     pub(crate) section: u32,
@@ -137,12 +138,12 @@ impl PageBound {
         out.extend_from_slice(&self.first_key);
     }
 
-    /// Bytes that it takes in a place.
+    /// Bytes of the bound in a place.
     pub(super) fn bytes(&self) -> usize {
         6 + self.first_key.len()
     }
 
-    /// May a page with this bound come behind the one with the bound `before`, as the next one (N17)?
+    /// True if a page with this bound may follow a page with the bound `before` directly (N17).
     pub(crate) fn follows(&self, before: Option<&Self>) -> bool {
         match before {
             Some(before) if before.section == self.section => before.first_key < self.first_key,

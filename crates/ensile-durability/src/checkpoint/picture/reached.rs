@@ -1,10 +1,11 @@
-//! What was read of an installed picture so far, to see that it goes together, and what it comes to.
+//! The blocks read so far of an installed picture: consistency checks and figures.
 //!
 //! Invariants:
-//! - N12: no two extents of a picture share a unit, and none is behind its file's end.
-//! - N17: a page's number is its own.
+//! - N12: no two extents of a picture share a unit, and no extent is behind the file's end.
+//! - N17: a page's number is unique.
 //!
-//! Neighbours: [`super::read`] fills it, from any thread, and asks behind the last block; an examination prints it.
+//! Neighbours: [`super::read`] adds the blocks, from any thread, and checks after the last block; an examination prints
+//! the figures.
 
 use std::collections::BTreeMap;
 
@@ -13,51 +14,51 @@ use super::page::PagePlace;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::store::names::PageFileName;
 
-/// The pages of a section, as far as they were read.
+/// Figures of the pages read of a section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SectionFigures {
     pub(crate) pages: u64,
     pub(crate) entries: u64,
-    /// Of their extents, and of what stands in them.
+    /// Bytes of the pages' extents, and of the payloads in the extents.
     pub(crate) bytes: u64,
     pub(crate) payload_bytes: u64,
 }
 
-/// The pages that one checkpoint wrote, as far as they were read.
+/// Figures of the pages read of one checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AgeFigures {
     pub(crate) pages: u64,
     pub(crate) bytes: u64,
 }
 
-/// What was read of a picture.
+/// The blocks read so far of a picture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reached {
     extents: Vec<Extent>,
-    /// Numbers of pages, and where each was found.
+    /// Numbers of pages, with the extent of the directory part that names the page.
     numbers: BTreeMap<u64, Extent>,
-    /// Two pages had one number: the place of the later one.
+    /// If two pages had one number, the extent of the later page's directory part.
     twice: Option<Extent>,
     pub(crate) sections: BTreeMap<u32, SectionFigures>,
-    /// By the number of the checkpoint that wrote them.
+    /// Figures by the number of the checkpoint that wrote the pages.
     pub(crate) ages: BTreeMap<u64, AgeFigures>,
-    /// Blocks of what commits have left beside pages, but for tails.
+    /// Number of blocks of versions left beside pages, without tails.
     pub(crate) removes: u64,
-    /// Tails, and their bytes.
+    /// Number of tails, and bytes of the tails.
     pub(crate) tails: u64,
     pub(crate) tail_bytes: u64,
-    /// Versions in blocks and tails.
+    /// Number of versions in blocks and tails.
     pub(crate) displaced: u64,
 }
 
 impl Reached {
-    /// A block was read here.
+    /// Notes that the block at `extent` was read.
     pub(super) fn add(&mut self, extent: Extent) {
         assert!(extent.is_whole(), "{extent:?} was read");
         self.extents.push(extent);
     }
 
-    /// A page was read that a part of the directory at `part` names; and how long its payload is.
+    /// Notes a page that the directory part at `part` names, and the bytes of the page's payload.
     pub(super) fn add_page(&mut self, page: &PagePlace, payload_bytes: usize, part: Extent) {
         assert_eq!(payload_bytes == 0, page.entries == 0, "an entry takes bytes");
         if self.numbers.insert(page.number, part).is_some() {
@@ -73,14 +74,14 @@ impl Reached {
         age.bytes += page.bytes();
     }
 
-    /// A block of what commits have left beside pages was read here, for the first time.
+    /// Notes the first read of a block of versions left beside pages.
     pub(super) fn add_removes(&mut self, versions: u32, extent: Extent) {
         self.add(extent);
         self.removes += 1;
         self.displaced += u64::from(versions);
     }
 
-    /// A tail was read, whose block has these bytes.
+    /// Notes a tail with a block of `bytes` bytes.
     pub(super) fn add_tail(&mut self, versions: u32, bytes: u16) {
         self.tails += 1;
         self.tail_bytes += u64::from(bytes);
@@ -88,18 +89,19 @@ impl Reached {
         debug_assert!(usize::from(bytes) < UNIT_BYTES, "it stands behind a block");
     }
 
-    /// Bytes of all blocks in a file that stand in extents of their own.
+    /// Bytes of the extents read in a file. A tail has no extent.
     pub(crate) fn bytes_in(&self, file: PageFileName) -> u64 {
         self.in_folder(file).map(|extent| extent.bytes()).sum()
     }
 
-    /// Where the last block in a file ends; behind the opening block if there is none.
+    /// End of the last block in a file; the end of the opening block if the file has no further block.
     pub(super) fn end_in(&self, file: PageFileName) -> u64 {
         let ends = self.in_folder(file).map(|extent| u64::from(extent.end()));
         ends.max().unwrap_or(1) * UNIT_BYTES as u64
     }
 
-    /// All was read: what is wrong with a file of this length, and where; `None` if nothing is.
+    /// The fault of a file of this length, with the fault's extent, once every block is read; `None` if the file has no
+    /// fault.
     pub(super) fn fault_in(&self, file: PageFileName, bytes: u64) -> Option<(Extent, &'static str)> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);
         let own = self.in_folder(file).collect();
@@ -118,5 +120,5 @@ impl Reached {
     }
 }
 
-/// What a file lacks.
+/// Fault of a cut file.
 pub(super) const CUT: &str = "the file is cut: it ends before a block of the picture does";

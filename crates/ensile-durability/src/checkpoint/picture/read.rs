@@ -1,14 +1,14 @@
-//! Reading an installed picture, block by block, with every check that the format allows.
+//! Reader of an installed picture, block by block, with every check that the format allows.
 //!
 //! Invariants:
-//! - Nothing of a block is handed out before its place, its header's checksum, as the place names it, and its payload
-//!   are checked.
-//! - An installed picture was synced before it was installed: whatever is wrong with it is damage.
-//! - What is read takes no more memory than the file that it stands in has bytes.
+//! - No entry of a block is handed out before the block's place, the header's checksum and the payload are checked. The
+//!   checksum is compared with the one in the block's place.
+//! - An installed picture was synced before the installation: any fault in an installed picture is damage.
+//! - A block or page in memory takes no more bytes than its file has.
 //!
-//! Neighbours: recovery loads with this, a part of the directory at a time; [`blocks`] hands a page's blocks over, to a
-//! load and to a copy; [`super::place`] says what headers say, [`super::reached`] what was read; [`super::beside`]
-//! compares pages with what stands beside them, for a caller that keeps no rows.
+//! Neighbours: recovery loads with this reader, a part of the directory at a time; [`blocks`] hands a page's blocks to
+//! a load and to a copy; [`super::place`] checks headers, [`super::reached`] counts the blocks read; [`super::beside`]
+//! compares pages with the versions beside the pages, for a caller that keeps no rows.
 
 mod blocks;
 
@@ -35,22 +35,22 @@ use crate::store::installed::PictureCheckpoint;
 use crate::store::names::PageFileName;
 use crate::{DurabilityError, Entry, LoadedPages, Recoverable};
 
-/// Pages that are asked for before their turn.
+/// Number of pages whose read is announced to the kernel before their turn.
 const AHEAD: usize = 8;
 
-/// An installed picture, whose root and directory are read.
+/// An installed picture, with root and directory read.
 #[derive(Debug)]
 pub(crate) struct PictureReader {
     of: PictureCheckpoint,
     files: Vec<OpenedPageFile>,
     root: Root,
-    /// The pages of each part of the directory, or what is wrong with the part.
+    /// The pages of each part of the directory, or the damage of the part.
     parts: Vec<Result<Vec<PagePlace>, DurabilityError>>,
-    /// Each block and page is added as a whole.
+    /// A block or page is added as a whole.
     reached: Mutex<Reached>,
 }
 
-/// One thread's buffers.
+/// Buffers of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct PageBuffers {
     block: Vec<u8>,
@@ -58,10 +58,10 @@ pub(crate) struct PageBuffers {
     whole: Vec<u8>,
 }
 
-/// Is the block with this header, which has this checksum, the one that is looked for?
+/// True if the block with this header and this checksum is the block that the reader looks for.
 type IsBlock<'i> = dyn Fn(&Header, u32) -> bool + 'i;
 
-/// Entries of one block or page, which stand at a place.
+/// Entries of one block or page, with the place of the block or page.
 #[derive(Debug)]
 pub(crate) struct ReadEntries<'r> {
     pub(crate) file: &'r str,
@@ -69,10 +69,10 @@ pub(crate) struct ReadEntries<'r> {
     pub(crate) entries: u32,
     /// Bytes of extents.
     pub(crate) bytes: u64,
-    /// Of all entries, and the range of their keys; `None`: each says its own.
+    /// The section of all entries, and the range of their keys; `None`: each entry names its own section.
     range: Option<PageRange<'r>>,
     payload: &'r [u8],
-    /// No entry has this epoch or a larger one.
+    /// Epoch that is above the epoch of every entry.
     epoch_end: Epoch,
 }
 
@@ -81,20 +81,20 @@ pub(crate) struct ReadEntries<'r> {
 struct PageRange<'r> {
     section: u32,
     from: &'r [u8],
-    /// Where the next page begins; `None` at its section's end.
+    /// The first key of the next page; `None` at the section's end.
     to: Option<&'r [u8]>,
 }
 
 impl<'r> ReadEntries<'r> {
-    /// Were they left beside the pages?
+    /// True if commits left the entries beside the pages.
     pub(crate) fn are_displaced(&self) -> bool {
         self.range.is_none()
     }
 
-    /// The entries, TID and body each, by section. `target` says what their keys are.
+    /// The entries, TID and body each, by section. `target` finds the key of an entry.
     ///
     /// # Errors
-    /// What is wrong with them: an epoch that no entry here can have (N15), a key out of its place (N17).
+    /// The fault of the entries: an epoch that no entry here can have (N15), a key out of place (N17).
     pub(crate) fn by_section(
         &self,
         target: &dyn Recoverable,
@@ -102,7 +102,7 @@ impl<'r> ReadEntries<'r> {
         let mut sections: BTreeMap<u32, Vec<Entry<'r>>> = BTreeMap::new();
         let mut before: Option<&[u8]> = None;
         if let Some(PageRange { section, .. }) = self.range {
-            // No more than the payload has room for, whatever its header says.
+            // No more than the payload has room for, whatever count the header has.
             let most = self.payload.len() / entries::ENTRY_FRAME_BYTES;
             sections.insert(section, Vec::with_capacity(most.min(self.entries as usize)));
         }
@@ -129,13 +129,12 @@ impl<'r> ReadEntries<'r> {
 }
 
 impl PictureReader {
-    /// Opens the files of an installed picture, and reads its root and its directory. A part of that which is damaged
-    /// is told with its pages ([`PictureReader::pages_of`]).
+    /// Opens the files of an installed picture, and reads root and directory. A damaged part of the directory is
+    /// reported with the part's pages ([`PictureReader::pages_of`]).
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
-    /// [`DurabilityError::Unknown`] for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another
-    /// database.
+    /// [`DurabilityError::Damaged`] with file and offset for bytes that no version writes; [`DurabilityError::Unknown`]
+    /// for bytes of a newer version; [`DurabilityError::NotOurs`] for a file of another database.
     pub(crate) fn open(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
         let files = of.files.iter().map(|listed| OpenedPageFile::open(disk, of, *listed));
         let files: Vec<OpenedPageFile> = files.collect::<Result<_, _>>()?;
@@ -150,14 +149,14 @@ impl PictureReader {
         if places.map(u64::from).sum::<u64>() != of.pages {
             return Err(reader.damaged(&of.root, "it has other pages than MANIFEST counts"));
         }
-        // All of it, before any page: the state is to know where each page begins.
+        // All parts are read before any page, because the state must know the beginning of each page.
         reader.parts = (0..reader.root.parts.len()).map(|part| reader.part(part, &mut block)).collect();
         reader.check_tails()?;
         Ok(reader)
     }
 
-    /// Each tail stands in the last unit of a page that this picture wrote (N10). Where a part of the directory is
-    /// damaged, that is said with its pages.
+    /// Checks that each tail stands in the last unit of a page that this picture wrote (N10). If a part of the
+    /// directory is damaged, the check is left out: the part's pages report the damage.
     fn check_tails(&self) -> Result<(), DurabilityError> {
         let parts: Result<Vec<_>, _> = self.parts.iter().map(Result::as_ref).collect();
         let Ok(parts) = parts else { return Ok(()) };
@@ -173,10 +172,10 @@ impl PictureReader {
         Err(self.damaged(&self.of.root, "it names a tail that is behind no page of this picture (N10)"))
     }
 
-    /// Are its entries of the kind that the state takes?
+    /// Checks that the entries are of the kind that the state takes.
     ///
     /// # Errors
-    /// [`DurabilityError::Unknown`] for a file with others.
+    /// [`DurabilityError::Unknown`] for a file with entries of another kind.
     pub(crate) fn check_kind(&self, kind: EntryKind) -> Result<(), DurabilityError> {
         let other = self.files.iter().find(|file| file.entries != kind);
         other.map_or(Ok(()), |file| {
@@ -184,7 +183,7 @@ impl PictureReader {
         })
     }
 
-    /// Places of all that is to be read.
+    /// The picture's root: the places of all blocks.
     pub(crate) fn root(&self) -> &Root {
         &self.root
     }
@@ -194,17 +193,17 @@ impl PictureReader {
         self.of.root.extent.bytes()
     }
 
-    /// What was read so far.
+    /// The blocks read so far.
     pub(crate) fn reached(&self) -> Reached {
         self.reached.lock().clone()
     }
 
-    /// Its files, each with its length.
+    /// The picture's files, each with a length in bytes.
     pub(crate) fn files(&self) -> impl Iterator<Item = (PageFileName, u64)> {
         self.files.iter().map(|file| (file.listed.name, file.bytes))
     }
 
-    /// The pages of a part of the directory, by its place in the root.
+    /// The pages of a part of the directory, by the part's index in the root.
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -223,12 +222,12 @@ impl PictureReader {
         Ok(pages)
     }
 
-    /// Tells the state where the pages of each section begin, before anything of them is loaded, and which of them
-    /// stand in folders that are left out where `folders` are kept. Returns whether the state marks from here on which
-    /// of them change.
+    /// Tells the state the beginnings of the pages of each section, before a page is loaded. The settings keep the
+    /// first `folders` folders, and the state also learns the pages that stand in other folders. Returns true if the
+    /// state marks changed pages from now on.
     pub(crate) fn name_pages(&self, target: &dyn Recoverable, folders: usize) -> bool {
         let parts: Option<Vec<_>> = self.parts.iter().map(|part| part.as_ref().ok()).collect();
-        // A damaged one fails the load.
+        // A damaged part fails the load.
         let Some(parts) = parts else { return false };
         let pages: Vec<&PagePlace> = parts.into_iter().flatten().collect();
         debug_assert_eq!(pages.len() as u64, self.of.pages, "as the root counts");
@@ -244,7 +243,7 @@ impl PictureReader {
         marks
     }
 
-    /// All of it was loaded: what the next picture goes on from. `None` if a part of it was damaged.
+    /// The base of the next picture, once all pages are loaded. `None` if a part of the directory was damaged.
     pub(crate) fn into_loaded(self, marked_for: Option<usize>) -> Option<LoadedPicture> {
         let places = self.root.parts.into_iter().map(Some);
         let parts = self.parts.into_iter().zip(places);
@@ -253,18 +252,18 @@ impl PictureReader {
         Some(LoadedPicture { of: self.of, directory, removes: self.root.removes, marked_for })
     }
 
-    /// Where the last block of each of its files ends, once all of it was read.
+    /// The end of the last block of each file, once all blocks are read.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
         let reached = self.reached.lock();
         let ends: Vec<_> = self.files.iter().map(|file| reached.end_in(file.listed.name)).collect();
         self.files.iter().map(|file| &*file.name).zip(ends)
     }
 
-    /// Hands over all pages that hold something of a part of the directory, by its place in the root, in the order of
-    /// their places.
+    /// Hands over all pages with entries of a part of the directory, in the order of their places. `index` is the
+    /// part's index in the root.
     ///
     /// # Errors
-    /// What is wrong with the part, as [`PictureReader::open`] would say it of the root, or what `take` says.
+    /// The damage of the part, as [`PictureReader::open`] reports damage of the root, or an error of `take`.
     pub(crate) fn pages_of(
         &self,
         index: usize,
@@ -297,7 +296,7 @@ impl PictureReader {
         Ok(())
     }
 
-    /// Says that this page is about to be read.
+    /// Announces the read of this page to the kernel.
     fn ask_for(&self, page: &PagePlace) {
         for place in &page.extents {
             if let Some(file) = self.file_of(place) {
@@ -306,7 +305,7 @@ impl PictureReader {
         }
     }
 
-    /// What a page holds, which ends before the key `to`; `None` if that is nothing.
+    /// The entries of a page that ends before the key `to`; `None` if the page has no blocks.
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -326,7 +325,7 @@ impl PictureReader {
             }
             Ok(())
         })?;
-        // The only block of a short one still stands where it was read.
+        // The only block of a short page still stands in the buffer.
         let payload = if is_long { &whole[..] } else { &block[HEADER_BYTES..HEADER_BYTES + payload_bytes] };
         let range = PageRange { section: page.bound.section, from: &page.bound.first_key, to };
         Ok(Some(self.entries_of(
@@ -337,7 +336,7 @@ impl PictureReader {
         )))
     }
 
-    /// What commits have left beside pages, in this block of its root ([`Root::beside`]).
+    /// Versions that commits have left beside pages, in this block of the root ([`Root::beside`]).
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -356,7 +355,7 @@ impl PictureReader {
         Ok(read)
     }
 
-    /// The same of a block that was counted when it was read first: nothing of it is reached twice (N12).
+    /// As [`PictureReader::removes`], of a block that was counted at the first read: no block is reached twice (N12).
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -370,14 +369,14 @@ impl PictureReader {
         let place = self.root.beside_at(index);
         let bytes = match place {
             BesidePlace::Block(block) => block.place.extent.bytes(),
-            // Its page's extents are counted with the page.
+            // The extents of the tail's page are counted with the page.
             BesidePlace::Tail(_) => 0,
         };
         Ok(self.entries_of((place.at(), header.entries, bytes), None, payload, header.epoch_max))
     }
 
-    /// Reads a block of what commits have left beside pages, wherever it stands. Its extent is added by the caller that
-    /// reads it for the first time, and not here.
+    /// Reads a block of the versions beside the pages, in an extent or a tail. The caller of the first read adds the
+    /// extent to the reached blocks.
     fn beside_block(&self, index: usize, block: &mut Vec<u8>) -> Result<Header, DurabilityError> {
         match self.root.beside_at(index) {
             BesidePlace::Block(RemovesPlace { number, checkpoint, place }) => {
@@ -397,7 +396,7 @@ impl PictureReader {
         }
     }
 
-    /// What is wrong with a block of what commits have left beside pages.
+    /// The error for damage in a block of the versions beside the pages.
     pub(super) fn damaged_removes(&self, index: usize, detail: &str) -> DurabilityError {
         assert!(index < self.root.beside(), "it was read");
         let (folder, offset) = self.root.beside_at(index).at();
@@ -405,7 +404,8 @@ impl PictureReader {
         DurabilityError::damaged(name, offset, detail)
     }
 
-    /// All was read: no two extents share a unit, none is behind its file's end, and no two pages have one number.
+    /// Checks, once all is read, that no two extents share a unit, no extent is behind its file's end, and no two pages
+    /// have one number.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`].
@@ -419,7 +419,7 @@ impl PictureReader {
         Ok(())
     }
 
-    /// Entries of a block or page whose picture showed the end of `epoch`.
+    /// Entries of a block or page whose picture shows the end of `epoch`.
     fn entries_of<'r>(
         &'r self,
         ((folder, offset), entries, bytes): ((u16, u64), u32, u64),
@@ -457,7 +457,7 @@ impl PictureReader {
         Ok(header)
     }
 
-    /// The same, however often it was read.
+    /// As [`PictureReader::block`], for the first or a later read.
     fn block_in(
         &self,
         place: &ExtentPlace,
@@ -470,7 +470,7 @@ impl PictureReader {
     }
 
     /// Reads the block with this header checksum, at this offset of the file in this folder, within `length` bytes. The
-    /// file may end before them. `is_it` says whether it is what its place says.
+    /// file may end earlier. `is_it` checks that the block is the one that the place describes.
     fn block_at(
         &self,
         (folder, offset, length): (u16, u64, u64),
@@ -485,7 +485,7 @@ impl PictureReader {
         if left == 0 {
             return damaged(CUT);
         }
-        // What is there already is overwritten, so it is not made zero.
+        // The read overwrites the buffer's old bytes, so only new bytes are set to zero.
         block.resize(left as usize, 0);
         let read = file.read_at(block, offset)?;
         block.truncate(read);
@@ -507,7 +507,7 @@ impl PictureReader {
         Ok(found.header)
     }
 
-    /// Is a block with this header of this picture, or of one before it?
+    /// True if this picture, or an earlier picture, may have written a block with this header.
     fn may_reach(&self, header: &Header) -> bool {
         let (found, own) = ((header.generation, header.epoch_max), (self.of.generation, self.of.epoch));
         let is_before = header.checkpoint < self.of.number && found.0 <= own.0 && found.1 < own.1;
@@ -520,7 +520,7 @@ fn payload_of<'b>(header: &Header, block: &'b [u8]) -> &'b [u8] {
     &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize]
 }
 
-/// Has each part, and each block beside the pages, a number of its own?
+/// True if each part, and each block beside the pages, has a number of its own.
 fn is_numbered(root: &Root) -> bool {
     let parts: BTreeSet<_> = root.parts.iter().map(|part| (part.checkpoint, part.number)).collect();
     let tails = root.tails.iter().map(|tail| tail.number);

@@ -1,4 +1,4 @@
-//! The root of a picture: where the parts of its directory are, and its pending removes.
+//! The root of a picture: the places of the parts of the directory, and of the pending removes.
 //!
 //! ```text
 //! root        := part-place* tails? block-place*    its header says how many parts there are, its kind if tails
@@ -9,55 +9,55 @@
 //! tail-place  := block number u64 · folder u16 · unit u32 · offset in the unit u16 · bytes u16 · header checksum u32
 //! ```
 //! Invariants:
-//! - The manifest has the root's header checksum: it vouches for all that a root reaches.
-//! - N10: each block of pending removes, and each tail, is of the root's own checkpoint.
-//! - A tail stands in the last unit of a page that the root's checkpoint wrote, behind the page's last block, and no
-//!   other tail does.
-//! - N17: parts follow each other as their pages do, and no page is in two of them.
+//! - The manifest has the root's header checksum, so the manifest vouches for everything that a root reaches.
+//! - N10: every block of pending removes, and every tail, belongs to the root's own checkpoint.
+//! - A tail stands in the last unit of a page that the root's checkpoint wrote, behind the page's last block. A unit
+//!   has at most one tail.
+//! - N17: parts follow each other in the order of their pages, and no page is in two parts.
 //!
-//! Neighbours: [`super::directory`] has the parts; `store::installed` the line that names a root.
+//! Neighbours: [`super::directory`] has the parts; `store::installed` has the line that names a root.
 
 use super::place::{PageBound, PlaceBytes, encode_extent};
 use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
 
-/// Where a part of the directory is.
+/// Place of a part of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryPlace {
-    /// Of its first page.
+    /// Bound of the part's first page.
     pub(crate) bound: PageBound,
-    /// No other part that the checkpoint wrote has it.
+    /// Number of the part, unique among the parts that the checkpoint wrote.
     pub(crate) number: u64,
-    /// The checkpoint that wrote it.
+    /// The checkpoint that wrote the part.
     pub(crate) checkpoint: u64,
-    /// How many pages it has, and the bytes of their extents.
+    /// Number of the part's pages, and the bytes of their extents.
     pub(crate) pages: u32,
     pub(crate) bytes: u64,
     pub(crate) place: ExtentPlace,
 }
 
-/// Where a block of pending removes is.
+/// Place of a block of pending removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RemovesPlace {
-    /// No other block of this picture has it.
+    /// Number of the block, unique in this picture.
     pub(crate) number: u64,
-    /// The checkpoint that wrote it, and for which alone it counts.
+    /// The checkpoint that wrote the block. The block counts for this checkpoint alone.
     pub(crate) checkpoint: u64,
     pub(crate) place: ExtentPlace,
 }
 
-/// Where a tail is: a block of pending removes behind the last block of a page, in the page's last unit. The root's
-/// checkpoint wrote both.
+/// Place of a tail: a block of pending removes behind the last block of a page, in the page's last unit. The root's
+/// checkpoint wrote the page and the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TailPlace {
-    /// No other block of pending removes of this picture has it, nor another tail.
+    /// Number of the tail, unique among the tails and the blocks of pending removes of this picture.
     pub(crate) number: u64,
     pub(crate) folder: u16,
     pub(crate) unit: u32,
-    /// Where in the unit it begins.
+    /// Offset of the tail in the unit, in bytes.
     pub(crate) unit_offset: u16,
-    /// Of the whole block.
+    /// Bytes of the whole block.
     pub(crate) bytes: u16,
     pub(crate) header_crc: u32,
 }
@@ -65,20 +65,20 @@ pub(crate) struct TailPlace {
 const _: () = assert!(UNIT_BYTES <= u16::MAX as usize, "a place in a unit is half a word");
 
 impl TailPlace {
-    /// Bytes of its place in a root.
+    /// Bytes of a tail's place in a root.
     pub(crate) const PLACE_BYTES: usize = 22;
 
-    /// Where it begins in its file, in bytes.
+    /// Offset of the tail in the file, in bytes.
     pub(crate) fn offset(&self) -> u64 {
         u64::from(self.unit) * UNIT_BYTES as u64 + u64::from(self.unit_offset)
     }
 
-    /// Its folder, and the unit that it stands in.
+    /// Folder and unit of the tail.
     pub(crate) fn in_unit(&self) -> (u16, u32) {
         (self.folder, self.unit)
     }
 
-    /// Does the block with this header, whose checksum is `crc`, stand here, as one that this checkpoint wrote?
+    /// True if the block with this header and the checksum `crc` stands here and was written by this checkpoint.
     pub(crate) fn is_of(&self, (header, crc): (&Header, u32), checkpoint: u64) -> bool {
         let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
         header.kind == BlockKind::PendingRemoves
@@ -87,11 +87,11 @@ impl TailPlace {
             && header.block_bytes() == usize::from(self.bytes)
     }
 
-    /// Can a unit have it?
+    /// True if a unit can have this tail.
     fn is_whole(&self) -> bool {
         let (from, bytes) = (usize::from(self.unit_offset), usize::from(self.bytes));
         let is_aligned = from.is_multiple_of(ALIGN_BYTES) && bytes.is_multiple_of(ALIGN_BYTES);
-        // The page's block may begin in a unit before this one.
+        // The page's block may begin in an earlier unit.
         let is_behind = from > 0 && bytes > HEADER_BYTES && from + bytes <= UNIT_BYTES;
         let unit = Extent { folder: self.folder, first: self.unit, units: 1 };
         self.number < NUMBER_END && unit.is_whole() && is_aligned && is_behind
@@ -110,8 +110,8 @@ impl TailPlace {
     }
 }
 
-/// Most bytes of a tail's payload behind a page's last block, whose payload takes `last_payload_bytes`; `None` if there
-/// is no room for a tail.
+/// Most bytes of a tail's payload behind a page's last block with `last_payload_bytes` of payload; `None` if a tail has
+/// no room.
 pub(crate) fn tail_room(last_payload_bytes: usize) -> Option<usize> {
     let used = block_bytes(last_payload_bytes);
     let free = used.next_multiple_of(UNIT_BYTES) - used;
@@ -119,7 +119,7 @@ pub(crate) fn tail_room(last_payload_bytes: usize) -> Option<usize> {
     free.checked_sub(HEADER_BYTES).filter(|room| *room > 0)
 }
 
-/// A block of what commits have left beside pages, wherever it stands.
+/// A block of versions that commits have left beside pages: in an extent, or in a tail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BesidePlace<'r> {
     Block(&'r RemovesPlace),
@@ -127,7 +127,7 @@ pub(crate) enum BesidePlace<'r> {
 }
 
 impl BesidePlace<'_> {
-    /// Its folder, and its offset in its file in bytes.
+    /// Folder of the block, and the offset in the file, in bytes.
     pub(crate) fn at(&self) -> (u16, u64) {
         match self {
             Self::Block(RemovesPlace { place, .. }) => (place.extent.folder, place.extent.offset()),
@@ -136,33 +136,33 @@ impl BesidePlace<'_> {
     }
 }
 
-/// All that a picture has.
+/// Everything that a picture has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) parts: Vec<DirectoryPlace>,
     pub(crate) removes: Vec<RemovesPlace>,
-    /// In the order of their places, so a reader goes forward.
+    /// Tails in the order of their places, so that a reader moves forward.
     pub(crate) tails: Vec<TailPlace>,
 }
 
 impl Root {
-    /// The tail in this unit. They are in the order of their places, as [`Root::decode`] has seen.
+    /// The tail in this unit. [`Root::decode`] has checked the order of the tails' places.
     pub(crate) fn tail_in(&self, folder: u16, unit: u32) -> Option<&TailPlace> {
         let found = self.tails.binary_search_by_key(&(folder, unit), TailPlace::in_unit);
         found.ok().map(|at| &self.tails[at])
     }
 
-    /// Of its block.
+    /// Kind of the root's block.
     pub(crate) fn kind(&self) -> BlockKind {
         if self.tails.is_empty() { BlockKind::Root } else { BlockKind::RootWithTails }
     }
 
-    /// How many blocks stand beside its pages: those in extents, and behind them those in tails.
+    /// Number of blocks beside the pages: blocks in extents, followed by blocks in tails.
     pub(crate) fn beside(&self) -> usize {
         self.removes.len() + self.tails.len()
     }
 
-    /// The block of this index among them.
+    /// Block number `index` among the blocks beside the pages.
     pub(crate) fn beside_at(&self, index: usize) -> BesidePlace<'_> {
         assert!(index < self.beside(), "block {index} of {}", self.beside());
         match self.removes.get(index) {
@@ -171,7 +171,7 @@ impl Root {
         }
     }
 
-    /// The payload of its block, which the checkpoint of this number writes.
+    /// The payload of the root's block. The checkpoint of this number writes the block.
     pub(crate) fn encode(&self, checkpoint: u64) -> Vec<u8> {
         let out = self.encoded();
         let said = (self.kind(), self.parts.len() as u32);
@@ -201,8 +201,8 @@ impl Root {
         out
     }
 
-    /// Decodes a root's payload. Kind and number of parts are the header's, and the checkpoint of this number wrote it.
-    /// `None` if no version writes it so.
+    /// Decodes a root's payload. The header has the kind and the number of parts. The checkpoint of this number wrote
+    /// the root. `None` if no version writes such a payload.
     pub(crate) fn decode(payload: &[u8], (kind, parts): (BlockKind, u32), checkpoint: u64) -> Option<Self> {
         let mut from = PlaceBytes(payload);
         let mut root = Self::default();

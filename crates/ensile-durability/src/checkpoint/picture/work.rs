@@ -1,14 +1,15 @@
-//! A checkpointer at its part of a picture: it takes page after page, and writes each into an extent of its folder's
-//! page file.
+//! Work of a checkpointer on a part of a picture: takes page after page, and writes the page into an extent of the
+//! folder's page file.
 //!
 //! Invariants:
-//! - N9: behind its last page a part has what commits have left beside the pages: until nothing is left.
-//! - What was taken of that and does not fill a block waits for the tail of the next page that the part writes (§3.3).
-//! - N17: what a part takes is its slices as a whole. A page that keeps its range keeps its number.
+//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until no version is
+//!   left.
+//! - Taken versions that do not fill a block wait for the tail of the next page that the part writes (§3.3).
+//! - N17: a part takes whole slices. A page that keeps its range keeps its number.
 //! - No entry of an epoch above e_c is written (N2, N15).
 //!
-//! Neighbours: `manager` steps it, a page at a time; [`super::writer`] has the blocks, [`super::keeper`] what the whole
-//! picture has.
+//! Neighbours: `manager` steps the work, a page at a time; [`super::writer`] has the blocks, [`super::keeper`] the
+//! whole picture.
 
 use std::sync::Arc;
 
@@ -38,11 +39,12 @@ pub(in crate::checkpoint) struct PageWork {
     stamp: PictureStamp,
     kind: EntryKind,
     page: PageContents,
-    /// What commits have left beside pages, as far as it was taken and not written.
+    /// Taken and unwritten versions that commits have left beside pages.
     block: CheckpointBlock,
-    /// What goes into the tail of the page that is written.
+    /// Versions for the tail of the page that is written.
     tail: Vec<u8>,
-    /// Pages were taken since commits' lists were found empty, or they were not looked at yet.
+    /// Commits' lists may have versions: a page was taken since the lists were found empty, or the lists were never
+    /// read.
     may_be_displaced: bool,
     writer: BlockWriter,
     written: PagesWritten,
@@ -50,13 +52,13 @@ pub(in crate::checkpoint) struct PageWork {
     sync_bytes: u64,
 }
 
-/// What one checkpointer wrote of a picture.
+/// Results of one checkpointer's part of a picture.
 #[derive(Debug, Default)]
 pub(in crate::checkpoint) struct PagesWritten {
     pub(in crate::checkpoint) taken: Vec<TakenRange>,
     pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
     pub(in crate::checkpoint) tails: Vec<TailPlace>,
-    /// Entries of pages, and of what was left beside them.
+    /// Number of entries of pages, and of versions left beside the pages.
     pub(in crate::checkpoint) entries: u64,
     pub(in crate::checkpoint) displaced: u64,
     /// Bytes of tails: of whole blocks.
@@ -90,11 +92,12 @@ impl PageWork {
         }
     }
 
-    /// Takes one page and writes it, or a block of what commits have left. While the bandwidth is used up, only that
-    /// is written, once it fills a block or no page comes; `None` if nothing was.
+    /// Takes one page and writes the page, or a block of versions that commits have left. While the bandwidth is used
+    /// up, the step only writes versions, once the versions fill a block or no page follows; `None` if the step wrote
+    /// nothing.
     ///
     /// # Errors
-    /// Why the part fails.
+    /// The reason for the part's failure.
     pub(in crate::checkpoint) fn step(
         &mut self,
         pages: &dyn Pages,
@@ -110,12 +113,13 @@ impl PageWork {
         if has_bandwidth { self.step_page(pages, keeper).map(Some) } else { Ok(None) }
     }
 
-    /// S: no entry has this epoch or a larger one.
+    /// S, which is above the epoch of every entry.
     fn freeze(&self) -> Epoch {
         self.stamp.epoch.next()
     }
 
-    /// Takes what commits have left beside the pages, and writes it as a block if that is full or no page comes.
+    /// Takes the versions that commits have left beside the pages. Writes a block if the block is full or no page
+    /// follows.
     fn step_displaced(
         &mut self,
         pages: &dyn Pages,
@@ -137,14 +141,14 @@ impl PageWork {
             return Ok(is_full.then_some(PartStep::Refused));
         }
         debug_assert!(self.block.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
-        // A large block is not kept: no other checkpointer may have one meanwhile.
+        // A large block is not kept, because no other checkpointer may have a large block meanwhile.
         if is_full || self.block.is_large() || self.slices.are_through() {
             return self.write_displaced(entries, keeper).map(Some);
         }
         Ok(None)
     }
 
-    /// Writes what was taken as a block of its own.
+    /// Writes the taken versions as a block of their own.
     fn write_displaced(&mut self, entries: u32, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let payload = &self.block.block()[HEADER_BYTES..];
         let place = self.writer.write_removes(keeper.next_removes(), entries, payload)?;
@@ -157,7 +161,7 @@ impl PageWork {
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let freeze = self.freeze();
         let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };
-        // The page is closed: what was left beside it before is looked for behind that (N9).
+        // The page is closed now, so versions left beside the page before are found from here on (N9).
         self.may_be_displaced = true;
         let first_key = if resume.is_empty() { slice.from.clone() } else { resume[..].into() };
         let bound = PageBound { section: slice.section, first_key };
@@ -176,7 +180,8 @@ impl PageWork {
         self.wrote(figures, true)
     }
 
-    /// Writes the page that was taken, and into its tail as many of the versions that wait as fit. How many these are.
+    /// Writes the taken page, and puts as many waiting versions as fit into the page's tail. Returns the number of
+    /// these versions.
     fn write_page(
         &mut self,
         bound: PageBound,
@@ -185,7 +190,7 @@ impl PageWork {
     ) -> Result<(PagePlace, u32), String> {
         let room = tail_room_of(self.page.payload()).unwrap_or(0);
         self.tail.clear();
-        // If the write fails, so does the attempt.
+        // If the write fails, the attempt fails too.
         let entries = self.block.take_fitting(room, &mut self.tail);
         let payload = &self.tail[..];
         let tail = (entries > 0).then(|| PageTail { number: keeper.next_removes(), entries, payload });
@@ -199,7 +204,7 @@ impl PageWork {
         Ok((page, entries))
     }
 
-    /// Counts what was written, and syncs once enough was.
+    /// Counts a write, and syncs once enough bytes are unsynced.
     fn wrote(&mut self, (entries, bytes): (u64, u64), is_paced: bool) -> Result<PartStep, String> {
         assert_eq!(entries > 0, bytes > 0, "an empty page has no block");
         self.written.entries += entries;
@@ -213,15 +218,15 @@ impl PageWork {
         Ok(PartStep::Written { bytes, entries, is_synced, is_paced })
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
     pub(in crate::checkpoint) fn write_behind(&self, at_once: u64) {
         self.writer.write_behind(at_once);
     }
 
-    /// Ends the part: all that it wrote survives a crash.
+    /// Ends the part: all written blocks survive a crash.
     ///
     /// # Errors
-    /// The disk's.
+    /// An error of the disk.
     pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
         assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
         assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
@@ -233,7 +238,7 @@ impl PageWork {
     }
 }
 
-/// May an entry with this TID stand in a picture? How far operations go is the state's matter.
+/// True if an entry with this TID may stand in a picture. The state decides how far operations reach.
 fn may_hold(kind: EntryKind, tid: Tid, freeze: Epoch) -> bool {
     kind == EntryKind::Operations || tid.epoch() < freeze
 }

@@ -1,11 +1,11 @@
-//! Writes the blocks of a picture into extents: pages and pending removes of a part, then the directory and its root.
+//! Writer of a picture's blocks into extents: pages and pending removes of a part, then the directory and the root.
 //!
 //! Invariants:
-//! - N12: what is written is synced by [`BlockWriter::sync`] before the root that reaches it counts.
-//! - A page is cut into blocks wherever one is full. Each says its place in the page, and the checksum of the one
-//!   before.
-//! - A tail stands behind the last block of a page that is written now, in what that leaves of its last unit, and is
-//!   written with it. A page that is moved leaves its tail behind: that was an older picture's (N10).
+//! - N12: [`BlockWriter::sync`] syncs the written blocks before a root that reaches the blocks counts.
+//! - A page is cut into blocks wherever a block is full. A block names its place in the page, and the checksum of the
+//!   block before.
+//! - A tail stands behind the last block of a page that is written now, in the free bytes of the page's last unit, and
+//!   is written with the page. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
 //! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `work` writes a checkpointer's part,
 //! `keeper` the directory.
@@ -24,16 +24,16 @@ use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, Header};
 use crate::checkpoint::page::PageContents;
 
-/// Versions that are to stand in the tail of a page.
+/// Versions that the tail of a page is to hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageTail<'t> {
-    /// Of its block.
+    /// Number of the tail's block.
     pub(crate) number: u64,
     pub(crate) entries: u32,
     pub(crate) payload: &'t [u8],
 }
 
-/// Most bytes of versions in the tail of a page with this payload; `None` if it has no room for any.
+/// Most bytes of versions in the tail of a page with this payload; `None` if the tail has no room.
 pub(crate) fn tail_room_of(payload: &[u8]) -> Option<usize> {
     payload.chunks(PAYLOAD_BYTES_MAX).next_back().and_then(|last| tail_room(last.len()))
 }
@@ -44,7 +44,7 @@ pub(crate) struct BlockWriter {
     held: HeldExtents,
     stamp: PictureStamp,
     block: Vec<u8>,
-    /// Bytes of extents that were written.
+    /// Bytes of the written extents.
     bytes: u64,
 }
 
@@ -53,12 +53,12 @@ impl BlockWriter {
         Self { held: HeldExtents::of(file), stamp, block: Vec::new(), bytes: 0 }
     }
 
-    /// Bytes of extents that were written.
+    /// Bytes of the written extents.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Writes one block, to whose header `change` adds what only its kind has.
+    /// Writes one block. `change` adds the fields of the block's kind to the header.
     fn write(
         &mut self,
         (kind, number): (BlockKind, u64),
@@ -70,26 +70,26 @@ impl BlockWriter {
         self.write_at(header, extent, payload)
     }
 
-    /// Writes one block into an extent that was taken.
+    /// Writes one block into an extent taken before.
     fn write_at(&mut self, header: Header, extent: Extent, payload: &[u8]) -> Result<ExtentPlace, String> {
         let place = self.encode((header, extent), payload);
         self.send(extent)?;
         Ok(place)
     }
 
-    /// Makes the block that is to stand in an extent that was taken.
+    /// Makes the block for an extent taken before.
     fn encode(&mut self, for_extent: (Header, Extent), payload: &[u8]) -> ExtentPlace {
         encode_block(for_extent, payload, self.held.file().listed().salt, &mut self.block)
     }
 
-    /// Writes what was made for this extent.
+    /// Writes the block that was made for this extent.
     fn send(&mut self, extent: Extent) -> Result<(), String> {
         self.held.file().write(extent, &mut self.block).map_err(|error| error.to_string())?;
         self.bytes += extent.bytes();
         Ok(())
     }
 
-    /// Puts a tail behind the page's block that was encoded last, for this extent.
+    /// Puts a tail behind the page's last encoded block, for this extent.
     fn add_tail(&mut self, extent: Extent, tail: PageTail<'_>) -> TailPlace {
         let (unit, from) = (extent.end() - 1, self.block.len());
         let in_unit = Extent { first: unit, units: 1, ..extent };
@@ -110,11 +110,10 @@ impl BlockWriter {
         }
     }
 
-    /// Writes a page, which has this number from now on, or had it before, and what there is for its tail
-    /// ([`tail_room_of`]).
+    /// Writes a page with a new or an old number, and the page's tail, if there is a tail ([`tail_room_of`]).
     ///
     /// # Errors
-    /// The disk's, or a page or a file that would be too long.
+    /// An error of the disk, or a page or a file that would be too long.
     pub(crate) fn write_page(
         &mut self,
         bound: PageBound,
@@ -160,9 +159,9 @@ impl BlockWriter {
         Ok((page, tail_place))
     }
 
-    /// Writes a page of the picture before anew, if there is room for it nearer to the file's beginning. Its block
-    /// keeps its header but for its place: the page is still that of the checkpoint that wrote what it holds. A page
-    /// of several blocks stays.
+    /// Writes a page of the picture before anew, if a place nearer to the file's beginning has room. The block's header
+    /// changes in its place only: the page is still a page of the checkpoint that wrote the entries. A page of several
+    /// blocks stays.
     ///
     /// # Errors
     /// As [`BlockWriter::write_page`]; also if the page is damaged.
@@ -188,7 +187,7 @@ impl BlockWriter {
         Ok(Some(PagePlace { extents: [place].into(), ..page.clone() }))
     }
 
-    /// Writes a block of what commits have left beside the pages.
+    /// Writes a block of versions that commits have left beside the pages.
     ///
     /// # Errors
     /// As [`BlockWriter::write_page`].
@@ -204,7 +203,8 @@ impl BlockWriter {
         Ok(RemovesPlace { number, checkpoint: self.stamp.checkpoint, place })
     }
 
-    /// Writes the parts of a directory that have no place yet, and the root over all of them; where that is.
+    /// Writes the parts of a directory that have no place yet, and the root over all parts. Returns the place of the
+    /// root.
     ///
     /// # Errors
     /// As [`BlockWriter::write_page`].
@@ -230,20 +230,20 @@ impl BlockWriter {
         self.write((root.kind(), 0), change, &root.encode(checkpoint))
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
     pub(crate) fn write_behind(&self, at_once: u64) {
         self.held.file().write_behind(at_once);
     }
 
-    /// Makes all that was written survive a crash.
+    /// Makes all written blocks survive a crash.
     ///
     /// # Errors
-    /// The disk's: nothing that was written counts.
+    /// An error of the disk: no written block counts.
     pub(crate) fn sync(&self) -> Result<(), String> {
         self.held.file().sync().map_err(|error| error.to_string())
     }
 
-    /// What was taken, once nothing more is written.
+    /// The taken extents, once no more blocks are written.
     pub(crate) fn into_held(self) -> HeldExtents {
         self.held
     }

@@ -1,14 +1,15 @@
-//! A logger's files: the next one is made in time, taken up when the current one is due, and the used one closed.
+//! A logger's files. The logger prepares the next file ahead of time, continues in the file when the current file is
+//! due, and closes the used file.
 //!
 //! Invariants:
-//! - L3: the log goes on in a file whose name is synced, and writes and syncs its opening mark before anything behind
-//!   it.
-//! - Commits wait for that one mark and for nothing else: files are made, cut and renamed under the lock of the next
-//!   file, without the writer's. The former is always taken before the latter.
-//! - A full disk takes the next file away first: blocks go before it.
-//! - Once the log is closed no file of it changes: the close takes this lock too.
+//! - L3: the log continues in a file whose name is synced. The log writes and syncs the file's opening mark before
+//!   anything behind it.
+//! - Commits wait only for the opening mark: files are made, cut and renamed under the lock of the next file, without
+//!   the writer's lock. The lock of the next file is always taken before the writer's lock.
+//! - On a full disk the logger first removes the next file, because blocks take precedence.
+//! - No file of a closed log changes: the close takes the lock of the next file too.
 //!
-//! Neighbours: `next` and `segments` do the work; a step says when it is due.
+//! Neighbours: `next` and `segments` do the work; a step decides when work is due.
 
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
@@ -19,16 +20,16 @@ use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::store::names::SegmentName;
 
-/// The next file, as far as it is made.
+/// The next file, as far as prepared.
 #[derive(Debug)]
 pub(super) struct NextFilePlan {
     made: Option<NextFile>,
     name: SegmentName,
-    /// Bytes that it begins with, at the least.
+    /// Least initial size of the file, in bytes.
     first_bytes: u64,
-    /// It is not tried again before this.
+    /// Time before which no new attempt is made.
     not_before: u64,
-    /// There will be none any more.
+    /// True once no next file will exist.
     is_over: bool,
 }
 
@@ -38,8 +39,8 @@ impl NextFilePlan {
         Self { made: None, name, first_bytes, not_before: 0, is_over: false }
     }
 
-    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way. `None`,
-    /// here and below, if there is no space.
+    /// Makes the file ready for the log. A log with many writes gets no zeros here. `None`, here and below, means that
+    /// the disk has no space.
     fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
         let first_bytes = self.first_bytes;
         match self.begun(log, first_bytes)? {
@@ -48,7 +49,7 @@ impl NextFilePlan {
         }
     }
 
-    /// Makes some of it; true once it is ready.
+    /// Makes a part of the file; true once the file is ready.
     fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
         match self.begun(log, wanted)? {
             Some(made) => made.make_some(&**log.store.disk()),
@@ -56,7 +57,7 @@ impl NextFilePlan {
         }
     }
 
-    /// The next file. If there is none it is made now, with `wanted` zeros to come.
+    /// The next file, created now if missing, with `wanted` zeros to come.
     fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
         assert!(!self.is_over, "a log that has ended begins no file");
         if self.made.is_none() {
@@ -65,7 +66,7 @@ impl NextFilePlan {
         Ok(self.made.as_mut())
     }
 
-    /// The file that is made has the name that comes next, and none is made once there will be none.
+    /// Checks that the prepared file has the next name, and that no file exists after the end.
     fn check(&self) {
         assert!(
             self.made.as_ref().is_none_or(|made| made.name == self.name),
@@ -75,7 +76,7 @@ impl NextFilePlan {
         assert!(self.first_bytes > 0, "a file without space");
     }
 
-    /// Takes it away again.
+    /// Removes the prepared file. True if the file existed.
     fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
         self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
         self.made.take().map_or(Ok(false), |made| made.discard(&**log.store.disk()).map(|()| true))
@@ -83,21 +84,22 @@ impl NextFilePlan {
 }
 
 impl Logger {
-    /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
+    /// Notes for a later step the number of zeros of the next file, if the file is due.
     pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
-        // Relaxed: only the logger's thread acts on it, and reads it again under the locks.
+        // Relaxed: only the logger's thread acts on the flag, and the thread reads the file's state again under the
+        // locks.
         let is_ready = self.next_ready.load(Ordering::Relaxed);
         let wanted = segments.next_wanted(now_nanos).filter(|_| !is_ready && !heavy);
         // Relaxed: a hint for `prepare`, which reads the file's state under its lock.
         self.next_wanted.store(wanted.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Makes some of the next file, if it is time.
+    /// Makes a part of the next file, if the file is due.
     pub(in crate::log) fn prepare(&self, log: &Log) {
         // Relaxed: a hint; the file's state is read under its lock below.
         let wanted = self.next_wanted.load(Ordering::Relaxed);
         if wanted == 0 || log.full_reason().is_some() {
-            // On a full disk blocks go first, of whichever log.
+            // On a full disk the blocks of every log take precedence.
             return;
         }
         let _guard = poison_on_panic(log);
@@ -107,7 +109,7 @@ impl Logger {
             return;
         }
         let made = self.while_away(|| {
-            // A wake-up from before this thread was known to be away goes first.
+            // An earlier wake-up, sent before this thread was marked as away, takes precedence.
             if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
         });
         next.check();
@@ -127,24 +129,24 @@ impl Logger {
         }
     }
 
-    /// Is it time for a new file? All of the current one is synced then.
+    /// True if a new file is due. All blocks of the current file are synced then.
     pub(super) fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
-        // Relaxed: the wake-up orders it before the step that it starts.
+        // Relaxed: the wake-up orders the request before the step that it starts.
         let asked = self.roll_asked.load(Ordering::Relaxed);
         if asked && !writer.segments.has_blocks() {
-            // Relaxed: a request that comes now is for a file that holds nothing.
+            // Relaxed: a request at this moment concerns a file without blocks.
             self.roll_asked.store(false, Ordering::Relaxed);
             return false;
         }
-        // Relaxed: a hint; `roll` makes the file ready if it is not.
+        // Relaxed: a hint; `roll` makes the file ready if necessary.
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
         let is_due =
             writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
         is_due && writer.steps.may_roll()
     }
 
-    /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the
-    /// next mark does it. False if the log has stopped.
+    /// Continues in a new file. If another step or the close has written unsynced blocks meanwhile, the next mark does
+    /// this work. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
         let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
@@ -155,7 +157,7 @@ impl Logger {
             Ok(None) => return self.hold_roll(log, next, now_nanos),
             Err(error) => return stop(log, next, &error),
         }
-        // A panic's poison wakes wakers: not under the lock of the next file.
+        // A panic's poison wakes wakers, so the lock of the next file is released before.
         let Some(mut writer) = self.writer.lock_unless_panicked() else {
             drop(next);
             log.poison(PANICKED);
@@ -196,7 +198,7 @@ impl Logger {
         true
     }
 
-    /// There is no space for a new file: the current one goes on.
+    /// Keeps the current file, because the disk has no space for a new file.
     fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
         if let Err(error) = next.give_up(log) {
@@ -210,18 +212,18 @@ impl Logger {
         true
     }
 
-    /// Blocks go before a file that is not used yet: gives up its space.
+    /// Removes the unused next file, because blocks take precedence over its space.
     pub(super) fn give_up_next(&self, log: &Log) {
         let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
-            // The folder may be the next open's by now.
+            // The folder may already belong to the next open.
             return;
         }
         // Relaxed, both: hints; the file's state is read under its lock.
         self.next_wanted.store(0, Ordering::Relaxed);
         self.next_ready.store(false, Ordering::Relaxed);
         match next.give_up(log) {
-            // There is space now, for whichever log waits for it.
+            // The disk has space now, and any log may wait for space.
             Ok(true) => log.wake_loggers(),
             Ok(false) => {}
             Err(error) => {
@@ -230,7 +232,8 @@ impl Logger {
         }
     }
 
-    /// There will be no next file: the log is being closed. One that cannot be removed is left to the next recovery.
+    /// Ends the preparation of files at the close of the log. The next recovery removes a file that cannot be removed
+    /// here.
     pub(in crate::log) fn end_next(&self, log: &Log) {
         let mut next = self.next.lock();
         next.is_over = true;

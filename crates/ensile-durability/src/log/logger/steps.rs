@@ -1,4 +1,4 @@
-//! The steps of a logger as decisions. Pure: what is seen and what came of an action go in, the next action comes out.
+//! The steps of a logger as decisions. Pure: observations and results of an action go in, the next action comes out.
 //!
 //! ```text
 //!          entries, a mark of d or none        the file has all of it          the sync is done
@@ -7,71 +7,71 @@
 //!                               no space v   | a later step submits the same bytes
 //!                                         Held
 //! ```
-//! A close, or the end of the log, leads from any stage to none: nothing is written any more.
+//! A close, or the end of the log, ends the steps at any stage: nothing is written any more.
 //!
 //! Invariants:
-//! - What is held is submitted before anything else is encoded: it comes first in the chain (L5).
-//! - A mark counts once the sync that followed its write is done (L3). One sync serves all that is submitted.
-//! - An asynchronous store may answer later than it was asked: the stage is `Submitted` until then.
+//! - Held blocks are submitted before anything else is encoded, because held blocks come first in the chain (L5).
+//! - A mark counts once the sync after its write is done (L3). One sync serves all submitted blocks.
+//! - An asynchronous store may answer later than the request: the stage is `Submitted` until then.
 //!
-//! Neighbours: `super` carries the actions out, and reports what came of them.
+//! Neighbours: `super` carries the actions out, and reports their results.
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 
-/// Above this many bytes since the last mark the device is busy, and epochs close at the heartbeat's interval.
+/// Bytes since the last mark above which the device is busy, and epochs close at the heartbeat's interval.
 const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
 
 /// The thread that takes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepBy {
-    /// The logger's own, or one that drives it.
+    /// The logger's own thread, or a thread that drives the logger.
     Logger,
-    /// A waiter's: what its result does not wait for is left to the logger.
+    /// A waiter's thread: work that its result does not need is left to the logger.
     Waiter,
 }
 
-/// Where the encoded blocks are.
+/// Place of the encoded blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepStage {
-    /// There are none: all are written, and all marks synced.
+    /// No encoded blocks: all blocks are written, and all marks synced.
     Empty,
     /// In memory.
     Encoded,
-    /// In memory, since the disk is full.
+    /// In memory, because the disk is full.
     Held,
-    /// In the file, and their mark waits for the sync.
+    /// In the file; the mark of the blocks waits for the sync.
     Submitted,
-    /// The last mark is written, or the log is closed without it.
+    /// The last mark is written, or the log is closed without the mark.
     Closed,
 }
 
-/// What a step does first.
+/// First action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FirstAction {
     /// Nothing: the log has ended.
     Stop,
-    /// Submit what is held.
+    /// Submit the held blocks.
     SubmitHeld,
-    /// Take what the workers appended, and encode it. If the device is idle, the epoch may close early before that.
+    /// Take the entries of the workers, and encode them. If the device is idle, the epoch may close early before that.
     Encode {
-        /// The device is idle.
+        /// True if the device is idle.
         may_close_epoch: bool,
     },
 }
 
-/// What follows a write.
+/// Action after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterWrite {
-    /// Keep what is not written, and give space back.
+    /// Keep the unwritten blocks, and give space back.
     Hold,
-    /// Sync: a mark of this d is among what was written.
+    /// Sync: the written blocks include a mark of this d.
     Sync(Epoch),
     /// No mark was written.
     Done,
 }
 
-/// What a step does last.
+/// Last action of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LastAction {
     /// Begin a new file.
@@ -82,16 +82,16 @@ pub(super) enum LastAction {
     Rest,
 }
 
-/// What a logger has encoded and not written, and how busy its device is.
+/// Encoded and unwritten blocks of a logger, and the load of its device.
 #[derive(Debug)]
 pub(super) struct Steps {
     stage: StepStage,
-    /// A mark of this d is encoded, and not synced yet.
+    /// Encoded mark d that is not synced yet.
     mark_due: Option<Epoch>,
-    /// Bytes since the last mark, and up to it since the mark before.
+    /// Bytes since the last mark, and bytes between the last two marks.
     bytes_since_mark: u64,
     bytes_recent: u64,
-    /// The device was busy when the step began.
+    /// True if the device was busy when the step began.
     is_heavy: bool,
 }
 
@@ -106,34 +106,34 @@ impl Steps {
         }
     }
 
-    /// Stage and mark agree.
+    /// Checks that stage and mark agree.
     fn check(&self) {
         let is_encoded = matches!(self.stage, StepStage::Encoded | StepStage::Held | StepStage::Submitted);
         debug_assert!(self.mark_due.is_none() || is_encoded || self.is_closed(), "a mark of nothing encoded");
         debug_assert!(self.stage != StepStage::Submitted || self.mark_due.is_some(), "a sync without a mark");
     }
 
-    /// Is the device busy?
+    /// True if the device is busy.
     fn is_busy(&self) -> bool {
         self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
     }
 
-    /// Was the device busy when this step began?
+    /// True if the device was busy when this step began.
     pub(super) fn is_heavy(&self) -> bool {
         self.is_heavy
     }
 
-    /// Does some of what is encoded wait for space?
+    /// True if encoded blocks wait for space.
     pub(super) fn is_held(&self) -> bool {
         self.stage == StepStage::Held
     }
 
-    /// May a waiter take the next step? It leaves a full disk and a busy device to the logger.
+    /// True if a waiter may take the next step. A waiter leaves a full disk and a busy device to the logger.
     pub(super) fn is_for_waiter(&self) -> bool {
         !self.is_held() && !self.is_busy()
     }
 
-    /// May a new file be begun? Not before all that was written to this one is synced.
+    /// True if a new file may begin. All blocks of the current file are synced before.
     pub(super) fn may_roll(&self) -> bool {
         self.bytes_since_mark == 0 && !self.is_held()
     }
@@ -142,7 +142,7 @@ impl Steps {
         self.stage == StepStage::Closed
     }
 
-    /// A step begins.
+    /// Begins a step.
     pub(super) fn begin(&mut self, has_ended: bool) -> FirstAction {
         if has_ended || self.is_closed() {
             return FirstAction::Stop;
@@ -156,7 +156,7 @@ impl Steps {
         FirstAction::Encode { may_close_epoch: !self.is_heavy }
     }
 
-    /// Blocks are encoded, behind them a mark of this d or none.
+    /// Notes encoded blocks, followed by a mark of this d or by none.
     pub(super) fn encoded(&mut self, mark: Option<Epoch>) {
         assert_eq!(self.stage, StepStage::Empty, "what is held comes before anything else in the chain (L5)");
         assert_eq!(self.mark_due, None, "one mark at a time");
@@ -164,7 +164,7 @@ impl Steps {
         self.check();
     }
 
-    /// `bytes` bytes of what was encoded are written: all, or as many as there was space for.
+    /// Notes the write of `bytes` encoded bytes: all blocks, or as many as the disk had space for.
     pub(super) fn written(&mut self, bytes: u64, is_full: bool) -> AfterWrite {
         assert!(matches!(self.stage, StepStage::Encoded | StepStage::Held), "written without being encoded");
         self.bytes_since_mark += bytes;
@@ -181,7 +181,7 @@ impl Steps {
         AfterWrite::Done
     }
 
-    /// The sync that followed the write is done: the mark of this d counts.
+    /// Notes that the sync after the write is done: the mark of this d counts.
     pub(super) fn synced(&mut self, mark: Epoch) {
         assert_eq!(self.stage, StepStage::Submitted, "synced without being written (L3)");
         assert_eq!(self.mark_due, Some(mark), "synced is the mark that was written");
@@ -190,7 +190,7 @@ impl Steps {
         self.check();
     }
 
-    /// What the thread that stepped does about a new file that is due. Results of this mark do not wait for it.
+    /// Action for a new file that is due, by the thread that stepped. Results of this mark do not wait for the file.
     pub(super) fn end(by: StepBy, is_roll_due: bool) -> LastAction {
         match by {
             _ if !is_roll_due => LastAction::Rest,
@@ -199,18 +199,19 @@ impl Steps {
         }
     }
 
-    /// Nothing is written after this.
+    /// Closes the log: nothing is written afterwards.
     pub(super) fn close(&mut self) {
         self.stage = StepStage::Closed;
     }
 }
 
-/// Shall the next step come soon? A strict result waits for a commit that is ending, or for the epoch's least length.
+/// True if the next step should come soon. A strict result waits for a commit that is ending, or for the epoch's least
+/// length.
 pub(super) fn is_hurried(claim: Epoch, wanted: Epoch, durable: Epoch) -> bool {
     wanted > durable && claim < wanted
 }
 
-/// May the epoch close early? A strict result of the current one waits for D.
+/// True if the epoch may close early, because a strict result of the present epoch waits for D.
 pub(super) fn closes_epoch(wanted: Epoch, durable: Epoch, now: Epoch) -> bool {
     wanted > durable && now <= wanted
 }

@@ -1,50 +1,50 @@
-//! What an archive can give back: the epochs of which every entry is in it. Pure.
+//! Epochs that an archive can restore: the epochs whose entries are all in the archive. The computation is pure.
 //!
 //! ```text
 //! log 0   [file 0][file 1]        [file 3]     its spans: (60, 64], (67, 70]: file 2 is missing
 //! log 1   [file 0 .. file 1 .. ]               (60, 69]
 //! both                                         (60, 64], (67, 69]
 //! ```
-//! A *span* (a, b] of a log: every entry of it with an epoch above a, up to b, is in files that follow each other. It
-//! begins at the largest epoch of what stands before them, and ends at their last mark (L1).
+//! A *span* (a, b] of a log is a series of consecutive files with every entry of an epoch above a, up to b. The span
+//! begins at the largest epoch of the earlier files, and ends at the last mark of the series (L1).
 //!
 //! Invariants:
-//! - A2: a range never goes over a file that is missing, nor over the end of a generation that is not here as a whole.
-//! - L4: between two generations nothing counts, so a range goes on there.
+//! - A2: a range never crosses a missing file, nor the end of a generation that the archive holds incompletely.
+//! - L4: between two generations no epoch counts, so a range continues there.
 //!
-//! Neighbours: `archived` reads the files; a restore asks whether a picture and an epoch are in one range.
+//! Neighbours: `archived` reads the files; a restore asks if a picture and an epoch are in one range.
 
 use ensile_base::Epoch;
 
 /// Epochs above `after`, up to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochSpan {
-    /// What has an epoch up to this one is not needed, or is covered by a picture.
+    /// Epoch before the span. Entries up to this epoch are not needed, or a picture covers them.
     pub after: Epoch,
-    /// The last one.
+    /// Last epoch of the span.
     pub to: Epoch,
 }
 
 impl EpochSpan {
-    /// What two spans have in common.
+    /// Intersection of two spans.
     fn and(self, other: Self) -> Option<Self> {
         let both = Self { after: self.after.max(other.after), to: self.to.min(other.to) };
         (both.after <= both.to).then_some(both)
     }
 }
 
-/// The epochs of a generation, and what the archive has of them.
+/// Epochs of a generation, with the archived spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GenerationSpans {
     pub(super) first: Epoch,
-    /// Its D, if it has ended.
+    /// D of the generation, if the generation has ended.
     pub(super) durable: Option<Epoch>,
-    /// In order, of all logs together.
+    /// Spans of all logs together, in order.
     pub(super) spans: Vec<EpochSpan>,
 }
 
 impl GenerationSpans {
-    /// Of a generation whose logs have these spans each, in order.
+    /// Spans of a generation whose logs have these spans, in order.
     pub(super) fn of(first: Epoch, durable: Option<Epoch>, logs: &[Vec<EpochSpan>]) -> Self {
         assert!(!logs.is_empty(), "D is the minimum over all logs");
         let all = EpochSpan { after: first.previous(), to: durable.unwrap_or(Epoch::MAX) };
@@ -59,17 +59,17 @@ impl GenerationSpans {
         Self { first, durable, spans }
     }
 
-    /// Is all here, to its end?
+    /// True if the archive has the generation to its end.
     fn is_ended(&self) -> bool {
         self.durable.is_some_and(|durable| self.spans.last().is_some_and(|last| last.to >= durable))
     }
 }
 
-/// The ranges of an archive that begins behind `from`: a picture at the end of an epoch of a range, its `after`
-/// included, can be brought to every later epoch of the same range that was not discarded.
+/// Ranges of an archive that begins after `from`. A picture at the end of an epoch of a range, `after` included, can be
+/// brought to every later epoch of that range, except discarded epochs.
 pub(super) fn ranges(from: Epoch, generations: &[GenerationSpans]) -> Vec<EpochSpan> {
     let mut ranges = vec![EpochSpan { after: from, to: from }];
-    // Whether the last range holds all up to where the next generation begins.
+    // True if the last range reaches the beginning of the next generation.
     let mut goes_on = true;
     for generation in generations {
         let mut spans = generation.spans.iter();

@@ -1,12 +1,12 @@
-//! A new database from an archive alone, which has everything from the beginning on.
+//! Restore of a new database from an archive alone, if the archive is complete from the beginning.
 //!
 //! ```text
 //! manifest, creating --> log0, one file with all entries up to X, synced --> it is read --> manifest, created
 //! ```
 //! Invariants:
-//! - I2, N24: until the last step the folder is a restore that has not ended: nothing in it counts, and no open makes a
-//!   new database of it.
-//! - L4: the database is closed at X. Its next life begins above X, and nothing of it above X is in its files.
+//! - I2, N24: until the last step the folder is an unfinished restore: its contents do not count, and no open makes a
+//!   new database of the folder.
+//! - L4: the database is closed at X. Its next life begins above X, and its files have no entry above X.
 //!
 //! Neighbours: `taking` writes the file; a backup's copy does the same beside a picture; the store has the manifest.
 
@@ -34,25 +34,25 @@ use crate::store::open::Store;
 use crate::store::unfinished::UnfinishedCopy;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
-/// What a restore came to.
+/// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoredFromArchive {
-    /// The identity of the new database, 32 hex digits.
+    /// Identity of the new database, 32 hex digits.
     pub database: String,
-    /// That of the database whose archive it was.
+    /// Identity of the archived database, 32 hex digits.
     pub parent: String,
-    /// It is the state at the end of this epoch.
+    /// Epoch of the restored state: the state at the end of this epoch.
     pub epoch: Epoch,
-    /// The last epoch of which the archive has all that counted.
+    /// Last epoch with every entry that counted in the archive.
     pub durable: Epoch,
-    /// Entries of the log that were taken.
+    /// Number of restored log entries.
     pub entries: u64,
-    /// Bytes that were written.
+    /// Number of written bytes.
     pub bytes: u64,
 }
 
-/// An archive that was looked at, and that gives back an epoch.
+/// Checked archive that can restore an epoch.
 #[derive(Debug)]
 pub struct ArchiveRestore {
     source: ArchiveSource,
@@ -62,12 +62,13 @@ pub struct ArchiveRestore {
 }
 
 impl ArchiveRestore {
-    /// Looks whether a database can be made from the archive on `archive` alone, as it was at the end of epoch `to`.
-    /// The archive must have been begun with its database. Nothing is written.
+    /// Checks that the archive on `archive` alone can restore the database at the end of epoch `to`. The archive must
+    /// have been begun with its database. Nothing is written.
     ///
     /// # Errors
-    /// [`DurabilityError::NotInArchive`] if something is missing, or nothing that counted had such an epoch;
-    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] for its list; the disk's.
+    /// [`DurabilityError::NotInArchive`] if data is missing, or if no result that counted had such an epoch;
+    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] for its list; errors of the
+    /// disk.
     pub fn of(archive: &Arc<dyn Disk>, to: Epoch) -> Result<Self, DurabilityError> {
         let parent = parent_of(&**archive)?;
         let source = ArchiveSource::open(archive, parent, to)?;
@@ -76,7 +77,7 @@ impl ArchiveRestore {
         Ok(Self { source, parent, pace: WritePace::new(None), clock: Clock::machine() })
     }
 
-    /// Writes, and reads once more, at most `bytes_per_second`, as this clock says. `None`: no limit.
+    /// Limits the restore to `bytes_per_second` of writing and reading again, by this clock. `None` means no limit.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for 0.
@@ -87,17 +88,16 @@ impl ArchiveRestore {
         Ok(Self { pace: WritePace::new(bytes_per_second), clock, ..self })
     }
 
-    /// Makes the database in the empty folder on `target`. Entries are shown to `verifier` as a recovery would show
-    /// them. Behind each piece `pause` is shown how far this is, and for how long the rate has no room for the next
-    /// piece. It waits for that time or for less, and is asked again until there is room. The restore is cancelled if
-    /// it breaks.
+    /// Makes the database in the empty folder on `target`. `verifier` receives the entries as in a recovery. After a
+    /// piece, `pause` receives the progress, and the time until the rate has room for the next piece. `pause` waits for
+    /// that time or less, and is called again until the rate has room. If `pause` breaks, the restore is cancelled.
     ///
     /// # Errors
-    /// [`DurabilityError::Cancelled`] if `pause` broke;
-    /// [`DurabilityError::DatabaseExists`] or [`DurabilityError::NotADatabase`] if the folder is not empty;
-    /// [`DurabilityError::Damaged`] for a file of the archive; [`DurabilityError::TargetFailed`] if what was written is
-    /// not what is read; [`DurabilityError::Replay`] if `verifier` refuses an entry, with its place in the archive; the
-    /// disks'. Nothing counts in the target then.
+    /// [`DurabilityError::Cancelled`] if `pause` breaks; [`DurabilityError::DatabaseExists`] or
+    /// [`DurabilityError::NotADatabase`] if the folder is not empty; [`DurabilityError::Damaged`] for a file of the
+    /// archive; [`DurabilityError::TargetFailed`] if the target reads back different bytes; [`DurabilityError::Replay`]
+    /// if `verifier` refuses an entry, with the entry's place in the archive; errors of the disks. After an error the
+    /// target's contents do not count.
     pub fn make(
         self,
         target: &Arc<dyn Disk>,
@@ -135,8 +135,7 @@ impl ArchiveRestore {
     }
 }
 
-/// Makes a database in the empty folder on `target` that is as the one whose archive is on `archive` was at the end of
-/// epoch `to`.
+/// Restores the archived database on `archive`, at the end of epoch `to`, into the empty folder on `target`.
 ///
 /// # Errors
 /// As for [`ArchiveRestore::of`] and [`ArchiveRestore::make`].
@@ -156,7 +155,7 @@ fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
     list.map(|list| list.database).ok_or_else(none)
 }
 
-/// Removes what a restore that was killed has left in a database that is being made.
+/// Removes the remains of a killed restore from an unfinished database.
 fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     assert_eq!(manifest.state, Making::Creating, "I2: nothing in it counts");
     let folder = log_folder(0);
@@ -166,7 +165,7 @@ fn remove_remains(disk: &dyn Disk, manifest: &Manifest) -> Result<(), Durability
     Ok(disk.sync_folder(&folder)?)
 }
 
-/// The manifest of a database without a row, whose open generation has no log.
+/// Manifest of a database without a row. The open generation has no log.
 fn begun(before: &Manifest, parent: Identity, entries: EntryKind) -> Manifest {
     assert_eq!(before.state, Making::Creating, "I2: nothing counts before this");
     let open = Generation {

@@ -1,13 +1,14 @@
-//! An adoption that says what it gives up: what a process-safe life returned, and only the folder that it left proves.
+//! Adoption that reports lost results: the results that a process-safe process returned and that only its own folder
+//! proves.
 //!
-//! The manifest names a process-safe life that was not closed. In the folder that its process left, and in its boot, an
-//! open takes what the logs and the mapped buffers have beyond D. So does an adoption there: an open may send the user
-//! here, as a folder's mark is lost. In a copy D rules, for good: the next open removes the buffers. So an adoption
-//! reads the folder first, as `ensile verify` does, and asks.
+//! The manifest names a process-safe life that was not closed. In that life's own folder and boot, an open recovers the
+//! entries of logs and mapped buffers beyond D. An adoption there recovers the same entries, because an open may send
+//! the user to adoption after the loss of a folder's mark. In a copy, D is final: the next open removes the buffers. So
+//! an adoption first reads the folder, like `ensile verify`, and asks for consent.
 //!
 //! Invariants:
-//! - B4: nothing that was returned is given up unless that was agreed to.
-//! - B5: what is taken has synced marks before the folder gets another identity.
+//! - B4: an adoption gives up a returned result only with the user's consent.
+//! - B5: recovered entries have synced marks before the folder gets another identity.
 //!
 //! Neighbours: [`super::judge`] judges; `store::adopt` has the locks, and changes the folder.
 
@@ -21,33 +22,33 @@ use crate::store::Adopted;
 use crate::store::adopt::{self as copies, LeftToAdopt};
 use crate::store::manifest::Manifest;
 
-/// What an adoption gives up only if that is asked for.
+/// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AdoptOptions {
-    /// What a process-safe life that was not closed had returned and no log proves: its mapped buffers, and what stands
-    /// in the logs behind their last marks.
+    /// Results that a process-safe life without a close had returned and that no log proves: its mapped buffers, and
+    /// the entries behind the last marks of its logs.
     pub without_buffers: bool,
 }
 
-/// Makes the database in this folder one of its own. It has no archive: the original's stays the original's.
+/// Turns a copied folder into a database of its own, without an archive: the archive stays the original's.
 ///
-/// Of the folder that a process-safe life left, in its boot, all is taken first that an open would take: the folder may
-/// have lost a mark, and nothing else. [`Adopted::taken_entries`] says so.
+/// In the folder and the boot of a process-safe life, the adoption first recovers every entry that an open would
+/// recover: the folder may have lost only a mark. [`Adopted::taken_entries`] counts these entries.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] while it, or a database that shares its files, is open;
-/// [`DurabilityError::ForeignFolder`] if a link leads to a folder of the original; [`DurabilityError::Config`] if its
-/// files are hard links; [`DurabilityError::WouldLose`] if a process-safe life was not closed that has returned more
-/// than the folder proves; [`DurabilityError::Unfinished`]; what an open says of a damaged manifest and of folders that
-/// are not there. Nothing was changed then, but what was taken stands in the logs, as behind an open.
+/// [`DurabilityError::InUse`] while the database, or a database that shares its files, is open;
+/// [`DurabilityError::ForeignFolder`] if a link leads to a folder of the original; [`DurabilityError::Config`] if the
+/// files are hard links; [`DurabilityError::WouldLose`] if an unclosed process-safe life has returned more than the
+/// folder proves; [`DurabilityError::Unfinished`]; errors of an open for a damaged manifest and for missing folders.
+/// After an error the folder is unchanged, except that recovered entries stand in the logs, as after an open.
 pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     adopt_with(disk, AdoptOptions::default())
 }
 
-/// As [`adopt`], and gives up what is asked for: [`Adopted::not_proven`] says what that was.
+/// As [`adopt`], but accepts the losses in `options`: [`Adopted::not_proven`] reports the lost results.
 ///
 /// # Errors
-/// As for [`adopt`], without [`DurabilityError::WouldLose`] if that is asked for.
+/// As for [`adopt`], without [`DurabilityError::WouldLose`] if `options` accept the loss.
 pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted, DurabilityError> {
     copies::adopt(disk, |disk, manifest| {
         let left = take(disk, manifest)?;
@@ -61,11 +62,12 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
     })
 }
 
-/// Takes what an open would take of what a process-safe life left, and says what that does not prove; or what of it
-/// nothing proves here. The caller has the folder's locks.
+/// Recovers the entries of a process-safe life that an open would recover. Reports the results that the folder does not
+/// prove. The caller has the folder's locks.
 fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
-    // Of a copy that was adopted before this was agreed to, and is not taken.
+    // After an earlier adoption, the open generation has the original's identity, and its entries in buffers are not
+    // recovered.
     if manifest.mapped.is_none() || open.database != manifest.identity {
         return Ok(LeftToAdopt::default());
     }

@@ -1,14 +1,15 @@
-//! Where a damaged folder is cut, and what is given up: decided from what an examination found, with nothing changed.
+//! Plan of a repair: the cut of a damaged folder and the loss, decided from an examination's findings without any
+//! change.
 //!
-//! The oldest generation in which something is damaged is closed at the least mark that is whole in all its logs; what
-//! comes after it, later generations included, is given up.
+//! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
+//! Everything after that mark is given up, later generations included.
 //!
 //! Invariants:
-//! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
-//! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - N12, N15: a picture is the state at the end of e_c without any of the log. Where no cut helps it can be kept
-//!   alone, if nothing of it is damaged.
-//! - What is judged is judged as an open judges it.
+//! - E2: the kept state is the state at the end of an epoch, as if the database had crashed then.
+//! - K1: a cut is never below e_h of the installed checkpoint, because the log before e_h is gone.
+//! - N12, N15: a picture is the state at the end of e_c, without the log. If no cut helps, the picture can be kept
+//!   alone, if undamaged.
+//! - The plan judges files by the rules of an open.
 //!
 //! Neighbours: [`super`] has the findings; `repair` carries the plan out.
 
@@ -37,29 +38,29 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped::{self, HeldAbove};
 use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
 
-/// How a user asks to give up what missing folders held.
+/// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
-/// How a user asks to keep the installed picture, and nothing of the log.
+/// Command with which a user keeps the installed picture and drops the log.
 pub(super) const PICTURE_ALONE: &str = "`ensile verify DIR --repair --picture-alone`";
 
-/// What a repair would do.
+/// Changes and losses of a repair.
 pub(super) struct RepairPlan {
     pub(super) loss: Loss,
-    /// Generations up to the cut one, which is closed at the cut, with its chains if it stays; files that do not stay,
-    /// none of a chain, and those of a merge that had not ended.
+    /// Generations up to the cut, and the files to drop. The cut generation is closed at the cut, with its chains if
+    /// the generation stays. The dropped files are outside every chain; files of an unfinished merge are among them.
     pub(super) judged: Judged,
-    /// The last generation's number and logs.
+    /// Number and count of logs of the last generation.
     pub(super) last: (u64, u32),
 }
 
-/// Why there is no plan.
+/// Reason for the lack of a plan.
 pub(super) enum NoRepair {
-    /// No cut leaves a consistent state, or one would do harm.
+    /// No cut leaves a consistent state, or a cut would do harm.
     Reason(String),
-    /// What is whole of the log ends below the installed picture, which is the state at the end of an epoch without it.
-    /// Why, and what giving up all of the log would do.
+    /// The whole part of the log ends below the installed picture. The picture alone is the state at the end of an
+    /// epoch. Reason, and the plan that gives up the whole log.
     BelowThePicture(String, Box<RepairPlan>),
-    /// It cannot be found out.
+    /// The plan could not be made.
     Error(DurabilityError),
 }
 
@@ -69,7 +70,7 @@ impl From<DurabilityError> for NoRepair {
     }
 }
 
-/// What a repair would do. `seen`: the largest epoch that any file showed.
+/// Plans a repair. `seen` is the largest epoch in the folder's files.
 pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<RepairPlan, NoRepair> {
     assert!(!found.is_whole(), "what is whole is not repaired");
     if let Some(Unread { detail, .. }) = found.unread.first() {
@@ -109,7 +110,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     (plan.judged.unlisted, plan.judged.older, plan.judged.left) = (unfinished, older, left);
     let of_mapped = manifest.generations.last().filter(|last| last.durable.is_none());
     if let Some(Generation { number, logs, .. }) = of_mapped {
-        // A repair takes nothing of them: they are copied with what is cut.
+        // A repair takes no entries of mapped buffers: the buffers are copied with the cut files.
         let names = mapped::names_of(disk, *number, *logs).map_err(DurabilityError::from)?;
         plan.loss.files.extend(names.into_iter().map(|name| (name, 0)));
     }
@@ -119,7 +120,7 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     }
 }
 
-/// A folder that is to be cut.
+/// Folder to cut.
 struct Cutting<'c> {
     disk: &'c dyn Disk,
     manifest: &'c Manifest,
@@ -128,21 +129,21 @@ struct Cutting<'c> {
     hint: Option<&'c Hint>,
 }
 
-/// Where it is cut.
+/// Place of the cut.
 struct RepairCut {
-    /// Of the generation that is closed there, in the manifest's order.
+    /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
     durable: Epoch,
-    /// Its logs, those of which something is whole.
+    /// Logs of that generation with a whole part.
     chains: Vec<Chain>,
-    /// Nothing is given up but bytes that do not belong there.
+    /// True if the cut gives up only bytes that do not belong to the logs.
     is_lossless: bool,
-    /// Where files of it, and of generations before it, are cut.
+    /// Offsets at which files of that generation, and of earlier generations, are cut.
     cuts: Vec<(SegmentFile, u64)>,
 }
 
 impl Cutting<'_> {
-    /// The first generation that cannot be whole again, or the last one.
+    /// Finds the cut: in the first generation that cannot be whole again, or in the last generation.
     fn find(&self) -> Result<RepairCut, NoRepair> {
         let mut cuts = Vec::new();
         let generations = &self.manifest.generations;
@@ -181,8 +182,8 @@ impl Cutting<'_> {
         Err(NoRepair::Reason("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the
-    /// verdict is that of an open.
+    /// D and the logs of a generation that lacks nothing. The reading leaves out bytes that do not belong there, and
+    /// the verdict is the verdict of an open.
     fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
         let checkpoint = self.manifest.checkpoint.as_ref();
         let judged = || -> Result<_, DurabilityError> {
@@ -203,7 +204,7 @@ impl Cutting<'_> {
         Ok(judged.filter(|(_, chains)| chains.iter().all(|chain| self.is_damaged_behind_only(chain))))
     }
 
-    /// Is all damage of a log behind the ends of its files?
+    /// True if all damage of a log lies behind the ends of the log's files.
     fn is_damaged_behind_only(&self, chain: &Chain) -> bool {
         let Some(limits) = self.limits.get(&(chain.generation, chain.logger)) else { return true };
         assert!(!limits.is_empty(), "a log is in the list for its damage");
@@ -213,20 +214,21 @@ impl Cutting<'_> {
         limits.iter().all(is_behind)
     }
 
-    /// A log as it is once it is cut: see [`cut_chain`].
+    /// A log after the cut: see [`cut_chain`].
     fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
         cut_chain(self.disk, own, self.covered(), generation, self.limits.get(&key))
     }
 
-    /// What the dead process of a process-safe life left above `durable`, in this boot. An open would take it, or would
-    /// refuse what is damaged of it; a cut gives it up. `None` if there was no such life.
+    /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
+    /// refuse damaged buffers; a cut gives the entries up. `None` if an open of this folder would look for no such
+    /// entries.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match taking::find(self.disk, self.manifest, open)? {
             LeftByProcess::Here(_) => {}
-            // Buffers that nothing names, and that count entries.
+            // No manifest names these buffers, but they count entries.
             left @ LeftByProcess::NotNamed if Damage::unless(left.buffers(self.disk, open))?.is_none() => {}
             _ => return Ok(None),
         }
@@ -243,12 +245,13 @@ impl Cutting<'_> {
         Ok(Some(above))
     }
 
-    /// Entries of smaller epochs are in the checkpoint.
+    /// Epoch below which the checkpoint holds all entries.
     fn covered(&self) -> Epoch {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
     }
 
-    /// Does no file of this generation's logs bear the salt that the manifest lists, and one another?
+    /// True if no file of this generation's logs bears the manifest's salt, and at least one file bears a different
+    /// salt.
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
         for file in files_of(self.files, generation) {
@@ -260,7 +263,7 @@ impl Cutting<'_> {
         Ok(strange && !own)
     }
 
-    /// Where files of damaged logs are cut: behind the end of each.
+    /// Offsets at which the files of damaged logs are cut: the end of the chain in each file.
     fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>, DurabilityError> {
         let mut cuts = Vec::new();
         for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
@@ -268,7 +271,7 @@ impl Cutting<'_> {
             for link in &chain.links {
                 assert!(link.end >= OPENING_BYTES as u64, "the opening block of {} stays", link.file);
                 let mut scanner = Scanner::new(self.disk.open_to_read(&link.file.to_string())?)?;
-                // Space that was set aside is no reason to touch a file.
+                // Reserved space alone is no reason to change a file.
                 if scanner.used_to(link.end)? > link.end {
                     cuts.push((link.file, link.end));
                 }
@@ -277,8 +280,8 @@ impl Cutting<'_> {
         Ok(cuts)
     }
 
-    /// Why a cut there would not help, or would do harm. What is returned: why it would not, where the installed
-    /// picture would, without any of the log.
+    /// Checks that the cut helps and does no harm. Returns a reason if the cut does not help, but the installed picture
+    /// without the log would.
     fn check(&self, cut: &RepairCut) -> Result<Option<String>, NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
@@ -301,15 +304,14 @@ impl Cutting<'_> {
         Ok(None)
     }
 
-    /// No file holds something of a checkpoint that the manifest does not list, and that holds more than the end of
-    /// `durable`.
+    /// Checks that no file belongs to an unlisted checkpoint with a state later than the end of `durable`.
     fn check_later(&self, durable: Epoch) -> Result<(), NoRepair> {
         let known = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
         let found = later_than(self.disk, self.manifest, (known, durable))?;
         let is_listed = found.is_some_and(|file| file.is_installed(self.manifest));
         let mut later = found.map(|file| file.to_string());
         for part in leftovers::search::<PartName>(self.disk, self.manifest)? {
-            // A checkpoint's opening block says its e_l there.
+            // The epoch maximum in a checkpoint's opening block is e_l.
             let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
             if part.checkpoint > known && opening.is_ok_and(|opened| opened.header.epoch_max > durable) {
                 later = Some(part.to_string());
@@ -328,8 +330,8 @@ impl Cutting<'_> {
         )))
     }
 
-    /// The installed picture stays, and nothing of the log: the state at the end of e_c, or of the epoch before the
-    /// first generation's, which is the same.
+    /// Plans to keep the installed picture and to drop the whole log. The kept state is the state at the end of e_c, or
+    /// of the epoch before the first generation's first, with the same contents.
     fn plan_picture_alone(&self, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
         let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
         assert!(picture.is_picture(), "K1: a fuzzy one needs the log");
@@ -363,7 +365,7 @@ impl Cutting<'_> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
-        // Of one without a log nothing but its picture counts, which is not in it.
+        // A generation without a log counts only through its picture, and the picture is not in the generation.
         let stays = durable >= generation.first && generation.logs > 0;
         let chains = if stays { chains } else { Vec::new() };
         let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of_chain(chain, *file));
@@ -404,23 +406,23 @@ impl Cutting<'_> {
     }
 }
 
-/// What a process-safe life left in mapped buffers above the epoch that is kept, as far as it can be read. What its log
-/// had got meanwhile is counted there too.
+/// Readable entries of a process-safe life that mapped buffers hold above the kept epoch. Entries that have meanwhile
+/// reached the log count here too.
 #[derive(Default)]
 struct LeftAbove {
     entries: u64,
     high: Epoch,
-    /// Buffers that hold what is no entries.
+    /// Buffers with contents that are no entries.
     unreadable: Vec<String>,
 }
 
-/// The damaged files, and the buffers that cannot be read, each once.
+/// Names of the damaged files and of the unreadable buffers, without duplicates.
 fn unreadable(found: &Examination, left: LeftAbove) -> Vec<String> {
     let damaged = found.damage.iter().map(|damage| damage.file.clone());
     damaged.chain(left.unreadable).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.
+/// By generation and log: the damaged files, with the offset up to which a file is whole.
 type WholeLimits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
 fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
@@ -436,7 +438,8 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
                 "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
         }
-        // Its entries are given up as a power cut would give them up: what the logs have is whole without them (B4).
+        // The repair gives up the entries of mapped buffers, as a power cut would: the logs are whole without them
+        // (B4).
         if mapped::is_mapped_file(file) {
             continue;
         }
@@ -460,7 +463,8 @@ fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
     is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
 }
 
-/// Reads the files of a log as if each ended where it is damaged, and where the next one goes on.
+/// Reads the files of a log as if a damaged file ended at its damage, and as if a file ended where the next file goes
+/// on.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -471,7 +475,7 @@ fn read_until(
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let limit = limits.and_then(|limits| limits.get(file)).copied();
-        // What the next file shows to be synced was so before it was damaged.
+        // The next file shows that bytes were synced before the damage happened, so the next file does not count here.
         let next = files.get(index + 1).copied().filter(|_| limit.is_none());
         let until = generation.log_bytes(file.name).min(limit.unwrap_or(u64::MAX));
         read.push(FileChain::read_until(disk, *file, next, until)?);
@@ -481,15 +485,15 @@ fn read_until(
         if let (Some(last), Some(next)) = (before.last_mut(), next.first())
             && chain::is_next(last, next)
         {
-            // Nothing is missing between the two: what stands behind the first one's end does not belong there.
+            // Nothing is missing between the two files: bytes behind the first file's end do not belong to the log.
             last.tail = Tail::default();
         }
     }
     Ok(read)
 }
 
-/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of
-/// it is whole. A missing file ends it before the gap.
+/// Stitches a log from the files read by [`read_until`]; `None` if no part of the log is whole. A missing file ends the
+/// log before the gap.
 fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -511,8 +515,8 @@ fn cut_chain(
     Ok(None)
 }
 
-/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that
-/// straddles the epoch counts whole.
+/// Number of readable entries of a generation above `durable` that counted or might have counted. A piece that
+/// straddles the epoch counts as a whole.
 fn entries_above(
     disk: &dyn Disk,
     files: &Files,

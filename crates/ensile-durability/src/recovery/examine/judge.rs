@@ -1,15 +1,16 @@
-//! Reads a folder from the manifest to the last block, a file or a piece of one at a step, and notes findings instead
-//! of ending at the first.
+//! Examination of a folder in steps, from the manifest to the last block. A step reads a file or a piece of a file, and
+//! notes findings instead of ending at the first finding.
 //!
 //! ```text
 //! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
 //! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
 //! ```
 //!
-//! Invariant: findings come in the order in which an open would come upon them.
+//! Invariants:
+//! - Findings come in the order in which an open would meet the findings.
 //!
-//! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open; [`generation`] has the second
-//! line.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::judgement` judges, as for an open; [`generation`] has the
+//! second line of the picture.
 
 mod generation;
 
@@ -48,72 +49,72 @@ use crate::store::{RememberedStore, Shipping, ShippingOpen};
 use crate::{DurabilityError, Recoverable};
 use generation::UnderWay;
 
-/// Bytes of a checkpoint's file that one step reads, about.
+/// Approximate number of bytes of a checkpoint's file that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// What a step does.
+/// Work of a step.
 #[derive(Debug)]
 enum Work {
-    /// What the folder has by names, and by its manifest.
+    /// Reads the folder's names and the manifest.
     Folder,
-    /// An item of the checkpoint: a piece of a file.
+    /// Loads an item of the checkpoint, or a piece of that item's file.
     Load(usize),
     Loaded,
-    /// An older state of a backup.
+    /// Reads an older state of a backup.
     Kept(usize),
-    /// The generation at this place of the manifest's list.
+    /// Begins the generation at this place of the manifest's list.
     Generation(usize),
-    /// A file of one of its logs, and the one behind it.
+    /// Reads a file of one of the generation's logs; the second file is the next file of that log.
     LogFile(SegmentFile, Option<SegmentFile>),
-    /// One of its logs, which has this many files.
+    /// Judges one of the generation's logs, with this number of files.
     Log(usize),
     Verdict,
-    /// A piece of this log that counts. No smaller epoch comes any more behind it.
+    /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
     Piece(usize, LogPiece, Option<Epoch>),
     Counted,
-    /// A piece once more, with nothing left out.
+    /// Checks a piece again, with all of its blocks.
     Check(LogPiece),
     GenerationEnd,
-    /// What no generation has.
+    /// Lists files outside the generations, and ends the examination.
     End,
 }
 
-/// An examination under way.
+/// Examination under way.
 #[derive(Debug)]
 pub(crate) struct Judge {
     disk: Arc<dyn Disk>,
-    /// Given, or read in the first step.
+    /// Manifest, given by the caller or read in the first step.
     manifest: Option<Manifest>,
-    /// Older states of a backup are not read.
+    /// True if the examination skips the older states of a backup.
     skips_older: bool,
     work: VecDeque<Work>,
     covered: Epoch,
     hint: Option<Hint>,
     inventory: Inventory,
-    /// The file of the checkpoint that is read.
+    /// Reader of the checkpoint file under way.
     part: Option<PartReader>,
     under_way: Option<UnderWay>,
     buffers: ReadBuffers,
     pub(super) found: Examination,
-    /// What counts of each log of each generation, in the order in which it stands there.
+    /// Pieces that count, by log of a generation, in the log's order.
     pub(super) logs: Vec<Vec<LogPiece>>,
-    /// The logs of the generation over which no recovery has decided.
+    /// Logs of the generation over which no recovery has decided.
     pub(super) open_chains: Vec<Chain>,
-    /// What an open would write behind them (B5), if nothing is damaged.
+    /// Entries that an open would append to the logs (B5), if nothing is damaged.
     pub(super) lacking: Option<Lacking>,
-    /// The largest epoch that anything shows, damaged or not (L4).
+    /// Largest epoch in the folder, damaged blocks included (L4).
     pub(super) seen: Epoch,
-    /// The largest in what is this database's: chains that go together, and the checkpoint (L6).
+    /// Largest epoch in this database's own data: in connected chains and in the checkpoint (L6).
     shown: Epoch,
 }
 
 impl Judge {
-    /// Of a folder with the manifest that it has.
+    /// Examination of a folder with the manifest in the folder.
     pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
         Self::with(disk, None)
     }
 
-    /// Of a folder as it would be with this manifest: of its newest state alone.
+    /// Examination of a folder's newest state, with this manifest in place of the folder's.
     pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self { skips_older: true, ..Self::with(disk, Some(manifest.clone())) }
     }
@@ -139,25 +140,25 @@ impl Judge {
         }
     }
 
-    /// What was found so far.
+    /// Findings so far.
     pub(crate) fn found(&self) -> &Examination {
         &self.found
     }
 
-    /// All of it.
+    /// Runs the whole examination.
     pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
         self.left_unproven()
     }
 
-    /// What of a process-safe life nothing proves here, now that all is read.
+    /// Fills in the results of a process-safe life that nothing proves here. Runs after the last step.
     fn left_unproven(&mut self) -> Result<(), DurabilityError> {
         let Some(manifest) = &self.manifest else { return Ok(()) };
         let Some(open) = manifest.generations.last() else { return Ok(()) };
         let left = taking::find(&*self.disk, manifest, open)?;
         let is_whole = self.found.is_whole();
         if !is_whole {
-            // An open ends before it takes anything (L5).
+            // An open of a damaged folder ends before the open takes entries of buffers (L5).
             (self.lacking, self.found.to_take) = (None, None);
         }
         let judged = self.found.generations.last().filter(|facts| facts.number == open.number);
@@ -174,7 +175,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Reads the next file, or a piece of it: how many bytes it has read. `None` once there is nothing left.
+    /// Reads the next file, or a piece of a file. Returns the number of bytes read; `None` at the end.
     ///
     /// # Errors
     /// As for [`super::examine`].
@@ -203,7 +204,7 @@ impl Judge {
         Ok(Some(read))
     }
 
-    /// These come before all else that is left to do.
+    /// Puts this work before the remaining work.
     fn first(&mut self, work: Vec<Work>) {
         work.into_iter().rev().for_each(|work| self.work.push_front(work));
     }
@@ -212,12 +213,12 @@ impl Judge {
         self.manifest.as_ref().expect("it was given, or read in the first step")
     }
 
-    /// An epoch was used.
+    /// Notes a used epoch.
     fn saw(&mut self, epoch: Epoch) {
         self.seen = self.seen.max(epoch);
     }
 
-    /// What a file shows, also where it does not belong to its log's chain.
+    /// Notes the epochs in a file, even if the file does not belong to its log's chain.
     fn saw_file(&mut self, file: &FileChain) {
         self.saw(file.seen.max(file.published));
         self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
@@ -265,7 +266,7 @@ impl Judge {
         Ok(())
     }
 
-    /// All that counts was read.
+    /// Lists the remaining files, after all data that counts was read.
     fn end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let Inventory { unlisted, unfinished, older, left, .. } = std::mem::take(&mut self.inventory);
         for file in unlisted.values().flatten() {
@@ -289,7 +290,7 @@ impl Judge {
         let manifest = self.manifest.as_ref().expect("it was read");
         judgement::reserved(manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
         if self.found.is_whole() {
-            // As a recovery says it once nothing is left (L8).
+            // A recovery calls `passed` in the same way after the last entry (L8).
             target.passed(Epoch::MAX);
             let generations = &self.found.generations;
             assert_eq!(generations.len(), manifest.generations.len(), "each generation is judged");
@@ -299,7 +300,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: it is not needed.
+    /// Lists a file. A foreign file may be unreadable, or a link without a target: the database does not need the file.
     fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
@@ -314,7 +315,7 @@ impl Judge {
 
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
-            // A link to a folder is one of the folders that hold the files.
+            // A link to a folder may be a folder of logs or checkpoints.
             if logger_of(&name).is_some() || checkpointer_of(&name).is_some() || name == ARCHIVE_FOLDER {
                 continue;
             }
@@ -332,7 +333,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Files in the logs' folders that no log has.
+    /// Lists files in the logs' folders that belong to no log.
     fn list_foreign(&mut self) -> Result<(), DurabilityError> {
         let loggers = self.found.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
         for logger in 0..loggers {
@@ -356,7 +357,7 @@ impl Judge {
         Ok(())
     }
 
-    /// What there is of checkpoints, by names.
+    /// Lists the files of checkpoints, by names.
     fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
@@ -390,14 +391,14 @@ impl Judge {
         Ok(())
     }
 
-    /// Loads a piece of the checkpoint, whichever of its files are damaged.
+    /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged.
     fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let load = self.inventory.load.as_ref().expect("it has items");
         assert!(load.items().contains(&item) && load.unloaded() > 0, "N10: an item that is not loaded");
         let before = load.done().0;
         let more = load.load_more(item, (&*self.disk, &mut self.part), STEP_BYTES, target);
         let read = load.done().0 - before;
-        // A state that keeps rows compares them too, and says the same of the same place (N11).
+        // A state that keeps rows compares the rows too, and reports the same damage at the same place (N11).
         let is_said = match &more {
             Err(DurabilityError::Damaged { file, offset, .. }) => {
                 self.found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
@@ -410,7 +411,8 @@ impl Judge {
         Ok(read)
     }
 
-    /// Reads an older state of a backup, as a restore of it would. What damages the newest one too is noted once.
+    /// Reads an older state of a backup, like a restore of that state. Damage that also affects the newest state is
+    /// noted once.
     fn kept(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let kept = self.manifest().kept[at].clone();
         let (epoch, what) = match &kept {
@@ -447,7 +449,7 @@ impl Judge {
         Ok(load.done().0)
     }
 
-    /// Reads an older state of files, by the manifest that it would have alone.
+    /// Reads an older state of files, by the manifest that the state alone would have.
     fn kept_files(
         &mut self,
         state: &FilesState,

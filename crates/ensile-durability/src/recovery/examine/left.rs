@@ -1,9 +1,10 @@
-//! What a process-safe life left in a folder that nobody has opened since, for a backup of it
+//! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
 //! (docs/protocols/process.md).
 //!
-//! Invariant: B4: a backup of such a folder has what D covers, and says what it has not. Nothing is changed.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the missing results. Nothing is
+//! changed.
 //!
-//! Neighbours: a backup asks before it copies, and behind its last read; `recovery::taking` finds and counts, as for an
+//! Neighbours: a backup asks before the copy, and after its last read; `recovery::taking` finds and counts, as for an
 //! open.
 
 use ensile_base::Epoch;
@@ -23,11 +24,11 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::open::lock_existing;
 use crate::store::whose::expect_manifest;
 
-/// What a process-safe life returned, and what a copy of this folder has not. `None` if there was no such life, if it
-/// was closed, or if a process has the database open: that one's heap has all.
+/// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
+/// life was closed, or if a process has the database open: the heap of an open database has all results.
 ///
 /// # Errors
-/// The disk's. Damage is none here: who copies comes upon it.
+/// Errors of the disk. Damage is not an error here: the copy meets the damage itself.
 pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {
@@ -38,7 +39,7 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
         Err(DurabilityError::InUse { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Behind the locks: an open that has ended meanwhile has taken it.
+    // The manifest is read again under the locks: an open that has ended meanwhile has recovered the results.
     let manifest = expect_manifest(disk)?;
     let Some(open) = manifest.generations.last().filter(|_| names_life(&manifest)) else { return Ok(None) };
     let left = taking::find(disk, &manifest, open)?;
@@ -54,7 +55,8 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     taking::left_uncopied(disk, &left, life, taken.flatten().is_some())
 }
 
-/// D of the open generation, whose logs are put into `chains` as far as they are whole; `None` without one.
+/// D of the open generation; `None` if the generation is damaged. Puts the generation's logs, as far as whole, into
+/// `chains`.
 fn judge(
     disk: &dyn Disk,
     (manifest, open): (&Manifest, &Generation),
@@ -79,7 +81,7 @@ fn judge(
     Ok(verdict.map(|verdict| verdict.durable))
 }
 
-/// What an open would write behind the logs, if anything.
+/// Entries that an open would append to the logs; `None` without such entries.
 fn taken(
     disk: &dyn Disk,
     (left, open): (&taking::LeftByProcess, &Generation),

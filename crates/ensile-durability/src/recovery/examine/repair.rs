@@ -1,14 +1,14 @@
-//! A damaged folder cut to its last consistent epoch, on request.
+//! Repair of a damaged folder: a cut to the last consistent epoch, on request.
 //!
-//! What is cut is copied first; what is left is examined once more.
+//! The repair first copies the parts to be cut, and at the end examines the folder again.
 //!
 //! Invariants:
-//! - L4: the epochs that are given up stay discarded: the manifest says where their generation ends, and the next
-//!   generation begins above every epoch that any file showed.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies
-//!   are synced before the manifest is replaced, and nothing is cut or removed before that.
+//! - L4: the given-up epochs stay discarded. The manifest records the end of their generation, and the next generation
+//!   begins above every epoch in the folder's files.
+//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same result. The
+//!   copies are synced before the manifest is replaced, and no file is cut or removed before that.
 //!
-//! Neighbours: `cut` has planned it from an [`Examination`]; the last part is recovery's own `finish`.
+//! Neighbours: `cut` has made the plan from an [`Examination`]; the last part is recovery's own `finish`.
 
 use std::sync::Arc;
 
@@ -32,30 +32,30 @@ use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks};
 use crate::{DurabilityError, Recoverable};
 
-/// Read and written at once while copying.
+/// Bytes that a copy reads and writes at once.
 const COPY_BYTES: usize = 1 << 20;
-/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once
-/// more those of the repaired one: it keeps nothing.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` receives the entries of the damaged folder, and again
+/// the entries of the repaired folder; `target` keeps nothing.
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
-/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as
-/// a whole: its device may not be mounted.
+/// [`DurabilityError::Damaged`] if the folder is still damaged after the repair, or if a log's folder is missing as a
+/// whole: its device may not be mounted.
 pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
     repair_with(disk, target, RepairOptions::default())
 }
 
-/// What a repair gives up only if that is asked for.
+/// Losses that a repair accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
-    /// What the folders of logs held that are missing as a whole. Without it they are taken for devices that are not
-    /// mounted.
+    /// Contents of log folders that are missing as a whole. Without this option the repair takes such folders for
+    /// devices that are not mounted.
     pub without_missing_folders: bool,
-    /// All of the log, where no cut of it helps: the installed picture is kept, as it is.
+    /// Contents of the whole log, if no cut helps: the installed picture is kept as is.
     pub picture_alone: bool,
 }
 
-/// As [`repair`], and gives up what is asked for.
+/// As [`repair`], but accepts the losses in `options`.
 ///
 /// # Errors
 /// As for [`repair`]; [`DurabilityError::Config`] if a cut of the log keeps more than the picture alone.
@@ -77,7 +77,7 @@ pub fn repair_with(
     let (found, seen) = examine_locked(disk, target)?;
     let plan = (!found.is_whole()).then(|| plan(&**disk, (&found, seen), options)).transpose()?;
     if !renewable.is_empty() {
-        // Behind the locks: another process may have adopted the folder meanwhile.
+        // The marks are checked again under the locks: another process may have adopted the folder meanwhile.
         let manifest = expect_manifest(&**disk)?;
         let now = renewable_marks(&**disk, &manifest)?;
         renewable.retain(|folder| now.contains(folder));
@@ -90,13 +90,13 @@ pub fn repair_with(
     };
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
-    // The locks are held until the folder is examined once more.
+    // The locks are held until the second examination has ended.
     let _recovered = carry_out(disk, plan, locks)?;
     check(&examine_locked(disk, target)?.0, &copies)?;
     Ok(Some(Repaired { loss, copies: Some(copies), marks }))
 }
 
-/// What is done, of what can be and what was asked for.
+/// Chooses the plan that `options` permit.
 fn plan(
     disk: &dyn Disk,
     (found, seen): (&Examination, Epoch),
@@ -117,8 +117,8 @@ fn plan(
     }
 }
 
-/// A log's folder that is missing is cut like its files, if that was asked for: it may be on a device that is not
-/// mounted (I2). A folder that does not prove to be this database's is left alone (I1).
+/// Ignores a missing log folder if `options` permit. The folder may be on a device that is not mounted (I2). A folder
+/// that does not prove to be this database's is left alone (I1).
 fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), DurabilityError> {
     match why {
         DurabilityError::Damaged { file, .. }
@@ -134,7 +134,7 @@ fn note_missing(options: RepairOptions, why: DurabilityError) -> Result<(), Dura
     }
 }
 
-/// The folder is whole after a repair.
+/// Checks that the folder is whole after a repair.
 fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
     if let Some(Unread { path, detail }) = left.unread.first() {
         return Err(DurabilityError::config(format!(
@@ -149,7 +149,7 @@ fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
     Err(DurabilityError::damaged(file, *offset, detail))
 }
 
-/// Copies what will be cut, and the manifest, into a new folder; its name.
+/// Copies the parts to be cut, and the manifest, into a new folder. Returns the folder's name.
 fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     let mut number = 1;
     while disk.exists(&format!("repaired-{number}"))? {
@@ -183,10 +183,10 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
     }
 }
 
-/// Makes the cut durable, as a recovery that ended there would.
+/// Makes the cut durable, like a recovery that ends at the cut.
 fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
-    // It keeps what this cut gives up, so it must not go on from there.
+    // The archive keeps the given-up entries, so the archive must not continue from there.
     keeper.end_archive();
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     let RepairPlan { loss, judged, last: (number, logs) } = plan;
@@ -198,7 +198,7 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     let is_removed = |file: &SegmentFile| judged.given_up.contains(file);
     assert!(!judged.cuts.iter().any(|(file, _)| is_removed(file)), "a file is cut or removed");
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
-    // The next generation's files need a folder each, also where one was removed: that is a new one.
+    // Every file of the next generation needs a folder. A removed folder is made anew.
     for folder in (0..logs).map(log_folder) {
         if !is_folder(&**disk, &folder)? {
             keeper.folders_mut().remove(&folder);

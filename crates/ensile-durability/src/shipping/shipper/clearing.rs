@@ -1,13 +1,14 @@
-//! What goes from the shared store: objects that no manifest names any more, and what was cut short.
+//! Removal from the shared store: unnamed objects, and remains of unfinished uploads.
 //!
 //! Invariants:
-//! - H4: an object goes once no manifest of this shipper has named it for the grace, and only if it is this database's
-//!   or of one that it has taken over from. Of the manifests only those before its own go.
-//! - H4: what an upload or a creation has left goes in the same way, of a creation whoever's it was: one that is
-//!   under way for so long fails, and names nothing.
-//! - What this database will name soon stays: a life before may have put it.
+//! - H4: an object is removed after no manifest of this shipper has named the object for the grace. Only objects of
+//!   this database or of its predecessors in take-overs are removed. Only manifests before the shipper's own manifest
+//!   are removed.
+//! - H4: remains of an upload or a creation are removed in the same way; remains of a creation regardless of the owner.
+//!   A creation that runs for the grace fails, and names nothing.
+//! - Objects that this database will name soon stay, because an earlier life may have put the objects.
 //!
-//! Neighbours: a turn by the clock of the steps of [`super`].
+//! Neighbours: the steps of [`super`] call the work by the clock.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +21,14 @@ use crate::store::manifest::Manifest;
 use crate::store::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
 
 impl Shipper {
-    /// Looks for what no manifest names, or removes one object of what is due; false if neither is its turn.
+    /// Looks for unnamed objects, or removes one due object; false if neither is due.
     pub(super) fn clear(&self, work: &mut ShipWork, now: u64) -> Result<bool, DurabilityError> {
         if let Some(object) = work.going.pop_front() {
-            // The process may have slept since it looked.
+            // The process may have slept since the last look.
             if now.saturating_sub(work.looked_at) >= PAUSE.as_nanos() as u64 {
                 self.look_for_others(work, now)?;
             }
-            // The next life may name what this one does not.
+            // The next life may name objects unknown to this life.
             if work.place.is_none() || self.has_ended() {
                 return Ok(true);
             }
@@ -38,7 +39,7 @@ impl Shipper {
         if now < work.clear_at {
             return Ok(false);
         }
-        // Not at each step, however short the grace is: files are to be shipped in between.
+        // A short grace does not put a look into each step, because files must be shipped in between.
         let pause = self.grace_nanos().clamp(PAUSE.as_nanos() as u64, CLEAR_NANOS);
         work.clear_at = now.saturating_add(pause);
         self.look_for_others(work, now)?;
@@ -46,7 +47,7 @@ impl Shipper {
         Ok(true)
     }
 
-    /// Looks for objects that no manifest names: those of this database, and of those that it has taken over from.
+    /// Looks for unnamed objects of this database, and of its predecessors in take-overs.
     fn look_for_unnamed(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
         let Some(place @ ManifestPlace { number, newest: Some(newest), .. }) = &work.place else {
             return Ok(());
@@ -57,7 +58,7 @@ impl Shipper {
         let writers = place.writers(self.database);
         let listed = self.listed(&writers)?;
         let mut there: Vec<String> = listed.keys().cloned().collect();
-        // A larger one is of a machine that has taken over.
+        // A larger number belongs to a machine that has taken over.
         let manifests = self.to().list(MANIFESTS).map_err(failed)?.into_iter().map(|object| object.name);
         there.extend(manifests.filter(|name| manifest_number(name).is_some_and(|older| older < *number)));
         for folder in writers.iter().map(ToString::to_string).chain([MANIFESTS.to_owned()]) {
@@ -74,12 +75,12 @@ impl Shipper {
         let due = work.unnamed.iter().filter(|(_, since)| is_due(since));
         work.going = due.map(|(object, _)| object.clone()).collect();
         let Some(missing) = work.inventory.keep_listed(&listed) else { return Ok(()) };
-        // It is told, and shipped again as far as it is here: until then its file stays (H5).
+        // The missing object is reported, and shipped again if its file is here: until then the file stays (H5).
         self.release_hold(work);
         Err(self.is_missing(&missing))
     }
 
-    /// The files that a manifest of this database may name soon, by their names in the store.
+    /// Names in the store of files that a manifest of this database may name soon.
     fn wanted(&self, work: &ShipWork) -> BTreeSet<String> {
         let Manifest { checkpoint, generations, .. } = self.manifest();
         let under_way = work.under_way.as_ref().and_then(|under_way| under_way.base.checkpoint.as_ref());

@@ -1,12 +1,12 @@
-//! How shipping ends with its database: a close waits for the step under way, and not for ever.
+//! End of shipping with its database: a close waits for the present step, for a limited time.
 //!
 //! Invariants:
-//! - No step begins behind the end. One that hangs in a call of the store may still end that call: put one object,
-//!   install a manifest, or remove what it had listed before. It removes and offers nothing that it had not begun to:
-//!   what is there by then may be the next life's.
-//! - What was not shipped is said.
+//! - No step begins after the end. A step inside a call of the store may still finish the call: put one object, install
+//!   a manifest, or remove an object listed before. Such a step begins no further removal or offer, because the store
+//!   may already hold objects of the next life.
+//! - The close reports unshipped files.
 //!
-//! Neighbours: the owners of databases and of objects call it once their log has ended.
+//! Neighbours: the owners of databases and of objects call this module once their log has ended.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -17,18 +17,18 @@ use ensile_base::sync::sleep;
 use super::Shipper;
 use crate::DurabilityError;
 
-/// What is said of shipping that was cancelled.
+/// Error text of cancelled shipping.
 pub(super) const CANCELLED: &str = "shipping was cancelled: nothing is shipped until the next open";
-/// How often it is looked whether the step under way has ended.
+/// Interval between two checks for the end of the present step.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Shipper {
-    /// Ends the shipping of a database whose log has ended: waits for the step under way, at most as long as
-    /// [`close_wait`](crate::ShippingConfig::close_wait) says. Then a thread that steps ends with its next step, or is
-    /// in a call that does not return: it is to be left to itself. A second call says what the first did.
+    /// Ends the shipping of a database whose log has ended. Waits for the present step, at most for
+    /// [`close_wait`](crate::ShippingConfig::close_wait). Afterwards a stepping thread ends with its next step, or is
+    /// in a call that does not return: leave such a thread to itself. A second call returns the result of the first.
     ///
     /// # Errors
-    /// [`DurabilityError::NotShipped`] in that case.
+    /// [`DurabilityError::NotShipped`] if the present step has not ended in time.
     pub fn end(&self) -> Result<(), DurabilityError> {
         if self.store.is_forked() {
             return Ok(());
@@ -37,8 +37,8 @@ impl Shipper {
         ended.get_or_insert_with(|| self.wait_for_step()).clone()
     }
 
-    /// Ships nothing any more until the next open, and holds no log files. An [`Shipper::end`] that waits for a step
-    /// waits no more. This call waits for nothing.
+    /// Stops shipping until the next open, and holds no log files. A waiting [`Shipper::end`] waits no more. The call
+    /// itself waits for nothing.
     pub fn cancel(&self) {
         if self.store.is_forked() {
             return;
@@ -50,7 +50,7 @@ impl Shipper {
         self.wake();
     }
 
-    /// Has its end come while a step was in a call of the store? The next life may have begun.
+    /// True if shipping has ended. The end may come during a call of the store, and the next life may have begun.
     pub(super) fn has_ended(&self) -> bool {
         self.steps.lock().has_ended
     }
@@ -84,14 +84,14 @@ impl Shipper {
         Err(DurabilityError::NotShipped { shipped: stats.shipped_epoch, wanted, why: why.into() })
     }
 
-    /// Is a step under way, on another thread? What a step calls may end the database.
+    /// True if another thread takes a step. A step's own callee may end the database.
     fn is_stepping(&self) -> bool {
         let own = std::thread::current().id();
         self.steps.lock().threads.iter().any(|thread| *thread != own)
     }
 }
 
-/// The steps under way, on which threads; and whether any may begin.
+/// Threads with a step under way, and the state of the end.
 #[derive(Debug, Default)]
 pub(super) struct ShipSteps {
     threads: Vec<ThreadId>,
@@ -99,11 +99,11 @@ pub(super) struct ShipSteps {
     is_cancelled: bool,
 }
 
-/// A step under way. If it panics, that is told: nothing is shipped any more.
+/// A step under way. A panic of the step is reported: shipping stops.
 pub(super) struct StepUnderWay<'s>(&'s Shipper);
 
 impl<'s> StepUnderWay<'s> {
-    /// `None` behind the end.
+    /// `None` after the end.
     pub(super) fn begin(shipper: &'s Shipper) -> Option<Self> {
         let mut steps = shipper.steps.lock();
         if steps.has_ended {

@@ -1,11 +1,11 @@
-//! A file on its way to the shared store, an object after the other, a piece at a step.
+//! A file on its way to the shared store, one object after the other, one piece a step.
 //!
 //! Invariants:
 //! - H1: an upload has ended, and is durable in the store, before the inventory has its file.
-//! - An object that a life before has put is compared with the file, byte by byte.
-//! - One that fails is put again from its beginning; the objects of its file before it stay.
+//! - An object from an earlier life is compared with the file, byte by byte.
+//! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
-//! Neighbours: the steps of [`super`] begin one, and go on; `shared` has the store.
+//! Neighbours: the steps of [`super`] begin and continue an upload; `shared` has the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::names::PartName;
 use crate::store::shared_manifest::{SharedFile, SharedPiece};
 
-/// What an upload is of.
+/// File of an upload.
 #[derive(Debug)]
 pub(super) enum UploadOf {
     Part(PartName),
     Log(ClosedFile, LookedFile),
 }
 
-/// How an object gets there.
+/// State of the present object.
 #[derive(Debug)]
 enum ObjectUnderWay {
-    /// Nothing was done yet.
+    /// No work done yet.
     NotBegun,
-    /// It is there whole: it is compared, and its checksum is wanted.
+    /// The object exists in the store. The shipper compares the object, and computes its checksum.
     Compared,
     Written(Box<dyn SharedUpload>),
 }
@@ -48,25 +48,25 @@ pub(super) struct Upload {
     of: UploadOf,
     name: String,
     file: Arc<dyn DiskFile>,
-    /// With the checksum of its first bytes, up to the object under way.
+    /// Description of the file, with the checksum of its bytes before the present object.
     shared: SharedFile,
-    /// Its objects that are not there yet; the first one is under way.
+    /// Objects that the store lacks; the first object is under way.
     pieces: VecDeque<SharedPiece>,
     object: ObjectUnderWay,
     offset: u64,
-    /// Of all bytes up to there.
+    /// Checksum of all bytes up to `offset`.
     crc: u32,
-    /// One of its objects was written.
+    /// True if an object of the file was written.
     is_written: bool,
 }
 
 impl Upload {
-    /// Its file's name in the store.
+    /// Name of the file in the store.
     pub(super) fn shared_name(&self) -> String {
         self.shared.object(&self.name)
     }
 
-    /// The closed log file that it is of, if it is of one.
+    /// The closed log file of the upload, if any.
     pub(super) fn log_file(&self) -> Option<&ClosedFile> {
         match &self.of {
             UploadOf::Log(closed, _) => Some(closed),
@@ -74,7 +74,7 @@ impl Upload {
         }
     }
 
-    /// What was under way is begun again.
+    /// Restarts the present object.
     fn begin_object_again(&mut self) {
         self.object = ObjectUnderWay::NotBegun;
         (self.offset, self.crc) =
@@ -86,7 +86,7 @@ impl Shipper {
     pub(super) fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
         let (disk, name) = (self.store.disk(), closed.file.to_string());
         let Some(file) = unless_missing(disk.open_to_read(&name))? else {
-            // It may have been removed beyond the hold since it was listed.
+            // The file may have been removed beyond the hold since the listing.
             return match self.log.closed_list().contains(&closed) {
                 true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
                 false => Ok(()),
@@ -99,7 +99,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// An upload of this file, of which nothing was done yet.
+    /// An upload of this file, with no work done yet.
     pub(super) fn upload_of(
         &self,
         of: UploadOf,
@@ -113,8 +113,8 @@ impl Shipper {
         Upload { of, name, file, shared, pieces, object, offset: 0, crc: 0, is_written: false }
     }
 
-    /// The next piece of a file that is under way; true once all of it is in the store. What fails is tried again from
-    /// the beginning of its object.
+    /// Uploads the next piece of a file; true once the store has the whole file. After a failure the next call starts
+    /// at the beginning of the present object.
     pub(super) fn go_on(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
         let gone_on = self.go_on_in_object(work, upload);
         if gone_on.is_err() {
@@ -160,12 +160,12 @@ impl Shipper {
         if upload.pieces.is_empty() {
             return Ok(true);
         }
-        // If this upload is given up, another one of the file finds it.
+        // If this upload is given up, the next upload of the file finds the object.
         work.left.insert(piece.object, piece.bytes);
         Ok(false)
     }
 
-    /// All of it is in the store.
+    /// Records a complete upload.
     pub(super) fn uploaded(&self, work: &mut ShipWork, upload: Upload) {
         let Upload { of, name, shared, pieces, offset, is_written, .. } = upload;
         assert!(pieces.is_empty() && offset == shared.bytes, "H1: all of {name} is there");
@@ -181,7 +181,7 @@ impl Shipper {
         }
     }
 
-    /// Has the object that is there the same bytes here?
+    /// Compares an object of the store with the bytes here.
     fn compare(
         &self,
         work: &mut ShipWork,
@@ -199,7 +199,7 @@ impl Shipper {
                 "it has other bytes than the file here: if no copy of this database ships there too, remove it",
             )),
             _ => {
-                // The next attempt puts it.
+                // The next attempt puts the object.
                 work.left.remove(object);
                 Err(self.is_missing(object))
             }

@@ -1,4 +1,5 @@
-//! `ARCHIVE`: which generations an archive's files are of, and where each of them ended (`docs/formats/archive.md`).
+//! Generations of an archive's files, and the end of every generation, in the file `ARCHIVE`
+//! (`docs/formats/archive.md`).
 //!
 //! ```text
 //! ensile archive 1
@@ -8,12 +9,12 @@
 //! crc32c 5ba37c1e
 //! ```
 //! Invariants:
-//! - A3: a generation that holds an entry leaves the manifest only once it stands here with its D.
-//! - L4: numbers and epochs grow; only the last generation may lack its D. What lies between two generations is void.
-//! - It is replaced as a whole: written beside, synced, renamed, the folder synced.
+//! - A3: A generation with entries leaves the manifest only after `ARCHIVE` has the generation with its D.
+//! - L4: Numbers and epochs grow. Only the last generation may lack its D. The epochs between two generations are void.
+//! - `ARCHIVE` is replaced as a whole: written beside, synced and renamed, with a sync of the folder.
 //!
-//! Neighbours: `archive` keeps it in step with the manifest, whose lines it repeats; `recovery::archived` judges an
-//! archive by it.
+//! Neighbours: `archive` keeps `ARCHIVE` in step with the manifest, and repeats the manifest's lines.
+//! `recovery::archived` judges an archive by its `ARCHIVE`.
 
 use std::fmt;
 
@@ -27,30 +28,31 @@ use crate::store::manifest::{Generation, parse_generation};
 use crate::store::names::{ARCHIVE, ARCHIVE_NEW};
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
-/// The first words of its first line; the format's number follows.
+/// First words of the first line. The number of the format follows.
 const TITLE: &str = "ensile archive ";
 const ARCHIVE_FORMAT: u32 = 1;
-/// Far above any real one.
+/// Limit far above the size of a real file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The name of a file in the archive's folder, which may be the disk's root.
+/// Name of a file in the archive's folder. The folder may be the disk's root.
 pub(crate) fn in_folder(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// What an archive says of its files.
+/// Content of `ARCHIVE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveList {
-    /// Whose it is.
+    /// Database that owns the archive.
     pub(crate) database: Identity,
-    /// It was begun when every entry up to this epoch was in the installed checkpoint: what it has begins behind it.
+    /// Epoch behind which the archive's entries begin. When the archive was begun, the installed checkpoint had every
+    /// entry up to this epoch.
     pub(crate) from: Epoch,
-    /// Oldest first.
+    /// Generations, oldest first.
     pub(crate) generations: Vec<Generation>,
 }
 
 impl ArchiveList {
-    /// Reads the list in this folder; `None` if there is none.
+    /// Reads the list in this folder; `None` if the file is missing.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`], [`DurabilityError::Unknown`], the disk's.
@@ -72,10 +74,10 @@ impl ArchiveList {
         list.map(Some).ok_or_else(|| damaged("a line cannot be read, or its lines contradict each other"))
     }
 
-    /// Replaces the list in this folder; once this returns it survives a crash.
+    /// Replaces the list in this folder. The new list survives a crash after this call returns.
     ///
     /// # Errors
-    /// The disk's. One of the two lists stands.
+    /// The disk's. Either the old list or the new list stands.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
@@ -86,12 +88,12 @@ impl ArchiveList {
         disk.sync_folder(folder)
     }
 
-    /// Does it have the generation of this number?
+    /// True if the list has the generation of this number.
     pub(crate) fn lists(&self, generation: u64) -> bool {
         self.generations.iter().any(|listed| listed.number == generation)
     }
 
-    /// L4's order over the generations.
+    /// True if the generations have the order of L4.
     fn is_whole(&self) -> bool {
         let pairs = self.generations.windows(2).all(|pair| {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
@@ -103,11 +105,12 @@ impl ArchiveList {
         pairs && own
     }
 
-    /// The list once it has these generations too, as a manifest lists them or a recovery has decided over them, oldest
-    /// first. Left out is one into which an open has merged others, as those are here, and one without an entry.
+    /// List with `generations` added. The generations come from a manifest, or from the decisions of a recovery, oldest
+    /// first. A generation without an entry is not added. A generation into which an open has merged listed generations
+    /// is not added either, because the list has the merged generations.
     ///
     /// # Errors
-    /// Why they are not of the same life.
+    /// Reason why the generations and the list are not of the same life.
     pub(crate) fn with(
         &self,
         generations: &[Generation],
@@ -155,7 +158,7 @@ impl ArchiveList {
     }
 }
 
-/// Was `listed` merged into `generation`?
+/// True if `listed` was merged into `generation`.
 fn repeats(generation: &Generation, listed: &Generation) -> bool {
     listed.number < generation.number
         && listed.first >= generation.first

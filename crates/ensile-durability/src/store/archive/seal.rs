@@ -1,16 +1,16 @@
-//! What a manifest remembers of its archive: which generations `ARCHIVE` said had ended, when the manifest was written
+//! Seal of an archive in the manifest: the generations that had ended in `ARCHIVE` when the manifest was written
 //! (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! archived 2 seal 5e6f7a8b
 //! ```
 //! Invariants:
-//! - A2: `ARCHIVE` says no less than the manifest remembers. It is written first, so a crash in between leaves one that
-//!   says more; one that says less was put back to an older state.
-//! - The line of a generation that has ended never changes, nor does its place, so a checksum over the first lines
-//!   stands for all of them.
+//! - A2: `ARCHIVE` has at least the ended generations of the seal. `ARCHIVE` is written first, so a crash between the
+//!   two writes leaves a newer `ARCHIVE`. An `ARCHIVE` with fewer ended generations was put back to an older state.
+//! - The line of an ended generation never changes its text or its place. A checksum over the first lines therefore
+//!   identifies the ended generations.
 //!
-//! Neighbours: `list` has the lines; the manifest's owners take the seal along; `archive` compares it.
+//! Neighbours: `list` has the lines. The keeper of the manifest writes the seal, and `archive` compares the seal.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ use super::list::ArchiveList;
 use crate::number;
 use crate::store::text::values;
 
-/// How many generations had ended, and a checksum over whose archive it is and over their lines.
+/// Number of ended generations, and a checksum over the archive's database and the lines of the ended generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ArchiveSeal {
     pub(crate) ended: u64,
@@ -28,7 +28,7 @@ pub(crate) struct ArchiveSeal {
 }
 
 impl ArchiveSeal {
-    /// Does this line of a manifest have one?
+    /// True if this line of a manifest has a seal.
     pub(crate) fn is_line(line: &str) -> bool {
         line.starts_with("archived ")
     }
@@ -47,12 +47,12 @@ impl fmt::Display for ArchiveSeal {
 }
 
 impl ArchiveList {
-    /// How many of its generations have ended: they come first.
+    /// Number of ended generations. Ended generations come first.
     fn ended(&self) -> usize {
         self.generations.iter().filter(|generation| generation.durable.is_some()).count()
     }
 
-    /// What a manifest remembers of it as it is now.
+    /// Seal of the list in its current state.
     pub(crate) fn seal(&self) -> ArchiveSeal {
         self.seal_of(self.ended())
     }
@@ -66,10 +66,10 @@ impl ArchiveList {
         ArchiveSeal { ended: ended as u64, crc: crc32c(text.as_bytes()) }
     }
 
-    /// Does it say all that one with this seal said (A2)?
+    /// Checks that this list has the ended generations of the list with this seal (A2).
     ///
     /// # Errors
-    /// Why not.
+    /// Reason of the mismatch.
     pub(crate) fn check(&self, remembered: ArchiveSeal) -> Result<(), String> {
         let has = self.ended();
         let is_newer = usize::try_from(remembered.ended).is_ok_and(|ended| ended <= has);

@@ -1,4 +1,4 @@
-//! A checkpoint that goes round by key ranges, as the manifest names it (`docs/formats/manifest.md`).
+//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! ranges 2 wanted 16 bytes 2469136 largest 1234568
@@ -6,12 +6,12 @@
 //! range 2 key 6d checkpoint 9 generation 3 low 65 high 66 checkpointers 2 files 4 entries 9000 bytes 1234568 salt ..
 //! ```
 //! Invariants:
-//! - K4: the first range begins before all keys, and each later one behind the one before it. So ranges tile all
-//!   sections, and no line can say otherwise.
-//! - K5: it, and the log from the least e_l of its ranges on, give the state at any D that is not below the largest
-//!   e_h.
+//! - K4: The first range begins before every key, and each later range begins behind the range before. The ranges
+//!   therefore tile the sections, and no line can contradict this.
+//! - K5: Together with the log from the least e_l of the ranges on, the checkpoint gives the state at any D that is not
+//!   below the largest e_h.
 //!
-//! Neighbours: [`super`] answers for it where its kind does not matter; a checkpoint's life fills it in.
+//! Neighbours: [`super`] has the operations of every kind. A checkpoint's life fills in the fields.
 
 use std::fmt;
 
@@ -20,17 +20,17 @@ use crate::number::{RANGES_MAX, parse_count};
 use crate::range::{KeyRange, RangeStart};
 use crate::store::text::values;
 
-/// How all ranges were when they were cut the last time.
+/// Figures of the ranges at their last cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangesCut {
-    /// How many there were to be. A small state has fewer.
+    /// Wanted number of ranges. A small state has fewer ranges.
     pub(crate) wanted: u32,
-    /// Bytes of all, and of the largest.
+    /// Bytes of the ranges together, and bytes of the largest range.
     pub(crate) bytes: u64,
     pub(crate) largest: u64,
 }
 
-/// A range: where it begins, and what its last turn wrote.
+/// Range: its first key, and the files of its last turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InstalledRange {
     pub(crate) start: RangeStart,
@@ -62,7 +62,7 @@ impl fmt::Display for InstalledRange {
     }
 }
 
-/// The key of this text: two hex digits a byte, or `-` for the empty one.
+/// Reads a key: two hex digits a byte, or `-` for the empty key.
 fn parse_key(text: &str) -> Option<Box<[u8]>> {
     if text == "-" {
         return Some(Box::default());
@@ -75,21 +75,21 @@ fn parse_key(text: &str) -> Option<Box<[u8]>> {
     digits.chunks_exact(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// A cycling checkpoint that is, or is about to be, installed.
+/// Cycling checkpoint that is installed, or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CyclingCheckpoint {
     pub(crate) cut: RangesCut,
-    /// In the order of their keys.
+    /// Ranges in the order of their keys.
     pub(crate) ranges: Vec<InstalledRange>,
 }
 
 impl CyclingCheckpoint {
-    /// What its turns wrote, by range.
+    /// Walks of the last turns, by range.
     pub(crate) fn walked(&self) -> impl Iterator<Item = &FuzzyCheckpoint> {
         self.ranges.iter().map(|range| &range.walked)
     }
 
-    /// The keys of its range at this place.
+    /// Keys of the range at index `at`.
     pub(crate) fn keys(&self, at: usize) -> KeyRange {
         let end = self.ranges.get(at + 1).map(|next| next.start.clone());
         KeyRange { start: self.ranges[at].start.clone(), end }
@@ -110,7 +110,7 @@ impl CyclingCheckpoint {
         line.starts_with("ranges ")
     }
 
-    /// Reads its line, and those of its ranges behind it.
+    /// Reads the line of the checkpoint, and the lines of its ranges.
     pub(super) fn parse(line: &str, ranges: &[&str]) -> Option<Self> {
         let [count, wanted, bytes, largest] = values(line, &["ranges", "wanted", "bytes", "largest"])?;
         if parse_count(count, RANGES_MAX)? as usize != ranges.len() {

@@ -1,8 +1,7 @@
-//! What a checkpoint that is written whole says of its files: m of each of its checkpointers
-//! (`docs/formats/checkpoint.md`).
+//! Files of a checkpoint that is written whole: m files of every checkpointer (`docs/formats/checkpoint.md`).
 //!
-//! Neighbours: the kinds' lines in the manifest have it beside their epochs; `checkpoint::files` reads and removes the
-//! files.
+//! Neighbours: The manifest lines of fuzzy and cycling checkpoints have these fields beside their epochs.
+//! `checkpoint::files` reads and removes the files.
 
 use std::fmt;
 
@@ -11,35 +10,35 @@ use crate::identity::Identity;
 use crate::number::{self, CHECKPOINTERS_MAX, FILES_MAX, parse_count};
 use crate::store::names::{PartName, checkpoint_folder};
 
-/// The files of a checkpoint that is, or is about to be, installed.
+/// Files of a checkpoint that is installed, or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PartFiles {
     pub(crate) number: u64,
-    /// The generation that was open when it was written.
+    /// Generation that was open when the files were written.
     pub(crate) generation: u64,
-    /// How many checkpointers wrote it, into how many files each.
+    /// Number of checkpointers, and number of files of each checkpointer.
     pub(crate) checkpointers: u32,
     pub(crate) files: u32,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
-    /// Of its blocks: a block of another checkpoint has another one.
+    /// Salt of the blocks. A block of another checkpoint has another salt.
     pub(crate) salt: Salt,
-    /// Vouches for all its files: `checkpoint::files::end::seal`.
+    /// Checksum that vouches for every file: `checkpoint::files::end::seal`.
     pub(crate) seal: u32,
-    /// What its files say whose they are (I1).
+    /// Database in the files (I1).
     pub(crate) database: Identity,
 }
 
 impl PartFiles {
-    /// Their names in a line of the manifest, behind the checkpoint's number, generation and epochs.
+    /// Names of the fields in a line of the manifest, behind number, generation and epochs of the checkpoint.
     pub(super) const NAMES: [&str; 6] = ["checkpointers", "files", "entries", "bytes", "salt", "seal"];
 
-    /// The folders of its checkpointers.
+    /// Folders of the checkpointers.
     pub(super) fn folders(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.checkpointers).map(checkpoint_folder)
     }
 
-    /// Its files, in the order that the seal is over.
+    /// Files in the order of the seal.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartName> + use<> {
         let Self { number: checkpoint, checkpointers, files, .. } = *self;
         (0..checkpointers).flat_map(move |checkpointer| {
@@ -71,7 +70,7 @@ impl PartFiles {
     }
 }
 
-/// What stands behind the epochs in a line of the manifest.
+/// Fields behind the epochs in a line of the manifest.
 impl fmt::Display for PartFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { checkpointers, files, entries, bytes, salt, seal, database, .. } = self;

@@ -1,14 +1,15 @@
-//! A picture in page files, as the manifest names it (`docs/formats/manifest.md`).
+//! Picture in page files, as the manifest names it (`docs/formats/manifest.md`).
 //!
 //! ```text
 //! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d database 5b1e..
 //! pages 0 file 1 salt 5e6f7a8b
 //! ```
 //! Invariants:
-//! - N12, N15: it is the state at the end of e_c, and the log of the epochs above that goes with it, for any D >= e_c.
-//! - The seal is the header checksum of the root, which vouches for all that the picture has.
+//! - N12, N15: A picture is the state at the end of e_c. Together with the log of later epochs, the picture gives the
+//!   state at any D >= e_c.
+//! - The seal is the header checksum of the root. The root vouches for the whole picture.
 //!
-//! Neighbours: [`super`] answers for it where its kind does not matter; a checkpoint's life fills it in.
+//! Neighbours: [`super`] has the operations of every kind. A checkpoint's life fills in the fields.
 
 use std::fmt;
 
@@ -21,11 +22,11 @@ use crate::number;
 use crate::store::names::{PageFileName, checkpoint_folder};
 use crate::store::text::{parse_epoch, values};
 
-/// A page file that a picture reaches.
+/// Page file that a picture reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedPageFile {
     pub(crate) name: PageFileName,
-    /// What the header checksums of its blocks begin with.
+    /// Salt of the header checksums of the file's blocks.
     pub(crate) salt: Salt,
 }
 
@@ -41,35 +42,35 @@ impl ListedPageFile {
     }
 }
 
-/// A picture that is, or is about to be, installed.
+/// Picture that is installed, or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PictureCheckpoint {
     pub(crate) number: u64,
-    /// The generation that was open when it was written.
+    /// Generation that was open when the picture was written.
     pub(crate) generation: u64,
-    /// e_c: it shows the state at the end of this epoch.
+    /// e_c: the picture is the state at the end of this epoch.
     pub(crate) epoch: Epoch,
-    /// Over all that the root reaches, bytes of extents, its own among them.
+    /// Entries, bytes of extents, and pages that the root reaches, with the root's extent.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
-    /// No page had this number, or one above it.
+    /// Bound of the page numbers: every page has a smaller number.
     pub(crate) next_page: u64,
-    /// Where its root is, and the root's header checksum.
+    /// Place and header checksum of the root.
     pub(crate) root: ExtentPlace,
-    /// What its files say whose they are (I1).
+    /// Database in the files (I1).
     pub(crate) database: Identity,
-    /// Its files, by folder: one of each.
+    /// Page files, ordered by folder. A folder has at most a single page file.
     pub(crate) files: Vec<ListedPageFile>,
 }
 
 impl PictureCheckpoint {
-    /// S: no entry has this epoch or a larger one.
+    /// S: the picture has only entries with smaller epochs.
     pub(super) fn freeze(&self) -> Epoch {
         self.epoch.next()
     }
 
-    /// Its file in this folder, if it has one there.
+    /// Page file in this folder; `None` if the picture has no file there.
     pub(crate) fn file_in(&self, folder: u16) -> Option<&ListedPageFile> {
         self.files.iter().find(|file| file.name.folder == u32::from(folder))
     }
@@ -94,7 +95,7 @@ impl PictureCheckpoint {
         line.starts_with("picture ")
     }
 
-    /// Reads its line, and those of its files behind it.
+    /// Reads the line of the picture, and the lines of its files.
     pub(super) fn parse(line: &str, files: &[&str]) -> Option<Self> {
         let names = [
             "picture",
@@ -113,7 +114,7 @@ impl PictureCheckpoint {
         Some(Self {
             number: number::parse(number)?,
             generation: number::parse(generation)?,
-            // Its freeze is an epoch too.
+            // The freeze epoch S must be a valid epoch too.
             epoch: parse_epoch(epoch).filter(|epoch| epoch.next() < Epoch::MAX)?,
             entries: entries.parse().ok()?,
             bytes: bytes.parse().ok()?,
@@ -129,14 +130,14 @@ impl PictureCheckpoint {
     }
 }
 
-/// An extent as `folder:first:units`.
+/// Reads an extent in the format `folder:first:units`.
 fn parse_extent(word: &str) -> Option<Extent> {
     let (folder, rest) = word.split_once(':')?;
     let (first, units) = rest.split_once(':')?;
     Some(Extent { folder: folder.parse().ok()?, first: first.parse().ok()?, units: units.parse().ok()? })
 }
 
-/// Its line, and one for each of its files, without the last line's end.
+/// Line of the picture, and lines of its files, without the last line end.
 impl fmt::Display for PictureCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, generation, epoch, entries, bytes, pages, next_page, root, database, files } =

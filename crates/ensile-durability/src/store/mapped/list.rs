@@ -1,12 +1,12 @@
-//! Which buffers of a log are mapped: a mapped file of its own, so that one that is missing is noticed (B4).
+//! List of the mapped buffers of a log, in a separate mapped file. The list makes a missing buffer noticeable (B4).
 //!
 //! ```text
 //! header, as a buffer has one | alive until u64 | a bit for each buffer, by its number
 //! ```
 //! Invariants:
-//! - B4: a buffer is listed before it is handed out, so before it holds an entry; it is struck before its file goes,
-//!   when it holds none any more. So one that is listed is there, whenever the process dies.
-//! - A file that is not listed counts nothing, and is damage if it does.
+//! - B4: A buffer is listed before a worker gets the buffer, and before its first entry. An empty buffer is struck
+//!   before the removal of its file. A listed buffer therefore exists at every death of the process.
+//! - An unlisted file counts no entry. An unlisted file with an entry is damage.
 //!
 //! Neighbours: [`super`] makes and removes the buffers, and reads the list of a dead process.
 
@@ -22,30 +22,30 @@ use crate::buffers::FRONT_BYTES;
 
 const WORD_BYTES: usize = size_of::<u64>();
 const WORD_BITS: u64 = u64::BITS as u64;
-/// Bytes of the file: a log has no more buffers than it has bits for, which is more than memory has.
+/// Length of the file in bytes. The file has a bit for every buffer of a log: more buffers than fit in memory.
 const LIST_BYTES: usize = 16 << 10;
 const WORDS: usize = (LIST_BYTES - FRONT_BYTES) / WORD_BYTES;
-/// Where the first of the bits are, and the second until which its process changed its files.
+/// Place of the first bits, and place of the second until which the process changed its files.
 const BITS_WORD: usize = FRONT_BYTES / WORD_BYTES;
 const ALIVE_AT: usize = 112;
 const ALIVE_WORD: usize = ALIVE_AT / WORD_BYTES;
-/// Seconds by which a thread that says that the process lives may be late.
+/// Largest delay of the thread that notes that the process lives, in seconds.
 const LATE_SECONDS: u64 = 10;
 
-/// The list of a log that is open.
+/// List of an open log.
 #[derive(Debug)]
 pub(super) struct BufferList {
     words: MappedWords,
-    /// Nothing under this lock leaves it half changed.
+    /// State of the list. No panic under this lock leaves a half-changed state.
     state: Mutex<ListState>,
     late_seconds: u64,
 }
 
 #[derive(Debug)]
 struct ListState {
-    /// Numbers that have a file, are getting one, or had one that is being removed.
+    /// Numbers with a file, or with a file that is being made or removed.
     taken: Box<[u64]>,
-    /// As the file says it.
+    /// Numbers that are listed in the file.
     listed: Box<[u64]>,
     alive_until: u64,
 }
@@ -55,7 +55,7 @@ fn place_of(number: u64) -> (usize, u64) {
 }
 
 impl BufferList {
-    /// Makes the file of a log that has no buffers.
+    /// Makes the file of a log without buffers.
     pub(super) fn make(
         disk: &dyn Disk,
         owner: &BufferOwner,
@@ -70,7 +70,7 @@ impl BufferList {
         Ok(list)
     }
 
-    /// A number for a buffer that is to be made: the least one; `None` if there is none.
+    /// Takes the least free number for a new buffer; `None` if every number is taken.
     pub(super) fn take(&self) -> Option<u64> {
         let mut state = self.state.lock();
         let at = state.taken.iter().position(|word| *word != u64::MAX)?;
@@ -79,7 +79,7 @@ impl BufferList {
         Some(at as u64 * WORD_BITS + u64::from(bit))
     }
 
-    /// The number's buffer is there.
+    /// Lists the buffer of this number, after its creation.
     pub(super) fn add(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
@@ -88,7 +88,7 @@ impl BufferList {
         self.words.publish(BITS_WORD + at, state.listed[at]);
     }
 
-    /// The number's buffer is to be removed, and holds nothing.
+    /// Strikes the buffer of this number, before its removal. The buffer is empty.
     pub(super) fn strike(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
@@ -97,7 +97,7 @@ impl BufferList {
         self.words.retract(BITS_WORD + at, state.listed[at]);
     }
 
-    /// The number has no file any more, or never had one.
+    /// Frees the number, after the removal of its file or a failed creation.
     pub(super) fn give_back(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
@@ -105,11 +105,11 @@ impl BufferList {
         state.taken[at] &= !bit;
     }
 
-    /// The process lives at this time, in seconds since 1970, and will say so again.
+    /// Notes that the process lives at this time, in seconds since 1970. The caller promises another note.
     pub(super) fn note_alive(&self, unix_seconds: u64) {
         let until = unix_seconds + self.late_seconds;
         let mut state = self.state.lock();
-        // A clock that is set back makes nothing that was changed before then late.
+        // If the clock is set back, `alive_until` stays: earlier changes must not count as late.
         if until > state.alive_until {
             state.alive_until = until;
             self.words.publish(ALIVE_WORD, until);
@@ -117,7 +117,7 @@ impl BufferList {
     }
 }
 
-/// What a dead process's list says.
+/// List of a dead process.
 #[derive(Debug)]
 pub(super) struct Listed {
     bits: Vec<u64>,
@@ -125,10 +125,10 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// In this file, whose owner the caller knows.
+    /// Reads the list from this file. The caller has checked the owner of the file.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`].
+    /// [`DurabilityError::Damaged`] for a file that was cut; the disk's.
     pub(super) fn read(disk: &dyn Disk, path: &str) -> Result<Self, DurabilityError> {
         let mut bytes = vec![0; LIST_BYTES];
         if disk.open_to_read(path)?.read_at(&mut bytes, 0)? < bytes.len() {
@@ -139,13 +139,13 @@ impl Listed {
         Ok(Self { bits: words[BITS_WORD..].to_vec(), alive_until: words[ALIVE_WORD] })
     }
 
-    /// Is the buffer there?
+    /// True if the buffer is listed.
     pub(super) fn has(&self, number: u64) -> bool {
         let (at, bit) = place_of(number);
         self.bits.get(at).is_some_and(|word| word & bit != 0)
     }
 
-    /// The buffers that are there.
+    /// Numbers of the listed buffers.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.bits.iter().enumerate().filter(|(_, word)| **word != 0);
         all.flat_map(|(at, word)| {
@@ -155,7 +155,8 @@ impl Listed {
         })
     }
 
-    /// What its process changed it changed before this, in seconds since 1970.
+    /// Time up to which the process changed its files, in seconds since 1970. A later change comes from another
+    /// process.
     pub(super) fn alive_until(&self) -> u64 {
         self.alive_until
     }

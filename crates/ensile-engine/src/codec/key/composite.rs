@@ -91,7 +91,7 @@ impl<T: Ord> PartialOrd for Descending<T> {
     }
 }
 
-/// The delimited form even at the end of a key: the complement reverses an order only where no encoding is the
+/// Uses the delimited form even at the end of a key. The complement reverses an order only if no encoding is the
 /// beginning of another (PREFIX-FREE).
 impl<K: Key, Q: AsKey<K>> AsKey<Descending<K>> for Descending<Q> {
     #[inline]
@@ -128,7 +128,7 @@ impl<K: Key> Key for Descending<K> {
     }
 }
 
-/// A tuple: its components but the last, each as (type, form, place), then the last.
+/// A tuple: the components before the last, each as (type, form, place), then the last.
 macro_rules! tuple {
     ($($key:ident $form:ident $at:tt,)* ; $last:ident $last_form:ident $last_at:tt) => {
         impl<$($key: Key, $form: AsKey<$key>,)* $last: Key, $last_form: AsKey<$last>>
@@ -148,7 +148,7 @@ macro_rules! tuple {
         }
 
         impl<$($key: Key,)* $last: Key> Key for ($($key,)* $last,) {
-            // Always, so that components that nobody asks for are not even decoded.
+            // Always inlined, so that unused components are not even decoded.
             #[inline(always)]
             fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
                 let mut rest = bytes;
@@ -177,10 +177,10 @@ tuple!(A P 0, B Q 1, C R 2, D S 3, E T 4,; F U 5);
 tuple!(A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5,; G V 6);
 tuple!(A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6,; H W 7);
 
-/// Makes a struct a key: its encoding is that of the tuple of its fields, in the order named here.
+/// Makes a struct a key, with the encoding of the tuple of its fields in the order of the macro call.
 ///
-/// Name all fields, in the order of their declaration, so that the derived `Ord` is the order of the encodings.
-/// The struct is `Ord + Clone`; at most eight fields.
+/// Name all fields, in the order of their declaration, so that the derived `Ord` is the order of the encodings. The
+/// struct is `Ord + Clone`, with at most eight fields.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;

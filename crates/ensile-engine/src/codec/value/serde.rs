@@ -1,6 +1,6 @@
-//! Values that serde takes, in postcard's format.
+//! Values of serde types, in postcard's format.
 //!
-//! The format is that of postcard 1: compact, not self-describing, so a change of the type is a new encoding.
+//! The format is postcard 1: compact, not self-describing, so a change of the type is a new encoding.
 //!
 //! Neighbours: [`super::value`](super) has the trait.
 
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 
 use super::{CodecError, Value, ValueBuffer};
 
-/// A value that serde takes, for types of other crates and generic ones.
+/// A value of a serde type, for types of other crates and generic types.
 ///
-/// The catalogue keeps only that it is postcard: it cannot tell one such type from another. For types of your own
-/// prefer [`serde_value!`](crate::serde_value), which gives them a name.
+/// The catalogue only stores the format postcard and cannot distinguish such types. For types of your own prefer
+/// [`serde_value!`](crate::serde_value), which gives each type a name.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -45,19 +45,19 @@ impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
     }
 }
 
-/// Appends `value` in postcard's format: what [`serde_value!`](crate::serde_value) encodes with.
+/// Appends `value` in postcard's format, for [`serde_value!`](crate::serde_value).
 ///
 /// # Panics
-/// The type's `Serialize` fails or asks for what the format has not, a sequence of unknown length: a mistake in the
-/// type, which would fail for its every value.
+/// If the type's `Serialize` fails, or needs a sequence of unknown length, which the format does not have. Such a
+/// mistake in the type fails for every value.
 pub fn encode_postcard<T: Serialize + ?Sized>(value: &T, out: &mut ValueBuffer<'_>) {
     postcard::to_extend(value, out.reborrow()).expect("the type serializes to postcard");
 }
 
-/// The value that all of `bytes` encode in postcard's format: what [`serde_value!`](crate::serde_value) decodes with.
+/// The value encoded by all of `bytes` in postcard's format, for [`serde_value!`](crate::serde_value).
 ///
 /// # Errors
-/// `bytes` are not the encoding of any value, or go on behind it.
+/// `bytes` are not the encoding of any value, or continue after an encoding.
 pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
@@ -66,9 +66,9 @@ pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecErro
     }
 }
 
-/// Makes a type that serde takes a value, in postcard's format, under a name that the catalogue keeps.
+/// Makes a serde type a value, in postcard's format, with a name for the catalogue.
 ///
-/// Choose a new name when the type changes: the format does not describe itself.
+/// Choose a new name for every change of the type: the format is not self-describing.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;

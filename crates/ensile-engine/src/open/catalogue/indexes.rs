@@ -1,6 +1,6 @@
-//! Building the secondary indexes of a table that is being opened (X1).
+//! Build of the secondary indexes of a table during its open (X1).
 //!
-//! Neighbours: [`super`] opens the table once they are whole.
+//! Neighbours: [`super`] opens the table with the complete indexes.
 
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
@@ -22,22 +22,22 @@ use crate::shared::SharedState;
 use crate::tables::{IndexSpec, TableSpec, check_length};
 use crate::worker::Worker;
 
-/// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
+/// Number of parts of a table for each thread that rebuilds its indexes: the parts have unequal sizes.
 const PARTS_PER_THREAD: usize = 8;
-/// Rows that are copied out in one call.
+/// Number of rows copied in a call.
 const ROWS_PER_BATCH: usize = 512;
 
 thread_local! {
-    /// How many fillings of indexes this thread is in: a key function may open another table.
+    /// Number of nested fillings of indexes on this thread: a key function may open another table.
     static FILLINGS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether this thread may be in a key function, for which others may wait.
+/// True if this thread may be in a key function. Other threads may wait for such a thread.
 pub(super) fn calls_key_functions() -> bool {
     FILLINGS.with(Cell::get) > 0
 }
 
-/// Marks this thread as one that calls key functions.
+/// Marks this thread as a caller of key functions.
 struct CallsKeyFunctions;
 
 impl CallsKeyFunctions {
@@ -54,8 +54,8 @@ impl Drop for CallsKeyFunctions {
     }
 }
 
-/// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
-/// they are freed: no thread has seen them.
+/// Trees for the entries of indexes during the open of their table. After a failure, or a panic in an index's key
+/// function, the trees are freed: no thread has seen them.
 pub(super) struct NewEntries<'c> {
     shared: &'c SharedState,
     pub(super) trees: Vec<UnseenTree>,
@@ -66,7 +66,7 @@ impl<'c> NewEntries<'c> {
         Self { shared, trees: (0..count).map(|_| new_tree(shared)).collect() }
     }
 
-    /// The trees, for tables to have them.
+    /// Publishes the trees for their tables.
     pub(super) fn take(mut self) -> Vec<RecordTree> {
         std::mem::take(&mut self.trees).into_iter().map(UnseenTree::publish).collect()
     }
@@ -80,7 +80,8 @@ impl Drop for NewEntries<'_> {
         }
         session::with_worker(shared, |worker| {
             trees.into_iter().for_each(|tree| tree.destroy(&mut worker.blocks));
-            // What they retired as they grew, here or at an earlier failure: the thread may never commit.
+            // Frees also nodes retired by the growth of the trees, here or at an earlier failure: the thread may never
+            // commit.
             let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
             shared.collect(worker, 0, call.pinned());
@@ -88,7 +89,7 @@ impl Drop for NewEntries<'_> {
     }
 }
 
-/// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
+/// Enters every present row of the table into its indexes, with the number of recovery threads. No other thread has the
 /// table yet.
 pub(super) fn fill_indexes(
     shared: &SharedState,
@@ -119,8 +120,9 @@ pub(super) fn fill_indexes(
     in_parallel(shared.settings.recovery_threads.min(cuts.len() + 1), fill, |_| {})
 }
 
-/// Enters the rows of a range of keys: a batch of rows is copied out, the application's functions compute the keys of
-/// their entries, and these are entered. Between the two no pin stands, however long the functions take (E6).
+/// Enters the rows of a range of keys, batch by batch. A step copies a batch of rows, calls the application's functions
+/// for the keys of the entries, and enters the entries. No pin is held during the functions, because the functions may
+/// take long (E6).
 fn fill_part(
     shared: &SharedState,
     tree: &RecordTree,
@@ -154,7 +156,7 @@ fn fill_part(
     }
 }
 
-/// The key of a row's entry in an index, if it has one.
+/// The key of a row's entry in an index; `None` for a row outside the index.
 fn entry_key(spec: &TableSpec, index: &IndexSpec, row: BatchRow<'_>) -> Result<Option<Vec<u8>>> {
     let mut entry_key = Vec::new();
     let indexed = (index.key)(row.key, row.row, &mut entry_key)
@@ -169,7 +171,7 @@ fn entry_key(spec: &TableSpec, index: &IndexSpec, row: BatchRow<'_>) -> Result<O
     Ok(Some(entry_key))
 }
 
-/// Rows of a table that nobody else has yet, with their words.
+/// Rows of a table that no other thread has yet, with their words.
 #[derive(Default)]
 struct CopiedRows {
     rows: RowBatch,
@@ -194,7 +196,7 @@ impl<'p> RecordVisitor<'p> for CopiedRows {
     }
 }
 
-/// Enters rows into indexes that nobody else has yet.
+/// Insertion of rows into indexes that no other thread has yet.
 struct Entering<'f> {
     shared: &'f SharedState,
     worker: &'f mut Worker,
@@ -208,7 +210,7 @@ impl Entering<'_> {
         debug_assert_eq!(entry_keys.len(), self.entries.len(), "a key, or none, for each index");
         for ((index, tree), entry_key) in self.spec.indexes.iter().zip(self.entries).zip(entry_keys) {
             let Some(entry_key) = entry_key else { continue };
-            // The entry is as old as its row: a snapshot that shows the one shows the other.
+            // The entry is as old as its row: a snapshot shows the entry and the row together.
             let record = self.worker.blocks.filled(key, word);
             let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
             changes.clear();

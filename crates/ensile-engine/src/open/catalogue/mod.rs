@@ -1,10 +1,11 @@
-//! The catalogue: which tables there are, under which ids and types (X1).
+//! The catalogue: the tables of a database, with their ids and types (X1).
 //!
-//! It is a table like any other (id 0: name -> definition), so it is logged and recovered like any other, and a
-//! table's definition is durable no later than its first row. Secondary indexes are not logged: they are rebuilt when
-//! their table is opened, before anyone can read them; the definition keeps each one's identity and version.
+//! The catalogue is a table (id 0: name -> definition), and is logged and recovered like any table. A table's
+//! definition is durable no later than its first row. Secondary indexes are not logged. The open of a table rebuilds
+//! its indexes, before any read. The definition keeps the identity and the version of each index.
 //!
-//! Neighbours: `opening` bootstraps it with what `replay` recovered; `Database::table` opens tables through it.
+//! Neighbours: `opening` bootstraps the catalogue with the tables recovered by `replay`. `Database::table` opens tables
+//! through the catalogue.
 
 mod checks;
 mod indexes;
@@ -29,11 +30,11 @@ use crate::transaction::Transaction;
 use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
 use indexes::{NewEntries, calls_key_functions, fill_indexes};
 
-/// Definitions that are read in one call.
+/// Number of definitions read in a call.
 const DEFINITIONS_PER_BATCH: usize = 512;
 
 impl Database {
-    /// The table that `spec` asks for: opened before, recovered, or new.
+    /// The table of the definition `spec`: opened before, recovered, or new.
     pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {
         self.shared().check_open()?;
         open_table(self, spec)
@@ -44,7 +45,7 @@ fn new_tree(shared: &SharedState) -> UnseenTree {
     session::with_worker(shared, |worker| UnseenTree::new(&mut worker.nodes(&shared.epochs).0))
 }
 
-/// The definition of a table that is opened as `spec` says.
+/// The definition of a table opened as `spec`.
 fn definition_of(id: u32, spec: &TableSpec) -> Definition {
     let index = |index: &IndexSpec| IndexDefinition {
         name: index.name.clone(),
@@ -60,7 +61,7 @@ fn definition_of(id: u32, spec: &TableSpec) -> Definition {
     }
 }
 
-/// Makes the catalogue's own table and finds the largest id ever given.
+/// Makes the catalogue's own table, and finds the largest id ever used.
 pub(super) fn bootstrap(database: &Database) -> Result<()> {
     let shared = database.shared();
     let mut catalog = shared.catalog.lock();
@@ -102,7 +103,7 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
     }
 }
 
-/// The table that `spec` asks for: opened before, recovered, or new.
+/// The table of the definition `spec`: opened before, recovered, or new.
 fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     check_spec(&spec)?;
     let shared = database.shared();
@@ -124,7 +125,7 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     };
     let tree = catalog.tree(id, || new_tree(shared).publish());
     let entries = NewEntries::new(shared, spec.indexes.len());
-    // A new table has no rows: no function of the application is called for it.
+    // A new table has no rows, so no function of the application is called.
     if stored.is_some() && !spec.indexes.is_empty() {
         catalog =
             fill_unlocked(shared, catalog, &name, || fill_indexes(shared, &tree, &spec, &entries.trees))?;
@@ -146,7 +147,7 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     Ok(table)
 }
 
-/// The catalogue's lock, once nobody fills the indexes of the table called `name`.
+/// The catalogue's lock, once no thread fills the indexes of the table called `name`.
 fn lock_unless_filling<'s>(shared: &'s SharedState, name: &str) -> Result<MutexGuard<'s, Catalog>> {
     let mut catalog = shared.catalog.lock();
     while catalog.filling.contains(name) {
@@ -160,15 +161,15 @@ fn lock_unless_filling<'s>(shared: &'s SharedState, name: &str) -> Result<MutexG
     Ok(catalog)
 }
 
-/// Fills a table's indexes without the catalogue's lock, since key functions may open tables themselves. Who opens this
-/// table meanwhile waits.
+/// Fills a table's indexes without the catalogue's lock, because key functions may open tables. Another open of this
+/// table waits in the meantime.
 fn fill_unlocked<'s>(
     shared: &'s SharedState,
     mut catalog: MutexGuard<'s, Catalog>,
     name: &str,
     fill: impl FnOnce() -> Result<()>,
 ) -> Result<MutexGuard<'s, Catalog>> {
-    /// Also after a failure, or a panic of a key function, others need not wait any longer.
+    /// Guard that ends the wait of other threads, also after a failure or a panic of a key function.
     struct Filling<'s, 'n>(&'s SharedState, &'n str);
 
     impl<'s> Filling<'s, '_> {
@@ -191,7 +192,7 @@ fn fill_unlocked<'s>(
     drop(catalog);
     let filling = Filling(shared, name);
     fill()?;
-    // A waiting thread gets the lock only when this caller has entered the table.
+    // A waiting thread gets the lock only after this caller has entered the table.
     let catalog = filling.end();
     std::mem::forget(filling);
     Ok(catalog)

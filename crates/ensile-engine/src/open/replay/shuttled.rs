@@ -1,7 +1,7 @@
-//! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under
-//! shuttle's schedules.
+//! Shuttle tests of the removal of tombstones beside writers of the same keys and leaves, and of a log taken from both
+//! ends.
 //!
-//! A record or node that is freed too early is filled with a pattern, and a thread that reads it fails.
+//! A record or node freed too early is filled with a pattern, and a thread that reads the pattern fails.
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-engine --release --lib shuttle`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +26,16 @@ fn write(replay: &Replay, epoch: u64, key: &[u8], value: Option<&[u8]>) {
     replay.replay(&[Entry { tid, body: &body }]).expect("an entry that was encoded");
 }
 
-/// Whether a key is there, and its epoch.
+/// The epoch of a key's record, and true if the record is absent; `None` without a record.
 fn look(replay: Replay, key: &[u8]) -> Option<(Epoch, bool)> {
-    // The records live in it.
+    // The records live in `_memory`.
     let _memory = std::sync::Arc::clone(&replay.memory);
     let mut trees = replay.finish().trees;
     let tree = trees.get_mut(&TABLE).and_then(Arc::get_mut).expect("replay is over");
     tree.word_alone(key).map(|word| (word.epoch(), word.is_absent()))
 }
 
-/// Replays what is common, then lets the threads work, then looks at the key.
+/// Replays the common entries, runs the threads, then checks the key.
 fn schedules(
     before: fn(&Replay),
     works: [fn(&Replay); 3],
@@ -107,10 +107,10 @@ fn a_leaf_that_removals_empty_goes_beside_those_that_look_into_it() {
     );
 }
 
-/// Replays, and counts from which end pieces were taken.
+/// A replay that counts the pieces taken from each end.
 struct Counted {
     replay: Replay,
-    /// Std's: no steps of the program.
+    /// Atomics of std: no steps of the schedule.
     newest: AtomicU64,
     oldest: AtomicU64,
 }
@@ -139,7 +139,7 @@ impl Recoverable for Counted {
 
 #[test]
 fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
-    // Schedules in which pieces were taken from both ends.
+    // Number of schedules with pieces from both ends.
     static BOTH: AtomicU64 = AtomicU64::new(0);
     shuttle::check_random(
         || {

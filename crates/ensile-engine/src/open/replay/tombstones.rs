@@ -1,19 +1,19 @@
-//! Tombstones that wait until every log has passed their epoch, in the order of epochs.
+//! Tombstones in the order of epochs, until every log has passed their epoch.
 //!
-//! A replayed delete leaves an absent record, which beats older puts of its key by its TID. Once all entries up to its
-//! epoch are replayed, no older put can come, and the record may go (L8).
+//! A replayed delete leaves an absent record. Its TID wins over older puts of the key. After the replay of all entries
+//! up to the delete's epoch no older put can come, and the record may be removed (L8).
 //!
-//! Each thread notes the deletes of one log block in a [`BlockDeletes`] of its own and hands it over when the block is
-//! done. Any thread takes a batch that is due. So the lock is taken once a block, and removal is work for all threads.
+//! Each thread notes the deletes of a log block in its own [`BlockDeletes`], and hands the batch over at the end of the
+//! block. Any thread takes a due batch. So the lock is taken once for a block, and all threads share the removal.
 //!
-//! Neighbours: `worker` fills batches and removes what is due; [`super::Replay`] hears how far replay is.
+//! Neighbours: `worker` fills batches and removes due tombstones. [`super::Replay`] reports the progress of the replay.
 
 use std::collections::BTreeMap;
 
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 
-/// A delete's key, and the TID that its record had.
+/// Key of a delete, and the TID of its record.
 #[derive(Clone, Copy, Debug)]
 struct Tombstone {
     tid: Tid,
@@ -24,11 +24,11 @@ struct Tombstone {
 
 const _: () = assert!(ensile_base::limits::KEY_BYTES_MAX <= u16::MAX as usize);
 
-/// Bytes of its leaf that a key takes: of 320 for fifteen keys, two thirds of them used.
+/// Bytes that a key takes in its leaf: a leaf has 320 bytes for fifteen keys, and two thirds of the places are used.
 const LEAF_BYTES: usize = 32;
 
-/// Bytes that a tombstone takes until it is removed: note, record, and place in the tree. A vector of notes that grows
-/// has room for as many again; the key stands in the note and in the tree.
+/// Memory of a tombstone until its removal, in bytes: note, record, and place in the tree. A growing vector of notes
+/// has room for the same number again. The key stands in the note and in the tree.
 fn bytes_kept(key_bytes: usize, record_bytes: usize) -> u64 {
     (2 * size_of::<Tombstone>() + 2 * key_bytes + record_bytes + LEAF_BYTES) as u64
 }
@@ -38,13 +38,13 @@ fn bytes_kept(key_bytes: usize, record_bytes: usize) -> u64 {
 pub(super) struct BlockDeletes {
     newest: Epoch,
     tombstones: Vec<Tombstone>,
-    /// Their keys, one behind the other.
+    /// The concatenated keys.
     keys: Vec<u8>,
-    /// Bytes that they take until they are removed.
+    /// Memory of the tombstones until their removal, in bytes.
     bytes: u64,
 }
 
-/// A tombstone as it is read from its batch.
+/// A tombstone as read from its batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noted<'b> {
     pub(super) table: u32,
@@ -53,9 +53,9 @@ pub(super) struct Noted<'b> {
 }
 
 impl BlockDeletes {
-    /// Notes a delete, whose record has a block of `record_bytes`.
+    /// Notes a delete. `record_bytes` is the size of the record's block.
     pub(super) fn note(&mut self, table: u32, key: &[u8], tid: Tid, record_bytes: usize) {
-        // A block's entries are fewer bytes than that, and its keys are among them.
+        // The keys are a part of the block's entries, and these are below 4 GiB.
         let key_at = u32::try_from(self.keys.len()).expect("the keys of a block fit 32 bits");
         self.newest = self.newest.max(tid.epoch());
         self.bytes += bytes_kept(key.len(), record_bytes);
@@ -79,14 +79,14 @@ impl BlockDeletes {
 struct Waiting {
     /// All entries of smaller epochs are replayed.
     passed: Epoch,
-    /// By the newest epoch in each; the number tells batches of one epoch apart.
+    /// Batches by their newest epoch. The number distinguishes batches with the same epoch.
     batches: BTreeMap<(Epoch, u64), BlockDeletes>,
     given: u64,
-    /// Bytes that all of them take.
+    /// Memory of all batches, in bytes.
     bytes: u64,
 }
 
-/// All threads' tombstones.
+/// The tombstones of all threads.
 #[derive(Debug)]
 pub(super) struct Tombstones(Mutex<Waiting>);
 
@@ -97,7 +97,7 @@ impl Tombstones {
     }
 
     fn lock(&self) -> ensile_base::sync::MutexGuard<'_, Waiting> {
-        // Whole batches go in and out.
+        // A panic leaves no partial batch: whole batches go in and out.
         self.0.lock()
     }
 
@@ -110,13 +110,13 @@ impl Tombstones {
         waiting.batches.insert(place, batch);
     }
 
-    /// All entries of smaller epochs are replayed. Threads may say so out of order.
+    /// Notes that all entries of smaller epochs are replayed. The calls of several threads may come out of order.
     pub(super) fn pass(&self, epoch: Epoch) {
         let mut waiting = self.lock();
         waiting.passed = waiting.passed.max(epoch);
     }
 
-    /// A batch of which all epochs have passed.
+    /// A batch with passed epochs only; `None` without a due batch.
     pub(super) fn take_due(&self) -> Option<BlockDeletes> {
         let mut waiting = self.lock();
         let first = waiting.batches.first_key_value()?.0.0;
@@ -128,12 +128,12 @@ impl Tombstones {
         Some(batch)
     }
 
-    /// Bytes that the waiting tombstones take.
+    /// Memory of the waiting tombstones, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.lock().bytes
     }
 
-    /// How many wait.
+    /// Number of waiting tombstones.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn count(&self) -> usize {
         self.lock().batches.values().map(BlockDeletes::len).sum()

@@ -1,13 +1,13 @@
-//! One replaying thread: applies writes to records, removes tombstones, frees what both leave behind.
+//! Worker of a replaying thread. It applies writes to records, removes tombstones, and frees the replaced memory.
 //!
 //! Invariants:
 //! - The larger TID wins, under the record's lock.
-//! - N14: the page of each write is marked, if the database takes pictures, before it is known which version wins.
-//! - U1: a tombstone is removed under its record's lock, and only if the record still has the delete's word. Another
-//!   thread that is about to write a newer value finds the record superseded, then the key missing, and inserts it.
-//! - E3: records and nodes that left the index are freed once no thread is in a block that began before.
+//! - N14: In a database with pictures, the page of each write is marked before the comparison of versions.
+//! - U1: A tombstone is removed under its record's lock, and only if the record still has the delete's word. Another
+//!   thread with a newer value finds the record superseded, then the key missing, and inserts the key.
+//! - E3: Records and nodes removed from the index are freed after the end of all blocks that began before.
 //!
-//! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
+//! Neighbours: [`super::Replay`] lends a worker to each call. `tombstones` has the tombstones to remove.
 
 use ensile_base::Tid;
 use ensile_base::sync::{Ordering, fence};
@@ -25,40 +25,40 @@ use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, Re
 use crate::record::word::Word;
 use crate::record::{HEADER_BYTES, Record};
 
-/// Writes that are looked up together. They are enough for descents to overlap, and few enough that everything they
-/// fetch stays in the caches until it is used.
+/// Number of writes looked up together. Large enough for overlapping descents, and small enough that the prefetched
+/// memory stays in the caches until its use.
 pub(super) const GROUP: usize = 64;
-/// Bytes of a record that are asked for: beyond these the processor sees the pattern by itself.
+/// Largest number of bytes prefetched of a record. Beyond these the processor detects the pattern.
 const PREFETCHED_BYTES_MAX: usize = 768;
 
-/// The tables that a worker has met, to find them without a shared lock.
+/// Tables known to a worker, found without a shared lock.
 pub(super) type MetTables = [(u32, ReplayedTable)];
 
-/// One replaying thread's memory and garbage.
+/// Memory and garbage of a replaying thread.
 pub(super) struct ReplayWorker {
     pub(super) blocks: Blocks,
     pub(super) garbage: ReplayGarbage,
     pub(super) changes: NodeChanges,
-    /// The deletes of the block that it replays.
+    /// Deletes of the block under replay.
     pub(super) deletes: BlockDeletes,
 }
 
 /// A write that waits for its group.
 pub(super) struct PendingWrite<'b> {
-    /// Place of its table among the worker's.
+    /// Position of the table among the worker's tables.
     pub(super) table: usize,
     pub(super) write: LoggedWrite<'b>,
     pub(super) tid: Tid,
 }
 
 impl PendingWrite<'_> {
-    /// Bytes of a record that is written for it.
+    /// Size of the record for this write, in bytes.
     fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.write.value.map_or(0, <[u8]>::len)
     }
 }
 
-/// Marks the page of a write (N14): its log may go with the next picture.
+/// Marks the page of a write (N14): the write's log may go with the next picture.
 #[inline]
 fn mark(pages: &LoadedTablePages, pending: &PendingWrite<'_>, place: &RecordPlace<'_, '_>) {
     let found = match place {
@@ -68,9 +68,9 @@ fn mark(pages: &LoadedTablePages, pending: &PendingWrite<'_>, place: &RecordPlac
     pages.mark_replayed(pending.write.key, found);
 }
 
-/// The outcome of a write to a record.
+/// Outcome of a write to a record.
 enum Renewed {
-    /// It is done, or was not newer.
+    /// The write is applied, or was not newer.
     Done,
     /// The record is no longer its key's latest.
     Superseded,
@@ -90,7 +90,7 @@ impl ReplayWorker {
         (self.garbage.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
 
-    /// Applies a group of writes, each if it is newer than what its key has.
+    /// Applies each write of a group that is newer than the version of its key.
     pub(super) fn apply(
         &mut self,
         tables: &MetTables,
@@ -129,7 +129,8 @@ impl ReplayWorker {
         }
     }
 
-    /// Inserts the record of a key that had none, at its place if that is known. If it has one by now, that one.
+    /// Inserts the record of a missing key, at its place if `gap` is known. Returns the existing record if another
+    /// thread has inserted the key.
     fn insert<'p>(
         &mut self,
         tree: &RecordTree,
@@ -163,7 +164,7 @@ impl ReplayWorker {
         }
     }
 
-    /// Applies a write to its key's record if it is newer.
+    /// Applies a newer write to the record of its key.
     fn renew<'p>(
         &mut self,
         tree: &RecordTree,
@@ -178,7 +179,7 @@ impl ReplayWorker {
                 Renewed::Done => None,
                 Renewed::Superseded => match tree.get(pending.write.key, pinned) {
                     RecordLookup::Found(record) => Some(record),
-                    // A tombstone that another thread has just removed.
+                    // Another thread has just removed the tombstone.
                     RecordLookup::Missing(_) => self.insert(tree, None, pending, epochs, pinned),
                 },
             };
@@ -194,7 +195,7 @@ impl ReplayWorker {
         pinned: Pinned<'_>,
     ) -> Renewed {
         let &PendingWrite { write, tid, .. } = pending;
-        // TIDs only grow, and a record is superseded by a larger one: older versions end here, without a lock.
+        // TIDs only grow, and a larger TID supersedes a record: older versions end here, without a lock.
         if tid <= record.word().tid() {
             return Renewed::Done;
         }
@@ -229,13 +230,13 @@ impl ReplayWorker {
     }
 
     fn note_delete(&mut self, pending: &PendingWrite<'_>, record: Record<'_>) {
-        // The record keeps the room of the value that it had.
+        // The record keeps the capacity of its former value.
         let bytes = HEADER_BYTES + record.capacity();
         self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
     }
 
-    /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its
-    /// order.
+    /// Removes each tombstone of a batch that is still the record of its key. `trees` has the tree of each tombstone,
+    /// in the order of the batch.
     pub(super) fn remove(
         &mut self,
         batch: &BlockDeletes,
@@ -266,7 +267,7 @@ impl ReplayWorker {
         }
     }
 
-    /// Takes a key out of its tree if its record is still the tombstone with this word (U1).
+    /// Removes a key from its tree if its record is still the tombstone with this word (U1).
     fn remove_one(
         &mut self,
         tree: &RecordTree,

@@ -1,9 +1,9 @@
-//! The pages of a table as a picture has them that was loaded. Load and replay mark those that the picture lacks
-//! something of; behind them they are the table's first map.
+//! The pages of a table in a loaded picture. Load and replay mark the pages that are incomplete in the picture;
+//! afterwards the pages become the table's first map.
 //!
 //! Invariants, from `docs/protocols/pictures.md`:
-//! - N10: the page of a row that was left beside the pages is marked: on the disk it lacks the row.
-//! - N14: the page of each write that is replayed is marked, whichever version wins, deletes of missing keys too.
+//! - N10: The page of a row that was left beside the pages is marked: the page on the disk lacks the row.
+//! - N14: The page of each replayed write is marked, for losing versions and for deletes of missing keys too.
 //!
 //! Neighbours: `open::replay` marks; `tables::logged_tables` publishes the maps.
 
@@ -15,17 +15,17 @@ use ensile_base::sync::Arc;
 use super::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::{PageMarks, PageState};
 
-/// A table's pages in a picture that is loaded.
+/// A table's pages in a loaded picture.
 #[derive(Debug)]
 pub(crate) struct LoadedTablePages {
     bounds: PageBounds,
     states: Box<[PageState]>,
-    /// e_c: what is replayed is of later epochs.
+    /// Epoch e_c of the picture. Replayed writes are of later epochs.
     shown: Epoch,
 }
 
 impl LoadedTablePages {
-    /// Pages that begin with these keys, the first of which is empty, in a picture of the end of `shown`.
+    /// Pages with these first keys in a picture of the end of `shown`. The first of the keys is empty.
     pub(crate) fn new(first_keys: &[&[u8]], shown: Epoch) -> Self {
         let Some((first, bounds)) = first_keys.split_first() else { unreachable!("a section has a page") };
         assert!(first.is_empty(), "a table's first page begins with the empty key (N17)");
@@ -34,21 +34,21 @@ impl LoadedTablePages {
         Self { bounds, states, shown }
     }
 
-    /// Of a table that the picture does not have: one page, which is marked.
+    /// The pages of a table that the picture lacks: one page with a mark.
     fn of_added_table() -> Self {
         let pages = Self::new(&[&[]], Epoch::ZERO);
         pages.mark(&[]);
         pages
     }
 
-    /// The page of this key lacks something on the disk.
+    /// Marks the page of this key, because the page on the disk is incomplete.
     pub(crate) fn mark(&self, key: &[u8]) {
         debug_assert_eq!(self.states.len(), self.bounds.len(), "each page has a state");
         self.states[self.bounds.page_of(key)].mark(PageMarks::BEFORE);
     }
 
-    /// A write of this key is replayed, whose record has a version of the epoch `found`; `None` if it has no record. A
-    /// version that was replayed itself has marked the page.
+    /// Marks the page of this key for a replayed write. `found` is the epoch of the version in the key's record; `None`
+    /// if the key has no record. A replayed version has marked the page before.
     #[inline]
     pub(crate) fn mark_replayed(&self, key: &[u8], found: Option<Epoch>) {
         if found.is_none_or(|found| found <= self.shown) {
@@ -57,11 +57,11 @@ impl LoadedTablePages {
     }
 }
 
-/// The pages of all tables in a picture that was loaded, which become their first maps.
+/// The pages of all tables in a loaded picture, by the tables' numbers. The pages become the tables' first maps.
 pub(crate) type LoadedMaps = HashMap<u32, LoadedTablePages>;
 
 impl PageMap {
-    /// A table's first map, between pictures; `pages` if the picture that was loaded has the table.
+    /// A table's first map, between pictures; `pages` if the loaded picture has the table.
     pub(crate) fn of_loaded(picture: &Arc<PictureOfMaps>, pages: Option<LoadedTablePages>) -> Self {
         debug_assert!(picture.is_over(), "its pages are closed");
         let LoadedTablePages { bounds, states, .. } = pages.unwrap_or_else(LoadedTablePages::of_added_table);

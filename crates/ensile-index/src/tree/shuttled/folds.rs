@@ -1,6 +1,6 @@
-//! Layers that are folded, beside threads that read and write in them (FOLD).
+//! Folded layers, beside threads that read and write in the layers (FOLD).
 //!
-//! Neighbours: `mixed` has the keys and what the threads do.
+//! Neighbours: `mixed` has the keys and the work of the threads.
 
 use super::mixed::{
     batch_then_get, behind_a_skip, both_ways, grow_and_shrink, parting, put, scan_twice, take, value_of,
@@ -12,11 +12,11 @@ use crate::{Lookup, Masstree};
 const ONE: &[u8] = b"prefix--further-one";
 const TWO: &[u8] = b"prefix--further-two";
 const SIX: &[u8] = b"prefix--further-six";
-/// Keys of the layer above the one of ONE and TWO.
+/// Keys of the layer above the layer of ONE and TWO.
 const BESIDE: &[u8] = b"prefix--x";
 const LATER: &[u8] = b"prefix--y";
 
-/// Two keys in one layer, and the one that stands beside the way to it.
+/// Two keys in one layer, and the key beside the way to the layer.
 fn three(tree: &Masstree, memory: &mut BookedMemory) {
     [ONE, TWO, BESIDE].iter().for_each(|key| put(tree, memory, key));
 }
@@ -32,7 +32,7 @@ fn a_key_is_found_while_the_layer_above_it_is_folded() {
     );
 }
 
-/// The key is in the tree when all is done, wherever its insert met the fold.
+/// The key is in the tree at the end, wherever its insert met the fold.
 #[test]
 fn a_key_that_comes_into_a_layer_that_is_folded_is_not_lost() {
     both_ways(
@@ -68,7 +68,7 @@ fn what_comes_behind_a_fold_fails_the_misses_of_before() {
     );
 }
 
-/// All keys of two layers go at once: they are folded or unlinked, and nothing is left of them.
+/// The keys of two layers go at once: the layers are folded or unlinked, and nothing is left of them.
 #[test]
 fn a_layer_is_folded_by_one_thread_and_emptied_by_another() {
     both_ways(
@@ -82,8 +82,8 @@ fn a_layer_is_folded_by_one_thread_and_emptied_by_another() {
     );
 }
 
-/// Both removals leave one entry, in one layer a key and in the one above the way to it. The second removal folds
-/// the layer above.
+/// Two removals leave two thin layers: in one layer a key, and in the layer above the way to the first. The second
+/// removal folds the layer above.
 #[test]
 fn of_two_layers_that_are_thinned_at_once_one_is_folded() {
     both_ways(
@@ -118,7 +118,7 @@ fn a_layer_of_one_key_that_comes_to_lead_on_is_folded_when_the_layer_below_is_th
     );
 }
 
-/// Two layers of two entries, one below the other, above one whose root is full.
+/// Two layers of two entries, the second below the first, above a layer with a full root.
 #[test]
 fn layers_of_one_way_are_folded_while_the_root_below_them_splits() {
     both_ways(
@@ -136,7 +136,7 @@ fn layers_of_one_way_are_folded_while_the_root_below_them_splits() {
     );
 }
 
-/// Keys part from a skip and go again: it is parted and joined, by several threads at once.
+/// Keys part from a skip and go again: several threads part and join the skip at once.
 #[test]
 fn a_skip_is_parted_and_joined_by_several() {
     both_ways(
@@ -151,7 +151,7 @@ fn a_skip_is_parted_and_joined_by_several() {
     );
 }
 
-/// The leaf above splits, so that the slot of the layer moves.
+/// The leaf above splits, and the slot of the layer moves.
 #[test]
 fn a_layer_is_folded_while_the_leaf_above_splits() {
     both_ways(

@@ -1,6 +1,6 @@
-//! Removals whose `prune` comes after others have changed the same layers, under schedules (FOLD).
+//! Removals whose `prune` comes after other threads have changed the same layers, under schedules (FOLD).
 //!
-//! Neighbours: `mixed` has what the threads do; `tree::tests::late_prunes`, the same at random on real threads.
+//! Neighbours: `mixed` has the work of the threads; `tree::tests::late_prunes`, the same at random on real threads.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ fn wide(n: u8) -> Vec<u8> {
     [&b"prefix--further-x"[..], &[n; 3], b"same"].concat()
 }
 
-/// Keys of the layer below it.
+/// Keys of the layer below.
 const DEEP: [&[u8]; 3] = [
     b"prefix--further-x\x05\x05\x05samedeep-one",
     b"prefix--further-x\x05\x05\x05samedeep-two",
     b"prefix--further-x\x05\x05\x05samedeep-six",
 ];
-/// A key of the layer above it.
+/// A key of the layer above.
 const ABOVE: &[u8] = b"prefix--z";
 
-/// Takes keys out, and prunes afterwards, the last one first.
+/// Takes keys out, and prunes afterwards, the last key first.
 fn take_late(tree: &Masstree, memory: &mut BookedMemory, keys: &[&[u8]]) {
     let removed: Vec<KeyRemoval> =
         keys.iter().map(|key| tree.take_out(key, value_of(key), pinned()).expect("it is there")).collect();
@@ -35,8 +35,8 @@ fn take_late(tree: &Masstree, memory: &mut BookedMemory, keys: &[&[u8]]) {
     }
 }
 
-/// Layer 1: one slot. Layer 2: only leads on (it had one key, and another came that shares more). Layer 3: two leaves.
-/// Layer 4: two keys.
+/// Layer 1: a single slot. Layer 2: only leads on (after one key, a second key came with a longer common part). Layer
+/// 3: two leaves. Layer 4: two keys.
 fn above_a_wide_one(tree: &Masstree, memory: &mut BookedMemory) {
     put(tree, memory, ABOVE);
     put(tree, memory, &wide(0));
@@ -77,7 +77,7 @@ fn a_wide_layer_is_thinned_to_a_key_below_one_that_leads_on() {
     );
 }
 
-/// Meanwhile others come that share more or less, and go.
+/// Meanwhile keys with longer or shorter common parts come and go.
 #[test]
 fn a_wide_layer_is_thinned_while_keys_come_and_go_around_it() {
     both_ways(

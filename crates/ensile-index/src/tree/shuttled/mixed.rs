@@ -1,4 +1,6 @@
-//! Readers beside writers that do anything: what they are told, and what their witnesses vouch for, must be so.
+//! Readers beside arbitrary writers: results of reads, and promises of witnesses, must be true.
+//!
+//! Neighbours: `shuttled` runs the schedules; `folds` and `late_prunes` use the keys and threads of this file.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +16,7 @@ use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
 pub(super) type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
 
-/// Each key has its own value, so that a value which is another's, or no value at all, shows.
+/// A value per key: a foreign or made-up value shows.
 pub(super) fn value_of(key: &[u8]) -> u64 {
     key.iter().fold(1, |value: u64, &byte| value.wrapping_mul(31).wrapping_add(u64::from(byte) + 1))
         % 1_000_003
@@ -44,7 +46,7 @@ fn scan(tree: &Masstree, direction: Direction) -> Collected {
     collected
 }
 
-/// If all leaves of a scan are as they were, a second scan finds the same.
+/// Checks that a second scan finds the same entries if the leaves of the first scan are unchanged.
 pub(super) fn scan_twice(tree: &Masstree) {
     for (first, second) in [
         (Direction::Forward, Direction::Forward),
@@ -63,7 +65,7 @@ pub(super) fn scan_twice(tree: &Masstree) {
     }
 }
 
-/// A key that is there all the time is found, by a get, a batch and a scan.
+/// Checks that a get, a batch and a scan find a permanent key.
 pub(super) fn watch(tree: &Masstree, key: &[u8]) {
     let found = Lookup::Found(value_of(key));
     for direction in [Direction::Forward, Direction::Reverse] {
@@ -73,7 +75,7 @@ pub(super) fn watch(tree: &Masstree, key: &[u8]) {
     }
 }
 
-/// One batch, and later single reads: a key that is found has failed the batch's miss of it.
+/// A batch, and later single reads: a key that is found has failed the batch's miss of the key.
 pub(super) fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     let mut misses: Vec<Option<Witness>> = vec![None; keys.len()];
     Masstree::get_batch(probes(tree, keys), pinned(), &mut |index, lookup| match lookup {
@@ -91,7 +93,7 @@ pub(super) fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     }
 }
 
-/// One of a few keys that share leaves, slices and layers.
+/// A key out of a few that share leaves, slices and layers.
 fn some_key(random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         0 | 1 => number(random.below(150)).to_vec(),
@@ -101,7 +103,7 @@ fn some_key(random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// Inserts and removes keys that end in the thread's number, so that it knows which of them are there.
+/// Inserts and removes keys that end in the thread's number: the thread knows its present keys.
 fn write(tree: &Masstree, memory: &mut BookedMemory, thread: u8, steps: usize) {
     let mut random = Random::seeded(shuttle::rand::thread_rng().next_u64());
     let mut own = BTreeSet::new();
@@ -152,7 +154,7 @@ fn a_batch_that_meets_a_dying_leaf_is_told_of_what_comes_there() {
     both_ways(
         3_000,
         |tree, memory| {
-            // One key is left in the second leaf.
+            // The second leaf has one key left.
             tens(tree, memory, 30);
             (16..30).for_each(|n| take(tree, memory, &number(n * 10)));
         },
@@ -235,7 +237,7 @@ fn in_the_layer(n: u64) -> Vec<u8> {
     [number(5), number(n)].concat()
 }
 
-/// Inserts keys one after the other, then removes them.
+/// Inserts keys one after the other, then removes the keys.
 pub(super) fn grow_and_shrink<K: AsRef<[u8]>>(
     tree: &Masstree,
     memory: &mut BookedMemory,
@@ -245,7 +247,7 @@ pub(super) fn grow_and_shrink<K: AsRef<[u8]>>(
     keys.for_each(|key| take(tree, memory, key.as_ref()));
 }
 
-/// Layers with more than one leaf: their roots split, collapse and go while the slot that names them moves.
+/// Layers with more than one leaf: the roots split, collapse and go while the slots of the roots move.
 #[test]
 fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
     both_ways(
@@ -264,7 +266,7 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
     );
 }
 
-/// A key of a layer behind three slices that all its keys share.
+/// A key of a layer behind three slices shared by the layer's keys.
 pub(super) fn behind_a_skip(n: u64) -> Vec<u8> {
     [number(5), *b"skipped-", *b"skipped-", number(n)].concat()
 }
@@ -274,7 +276,7 @@ pub(super) fn parting(at: u64) -> Vec<u8> {
     [&behind_a_skip(0)[..at as usize], b"x"].concat()
 }
 
-/// A skip parts and its blocks are replaced, while the root behind it splits and collapses, and its slot moves.
+/// A skip parts and its blocks are replaced, while the root behind the skip splits and collapses, and the slot moves.
 #[test]
 fn a_skip_parts_while_what_it_leads_to_changes() {
     both_ways(
@@ -308,7 +310,7 @@ fn a_skip_comes_and_goes_while_it_parts() {
     );
 }
 
-/// Several flights side by side, of several layers, while the roots that they enter by split and collapse below them.
+/// Several flights side by side, of several layers, while the flights' entry roots split and collapse.
 #[test]
 fn batches_are_told_the_truth_while_roots_change() {
     fn batches(tree: &Masstree) {
@@ -339,7 +341,7 @@ fn batches_are_told_the_truth_while_roots_change() {
     );
 }
 
-/// Few steps, so that the schedules try a rest at each: between a look at a leaf's tags and one at its version, too.
+/// Few steps: the schedules try a rest at every step, also between a look at a leaf's tags and a look at the version.
 #[test]
 fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
     both_ways(
@@ -349,7 +351,7 @@ fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
     );
 }
 
-/// A slot that a batch has asked for is freed, and taken by a key that differs neither in tag nor in kind.
+/// A slot that a batch has asked for is freed, and taken by a key with the same tag and kind.
 #[test]
 fn a_batch_never_takes_the_value_of_who_took_the_slot() {
     fn twins() -> [[u8; 8]; 2] {
@@ -376,8 +378,8 @@ fn a_batch_never_takes_the_value_of_who_took_the_slot() {
     );
 }
 
-/// A replace moves no version, so a thread that acts on a value must look at it again under the lock. Two threads count
-/// a key up; a third removes it with the count that it saw.
+/// A replace moves no version: a thread that acts on a value must read the value again under the lock. Two threads
+/// count a key up; a third removes the key with the count that the third thread saw.
 fn count_and_take() {
     const KEY: &[u8] = b"counter";
     let mut memory = BookedMemory::default();

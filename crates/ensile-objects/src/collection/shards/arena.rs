@@ -1,33 +1,35 @@
-//! Places that stay where they are, by number: made a segment at a time, and reached without a lock.
+//! Places with fixed addresses, by number: made a segment at a time, and reached without a lock.
 //!
 //! ```text
 //! segments   8 8 8 8 | 16 16 16 16 | 32 32 32 32 | ..           a fifth of the places is unused at most, once there are some
 //! ```
-//! Invariant: a segment is made once, whole, and stays. So who holds the arena may hold a place.
+//! Invariant: a segment is made once, whole, and stays. A holder of the arena may therefore hold a place.
 //!
-//! Neighbours: `super` numbers cells, and uses those of removed objects again.
+//! Neighbours: `super` numbers cells, and uses the cells of removed objects again.
 
 use ensile_base::sync::OnceLock;
 
-/// Segments of one length.
+/// Number of segments of the same length, as a power of two.
 const ALIKE_BITS: u32 = 2;
-/// Places of the first, as a power of two.
+/// Number of places of the first segment, as a power of two.
 const FIRST_BITS: u32 = if cfg!(shuttle) { 0 } else { 3 };
-/// The largest number of a place has so many bits.
+/// Number of bits of the largest place number.
 const NUMBER_BITS: u32 = 30;
 const SEGMENTS: usize = ((NUMBER_BITS - FIRST_BITS - ALIKE_BITS) << ALIKE_BITS) as usize;
 
 /// Places by number.
 #[derive(Debug)]
 pub(super) struct CellArena<P> {
-    /// In the arena itself: a search has one load less to wait for.
+    /// Segments, inline in the struct: a search has one load less to wait for.
     segments: [OnceLock<Box<[P]>>; SEGMENTS],
 }
 
-/// The segment of a place; its place there, in the lowest bits, as many as the segment's length takes; and these bits.
+/// Segment of a place; the place in the segment, in the lowest bits, as many as the segment's length takes; and the
+/// number of these bits.
 #[inline]
 fn place_of(number: u32) -> (usize, usize, u32) {
-    // As if segments of all smaller lengths stood before the first: then a number's leading bits say which it is.
+    // The number counts as if segments of all smaller lengths stood before the first: a number's leading bits then give
+    // the segment.
     let number = u64::from(number) + (1 << (FIRST_BITS + ALIKE_BITS));
     let bits = number.ilog2() - ALIKE_BITS;
     let before = (FIRST_BITS as usize + 1) << ALIKE_BITS;
@@ -40,7 +42,7 @@ impl<P> CellArena<P> {
         Self { segments: [const { OnceLock::new() }; SEGMENTS] }
     }
 
-    /// The place of this number, if its segment is made.
+    /// Place of this number, if its segment is made.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&P> {
         let (segment, at, _) = place_of(number);
@@ -48,10 +50,10 @@ impl<P> CellArena<P> {
         places.get(at & (places.len() - 1))
     }
 
-    /// The place of this number, whose segment is made if it is not.
+    /// Place of this number. A missing segment is made.
     ///
     /// # Panics
-    /// If there cannot be so many.
+    /// If the number is too large.
     pub(super) fn make(&self, number: u32, empty: impl Fn() -> P) -> &P {
         let (segment, at, bits) = place_of(number);
         assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");

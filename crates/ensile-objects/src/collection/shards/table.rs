@@ -1,25 +1,25 @@
-//! Which cell may have a key: numbers of cells by parts of hashes, read without a lock.
+//! Index of the cells of a shard: numbers of cells by parts of hashes, read without a lock.
 //!
 //! ```text
 //! slot   tag 32, of the key's hash | the cell's number and 1, 32           zero: free
 //! ```
-//! Slots are searched from the tag's place on, up to a free one. A table that is filled is replaced by one twice as
-//! large. Those before it stay, as readers may be in them: together they take less than the newest.
+//! Slots are searched from the tag's place on, up to a free slot. A full table is replaced by a table twice as large.
+//! Earlier tables stay, because readers may be in them: together they take less memory than the newest table.
 //!
 //! Invariants:
-//! - Changes are made under the lock of the shard. There a search finds every number.
-//! - O2: without that lock a search may find the number of a cell that has another key by now, or none although there
-//!   is one. So what it finds is compared under the cell's lock, and what it does not find is searched under the
-//!   shard's.
+//! - Changes are made under the lock of the shard. Under the lock a search finds every number.
+//! - O2: without the lock a search may find the number of a cell that has another key by now, or may miss an existing
+//!   number. A found number is therefore compared under the cell's lock, and a missing number is searched under the
+//!   shard's lock.
 //!
 //! Neighbours: `super` has the shard's lock, and the cells.
 
 use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 use ensile_memory::prefetch;
 
-/// Slots of the first table.
+/// Number of slots of the first table.
 const FIRST_SLOTS: usize = if cfg!(shuttle) { 2 } else { 8 };
-/// Tables, each twice as large as the one before. The last has room for every number.
+/// Number of tables, each twice as large as the table before. The last table has room for every number.
 const TABLES: usize = 32;
 const _: () =
     assert!((FIRST_SLOTS as u64) << (TABLES - 1) > u32::MAX as u64, "there is a slot for every number");
@@ -29,7 +29,7 @@ const FREE: u64 = 0;
 /// Numbers by tags.
 #[derive(Debug)]
 pub(super) struct NumberTable {
-    /// The newest is that of `newest`. In the table itself: a search has one load less to wait for.
+    /// Tables; `newest` is the index of the newest. Inline in the struct: a search has one load less to wait for.
     tables: [OnceLock<Box<[AtomicU64]>>; TABLES],
     newest: AtomicU32,
 }
@@ -54,7 +54,7 @@ impl NumberTable {
         self.tables[newest % TABLES].get().map_or(&[], |slots| slots)
     }
 
-    /// Asks for the line where a search for this tag begins.
+    /// Prefetches the line where a search for this tag begins.
     #[inline]
     pub(super) fn prefetch(&self, tag: u32) {
         let slots = self.slots();
@@ -63,13 +63,13 @@ impl NumberTable {
         }
     }
 
-    /// A number of this tag that `is_wanted`. See O2 above for what it may miss.
+    /// A number of this tag for which `is_wanted` is true. See O2 above for the misses.
     #[inline]
     pub(super) fn find(&self, tag: u32, mut is_wanted: impl FnMut(u32) -> bool) -> Option<u32> {
         let slots = self.slots();
         let mask = slots.len().wrapping_sub(1);
         let mut at = tag as usize & mask;
-        // Bounded: while slots move, a reader need not meet a free one.
+        // Bounded: while slots move, a reader need not meet a free slot.
         for _ in 0..slots.len() {
             // Acquire: the cell was made before its number stood here; partner: the Release in `put`.
             let slot = slots[at].load(Ordering::Acquire);
@@ -85,7 +85,7 @@ impl NumberTable {
         None
     }
 
-    /// Adds a number, where `numbers` are there. Under the shard's lock.
+    /// Adds a number to `numbers` present numbers. Under the shard's lock.
     pub(super) fn insert(&self, tag: u32, number: u32, numbers: usize) {
         // At most five eighths full: searches are short.
         if (numbers + 1) * 8 > self.slots().len() * 5 {
@@ -94,18 +94,18 @@ impl NumberTable {
         put(self.slots(), slot_of(tag, number));
     }
 
-    /// Takes a number out. Under the shard's lock.
+    /// Removes a number. Under the shard's lock.
     pub(super) fn remove(&self, tag: u32, number: u32) {
         let (slots, slot) = (self.slots(), slot_of(tag, number));
         let mask = slots.len().wrapping_sub(1);
-        // Relaxed, here and below: the shard's lock orders changes; a reader believes nothing that it finds.
+        // Relaxed, here and below: the shard's lock orders changes; a reader verifies every found number.
         let read = |at: usize| slots[at].load(Ordering::Relaxed);
         let mut hole = tag as usize & mask;
         while read(hole) != slot {
             assert_ne!(read(hole), FREE, "a number that is taken out is there");
             hole = (hole + 1) & mask;
         }
-        // Those behind it move up, as far as no search for them begins behind the hole.
+        // The slots behind the hole move up, as far as no search for them begins behind the hole.
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
@@ -137,7 +137,7 @@ impl NumberTable {
     }
 }
 
-/// Puts a slot into the first free one from its place on.
+/// Puts a slot into the first free place, from the place of its tag on.
 fn put(slots: &[AtomicU64], slot: u64) {
     let mask = slots.len() - 1;
     let mut at = tag_of(slot) as usize & mask;

@@ -1,10 +1,10 @@
-//! Reading the blocks of a picture as they stand, each with every check: a load and a copy read by the same. And its
+//! Reader of the blocks of a picture, unchanged and with every check, for a load and for a copy; and reader of the
 //! directory, for a copy.
 //!
-//! Invariant: N16: a block that has been written over since its picture was dropped is seen, by the header checksum in
-//! its place.
+//! Invariant: N16: the header checksum in a block's place detects a block that was written over since the picture was
+//! dropped.
 //!
-//! Neighbours: `crate::backup` copies what is read here; [`super`] has the checks.
+//! Neighbours: `crate::backup` copies the blocks; [`super`] has the checks.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c_append;
@@ -16,11 +16,11 @@ use crate::block::{BlockKind, Header};
 use crate::checkpoint::picture::page::PagePlace;
 use crate::recoverable::EntryKind;
 
-/// Takes a block's header and its payload.
+/// Receiver of a block's header and payload.
 pub(crate) type TakeBlock<'t> = dyn FnMut(Header, &[u8]) -> Result<(), DurabilityError> + 't;
 
 impl PictureReader {
-    /// The places of all its pages, by part of its directory.
+    /// The places of the picture's pages, by part of the directory.
     ///
     /// # Errors
     /// As [`PictureReader::open`].
@@ -32,15 +32,15 @@ impl PictureReader {
         Ok(parts)
     }
 
-    /// What its entries are; `None` if it has no file.
+    /// Kind of the entries; `None` if the picture has no file.
     pub(crate) fn entry_kind(&self) -> Option<EntryKind> {
         self.files.first().map(|file| file.entries)
     }
 
-    /// Hands over the blocks of a page, in order. The last one is in `block` once this returns.
+    /// Hands over the blocks of a page, in order. After the call, `block` holds the last block.
     ///
     /// # Errors
-    /// As [`PictureReader::open`], or what `take` says.
+    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn blocks_of(
         &self,
         page: &PagePlace,
@@ -75,7 +75,8 @@ impl PictureReader {
         }
     }
 
-    /// The last block of a page has these bytes of its extent: a tail begins where that ends, or there is none.
+    /// Checks that a tail in the last unit of `extent`, if there is one, begins where the page's last block of `bytes`
+    /// bytes ends.
     fn check_tail(&self, extent: Extent, bytes: usize) -> Result<(), DurabilityError> {
         assert!(bytes as u64 <= extent.bytes(), "it was read within its extent");
         let end = extent.offset() + bytes as u64;
@@ -88,10 +89,10 @@ impl PictureReader {
         }
     }
 
-    /// Hands over a block of what commits have left beside pages, by its index in the root, a tail as any other.
+    /// Hands over a block of versions left beside pages, by index in the root. A tail is a block like the rest.
     ///
     /// # Errors
-    /// As [`PictureReader::open`], or what `take` says.
+    /// As [`PictureReader::open`], or an error of `take`.
     pub(crate) fn removes_block(
         &self,
         index: usize,
