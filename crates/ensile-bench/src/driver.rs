@@ -1,18 +1,18 @@
 //! Runs several systems under the same load in one process: kept worker threads, interleaved slices, timed windows.
 //!
-//! Round by round each system has the machine for one slice (A B C, A B C, ...), so that noise which is slower than a
-//! round hits all of them alike. A slice is a lead-in, in which caches and pipelines fill, and then the timed window.
+//! In every round each system has the machine for one slice (A B C, A B C, ...). So noise slower than a round hits the
+//! systems alike. A slice is a lead-in, in which caches and pipelines fill, and then the timed window.
 //!
 //! Invariants:
 //! - The loop around a transaction ([`Slice::repeat`]) is the same code for every system: one load of the phase, a
 //!   countdown to the next latency sample, the counters.
-//! - For a system with a log both ends of the window stand at a step of the durable epoch, so that what became
-//!   durable in between is not blurred by the length of an epoch (see [`crate::tally`]).
-//! - A timed window stays open until every worker has done a step in it, and what a worker did before the window never
-//!   counts: on a busy machine a worker may not run for longer than a short window lasts.
-//! - A worker that fails or panics ends the run; the others are not left waiting at a barrier.
+//! - For a system with a log both ends of the window stand at a step of the durable epoch. So the length of an epoch
+//!   does not blur the number of results made durable in between (see [`crate::tally`]).
+//! - A timed window stays open until every worker has done a step in the window, and steps before the window never
+//!   count: on a busy machine a worker may not run for longer than a short window lasts.
+//! - A worker that fails or panics ends the run; no other worker is left waiting at a barrier.
 //!
-//! Neighbours: [`Subject`] is implemented by the systems of each workload; [`crate::report`] makes figures of rounds.
+//! Neighbours: the systems of each workload implement [`Subject`]; [`crate::report`] makes figures of rounds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -37,43 +37,43 @@ pub(crate) use over_time::over_time;
 
 /// A system under load, as the driver sees it.
 pub(crate) trait Subject: Sync {
-    /// Its name in tables and JSON.
+    /// Name of the system in tables and JSON.
     fn name(&self) -> &'static str;
 
-    /// The durable epoch, for a system whose transactions count when they are durable.
+    /// The durable epoch, for a system whose transactions count when durable.
     fn durable_epoch(&self) -> Option<u64> {
         None
     }
 
-    /// How many of the `asked` worker threads it can use.
+    /// Number of threads that the system can use, of the `asked` worker threads.
     fn threads(&self, asked: usize) -> usize {
         asked
     }
 
-    /// How many transactions run beside each other, if that is not the number of threads.
+    /// Number of transactions that run beside each other. The default is the number of threads.
     fn parallelism(&self, asked: usize) -> usize {
         self.threads(asked)
     }
 
-    /// Runs its transactions through [`Slice::repeat`] until the slice ends.
+    /// Runs transactions through [`Slice::repeat`] until the slice ends.
     fn work(&self, slice: &mut Slice<'_>) -> Result<()>;
 
-    /// Called between slices, when no worker runs: time to let the system settle.
+    /// Called between slices, when no worker runs. The system has time to settle.
     fn settle(&self) {}
 }
 
-/// When a slice begins and ends.
+/// Begin and end of a slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
     /// After this many seconds of window.
     Timed(f64),
-    /// After this many transactions in all, without a lead-in: for counting instructions.
+    /// After this many transactions in total, without a lead-in: for counting instructions.
     Counted(u64),
-    /// When another process says so on standard input: see [`crate::system::processes`].
+    /// Begin and end are commands of another process on standard input: see [`crate::system::processes`].
     Conducted,
 }
 
-/// How long, how often and on how many threads.
+/// Length and number of slices, and number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) threads: usize,
@@ -81,11 +81,11 @@ pub(crate) struct Plan {
     pub(crate) pace: Pace,
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
-    /// The core that the first worker is kept on, if they are kept.
+    /// The core of the first worker; `None` if workers are not pinned.
     pub(crate) pin: Option<usize>,
 }
 
-/// What one system did in one round.
+/// The figures of one system in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) seconds: f64,
@@ -107,7 +107,7 @@ impl Round {
     }
 }
 
-/// What the workers do right now; one word that only the conductor writes.
+/// The present phase of the workers: one word, written by the conductor only.
 #[derive(Debug)]
 struct Phase(AtomicU32);
 
@@ -116,7 +116,7 @@ impl Phase {
     const WINDOW: u32 = 1;
     const OVER: u32 = 2;
 
-    // Relaxed, here and in `set`: the phase carries no data. Workers hand over their tallies through a mutex, and the
+    // Relaxed, here and in `set`: the phase carries no data. A mutex hands over the tallies of the workers, and the
     // barrier orders slices against each other.
     #[inline]
     fn get(&self) -> u32 {
@@ -132,28 +132,28 @@ impl Phase {
 /// One worker's turn on one system.
 #[derive(Debug)]
 pub(crate) struct Slice<'a> {
-    /// This worker, counted from 0.
+    /// Number of this worker, from 0.
     pub(crate) worker: usize,
-    /// Worker threads that run this slice.
+    /// Number of worker threads that run this slice.
     pub(crate) workers: usize,
     /// Transactions per step.
     pub(crate) batch: usize,
-    /// This worker's random numbers, the same for each system of a round.
+    /// Random numbers of this worker, the same for each system of a round.
     pub(crate) random: Random,
     durable_source: bool,
-    /// Transactions that this worker runs, where they are counted.
+    /// Number of transactions of this worker; `None` if the slice is timed.
     count: Option<u64>,
-    /// Where what is done is noted over time, if it is.
+    /// Recorder of results over time, if the run has a timeline.
     recorder: Option<Recorder>,
     phase: &'a Phase,
     clock: &'a Clock,
-    /// Workers that have done a step in the window.
+    /// Number of workers that have done a step in the window.
     seen_window: &'a AtomicU32,
     tally: Tally,
 }
 
 impl Slice<'_> {
-    /// Repeats `step` until the slice ends. `durable` tells the durable epoch when a latency is sampled.
+    /// Repeats `step` until the slice ends. `durable` returns the durable epoch when a latency is sampled.
     #[inline]
     pub(crate) fn repeat(
         &mut self,
@@ -201,14 +201,14 @@ impl Slice<'_> {
             self.tally.note(done);
             self.tally.sample(done, started, self.clock.nanos(), durable);
             if std::mem::take(&mut is_first) {
-                // Relaxed: the conductor only counts; tallies are handed over through a mutex.
+                // Relaxed: the conductor only counts; a mutex hands over the tallies.
                 self.seen_window.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 }
 
-/// For a subject whose work is done elsewhere: what a slice does from outside.
+/// The slice of a subject whose transactions run in other processes.
 impl Slice<'_> {
     /// Waits for the window to open.
     pub(crate) fn until_window(&self) {
@@ -226,23 +226,23 @@ impl Slice<'_> {
         }
     }
 
-    /// Counts what was done elsewhere.
+    /// Counts a step of another process.
     pub(crate) fn note(&mut self, step: Step) {
         self.tally.note(step);
     }
 }
 
-/// How often a thread that waits for a phase or an epoch looks.
+/// Time between two looks of a thread that waits for a phase or an epoch.
 const GLANCE: Duration = Duration::from_micros(200);
 
-/// A timed window as it turned out to be.
+/// The measured length of a timed window.
 struct Window {
     nanos: u64,
-    /// The durable epochs at its ends, where transactions count when durable.
+    /// The durable epochs at both ends, if transactions count when durable.
     durable: Option<(u64, u64)>,
 }
 
-/// What the conductor and the workers share.
+/// The state shared by the conductor and the workers.
 struct Stage<'a> {
     subjects: &'a [&'a dyn Subject],
     plan: &'a Plan,
@@ -263,7 +263,7 @@ impl Stage<'_> {
         self.failure.lock().is_some()
     }
 
-    /// A worker thread's whole life: its share of every slice of every round.
+    /// The life of a worker thread: its share of every slice of every round.
     fn worker(&self, worker: usize) {
         if let Some(first) = self.plan.pin
             && let Err(failure) = machine::pin_to_core(first + worker)
@@ -309,7 +309,7 @@ impl Stage<'_> {
         self.tallies.lock().push(slice.tally);
     }
 
-    /// One slice from the conductor's side: its window, and the sum of what the workers counted.
+    /// Conducts one slice; returns the window, and the sum of the workers' counters.
     fn conduct(&self, subject: &dyn Subject) -> Round {
         self.phase.set(Phase::LEAD_IN);
         // Relaxed: no worker runs; the barrier orders this before their slices.
@@ -347,7 +347,7 @@ impl Stage<'_> {
         self.await_workers(subject);
         let ([_, closed], up_to) = self.edge(subject, seconds);
         self.phase.set(Phase::OVER);
-        // Without a durable epoch what is done by now counts, and the conductor may have been kept from running.
+        // Without a durable epoch every step done by now counts, and the conductor may have been kept from running.
         let closed = if up_to.is_some() { closed } else { self.clock.nanos() };
         self.barrier.wait();
         Window { nanos: closed.saturating_sub(opened), durable: after.zip(up_to) }
@@ -382,8 +382,9 @@ impl Stage<'_> {
         }
     }
 
-    /// An end of the window: the time just before and just after it and, where transactions count when durable, the
-    /// durable epoch in between, at its next step or after a tenth of the window if it does not move.
+    /// An end of the window: the time just before, the time just after and, if transactions count when durable, the
+    /// durable epoch in between. The end is the next step of the durable epoch, or a tenth of the window later if the
+    /// epoch does not move.
     fn edge(&self, subject: &dyn Subject, seconds: f64) -> ([u64; 2], Option<u64>) {
         let Some(before) = subject.durable_epoch() else {
             return ([self.clock.nanos(); 2], None);
@@ -400,7 +401,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Sleeps in pieces, so that a failed worker ends the run soon.
+    /// Sleeps in pieces, so that the failure of a worker ends the run soon.
     fn sleep(&self, seconds: f64) {
         let until = self.clock.nanos() + (seconds * 1e9) as u64;
         loop {
@@ -413,12 +414,12 @@ impl Stage<'_> {
     }
 }
 
-/// The text of a panic, where it has one.
+/// The text of a panic, or "no message".
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic_text(panic).unwrap_or("no message").to_owned()
 }
 
-/// Runs every subject in every round; the answer has one list of rounds per subject. `progress` hears of each slice.
+/// Runs every subject in every round; returns one list of rounds per subject. `progress` is called after each slice.
 pub(crate) fn run(
     subjects: &[&dyn Subject],
     plan: &Plan,
@@ -427,7 +428,7 @@ pub(crate) fn run(
     run_by(Clock::machine(), subjects, plan, progress)
 }
 
-/// As [`run`], by another clock.
+/// Runs as [`run`] does, with the given clock.
 fn run_by(
     clock: Clock,
     subjects: &[&dyn Subject],

@@ -1,4 +1,4 @@
-//! `ensile-bench limits`: what bounds memory, waiting and starvation, each by an experiment that anybody can repeat.
+//! `ensile-bench limits`: bounds of memory, waiting and starvation, each by a repeatable experiment.
 //!
 //! ```text
 //! held       memory that one culprit holds back under load, against the limit on garbage
@@ -8,7 +8,7 @@
 //! ends       how long epochs get while many threads end that have deleted much
 //! prefixes   memory of long keys that differ in their last byte only
 //! ```
-//! All databases are in memory. The figures say what happened: nothing is asserted of them.
+//! All databases are in memory. The figures report measurements: the experiments assert nothing.
 //!
 //! Neighbours: [`crate::command`] has the command line; [`rows`] prints.
 
@@ -45,9 +45,9 @@ pub(crate) enum Experiment {
     Turns,
     /// Transactions of 16 operations, half of them writes, zipfian.
     Contended,
-    /// The longest epoch while many threads end that have deleted much.
+    /// The longest epoch while many threads end after many deletions.
     Ends,
-    /// Memory of keys of 4,001 bytes in pairs that differ in the last.
+    /// Memory of keys of 4,001 bytes in pairs that differ only in the last byte.
     Prefixes,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &LimitsArguments) -> Result<()> {
     Ok(())
 }
 
-/// A database in memory with the epochs that were asked for, opened as an application would.
+/// A builder of a database in memory with the epochs of the options, as an application would open a database.
 fn builder(arguments: &LimitsArguments) -> Builder {
     Database::builder_in_memory().epoch_interval(Duration::from_millis(arguments.epoch_ms))
 }
@@ -89,7 +89,7 @@ fn open(builder: Builder) -> Result<Database> {
     builder.open().map_err(Failure::Database)
 }
 
-/// Puts the rows `0..count` there, a thousand in a transaction.
+/// Puts the rows `0..count`, a thousand in a transaction.
 fn fill<K: ensile::Key, V: ensile::Value>(
     db: &Database,
     table: &ensile::Table<K, V>,

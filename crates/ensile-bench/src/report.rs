@@ -2,9 +2,9 @@
 //! impatient.
 //!
 //! Invariants:
-//! - Every figure is the median over the rounds; the spread is given beside it.
-//! - A ratio between two systems is the median of the ratios within each round: both sides of it ran one after the
-//!   other, so that slow noise cancels.
+//! - Every figure is the median over the rounds, with the spread beside the median.
+//! - A ratio between two systems is the median of the ratios within each round: the systems of a round ran one after
+//!   the other, so slow noise cancels.
 //!
 //! Neighbours: rounds come from [`crate::driver`], the machine from [`crate::machine`].
 
@@ -38,12 +38,12 @@ pub(crate) struct Outcome {
     pub(crate) latency_us: Latency,
     pub(crate) records: u64,
     pub(crate) rss_bytes: u64,
-    /// Rates round by round, for the ratios; programs get the median and the spread.
+    /// Rates by round, for the ratios; programs get the median and the spread.
     #[serde(skip)]
     pub(crate) rates: Vec<f64>,
 }
 
-/// What is known of a system apart from its rounds.
+/// Facts of a system beside its rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) system: &'static str,
@@ -55,7 +55,7 @@ pub(crate) struct Facts {
 }
 
 impl Outcome {
-    /// The medians of `rounds`, of which there must be one at least.
+    /// The medians of `rounds`, at least one round.
     pub(crate) fn new(facts: &Facts, rounds: &[Round]) -> Self {
         let rates: Vec<f64> = rounds.iter().map(Round::rate).collect();
         let quantile =
@@ -77,7 +77,7 @@ impl Outcome {
     }
 }
 
-/// Everything that one run measured.
+/// The results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) machine: Machine,
@@ -85,7 +85,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// The one JSON document.
+    /// The JSON document.
     pub(crate) fn json(&self) -> String {
         serde_json::to_string_pretty(&self).expect("plain numbers and strings serialize")
     }

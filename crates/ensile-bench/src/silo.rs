@@ -11,10 +11,10 @@
 //! fig11              §5.7  factor analysis                                                            `factors`
 //! ```
 //! Every experiment runs its systems in turns in one process, round by round; figures are medians over the rounds.
-//! What runs the engine otherwise than it ships is in builds with the feature `experiments` only; another build
-//! measures the rest and says what it left out.
+//! Variants of the engine are in builds with the feature `experiments` only; another build measures the rest and
+//! reports the omitted systems.
 //!
-//! Neighbours: [`crate::driver`] runs what is compared, [`crate::figure`] writes what was measured.
+//! Neighbours: [`crate::driver`] runs the systems, [`crate::figure`] writes the measurements.
 
 pub(crate) mod arguments;
 mod cross_partition;
@@ -38,12 +38,12 @@ use crate::silo::arguments::SiloArguments;
 use crate::system::MadeFolders;
 use lab::Lab;
 
-/// What can be asked for.
+/// Experiments to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     /// Every experiment, one after the other.
     All,
-    /// What transactions cost: key-value, memsilo, memsilo with a global TID (§5.2).
+    /// Cost of transactions: key-value, memsilo, memsilo with a global TID (§5.2).
     Fig4,
     /// TPC-C over workers: throughput (§5.3).
     Fig5,
@@ -60,17 +60,17 @@ pub(crate) enum Name {
     Table10,
     /// Memory of old versions (§5.6).
     Space,
-    /// Cache lines that transactions write and other workers touch (in a build with the features
+    /// Cache lines written by transactions and touched by other workers (in a build with the features
     /// `counted,experiments`).
     SharedWrites,
-    /// What allocator, overwrites, snapshots, garbage collection and forms of logging are worth (§5.7).
+    /// Value of allocator, overwrites, snapshots, garbage collection and forms of logging (§5.7).
     Fig11,
 }
 
-/// An experiment: the names it goes by, and how it is run.
+/// An experiment: its names, and its functions.
 struct Experiment {
     names: &'static [Name],
-    /// Refuses what cannot be measured here, before anything is.
+    /// Refuses an impossible measurement before any measurement begins.
     check: fn(&SiloArguments) -> Result<()>,
     run: fn(&mut Lab<'_>) -> Result<Vec<Figure>>,
 }
@@ -85,31 +85,31 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { names: &[Name::Fig11], check: anywhere, run: factors::run },
 ];
 
-/// Of an experiment that asks for nothing special.
+/// The check of an experiment without requirements.
 fn anywhere(_: &SiloArguments) -> Result<()> {
     Ok(())
 }
 
-/// Runs what was asked for; prints its tables and writes its files. False if what is counted is not as it must be.
+/// Runs the chosen experiments, prints the tables and writes the files. False if a counted value is not as it must be.
 pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
     let command = machine::command();
     let wanted = |experiment: &&Experiment| {
         arguments.figure == Name::All || experiment.names.contains(&arguments.figure)
     };
-    // Its build counts and is no measure of speed, so nothing else runs in it, and it is no part of `all`.
+    // The counting build is no measure of speed, so no other experiment runs with shared-writes, and `all` excludes it.
     if arguments.figure == Name::SharedWrites {
         return shared_writes::run(&arguments.common.data, &arguments.out);
     }
     EXPERIMENTS.iter().filter(wanted).try_for_each(|experiment| (experiment.check)(arguments))?;
     figure::prepare(&arguments.out)?;
     let _made = MadeFolders::new([&arguments.common.data, &arguments.tmpfs]);
-    // Before anything runs: the load is to be the others'.
+    // Before any run: the load shown is the load of other processes.
     let machine = Machine::look();
     for experiment in EXPERIMENTS.iter().filter(wanted) {
         let mut lab = Lab::new(arguments);
         let figures = (experiment.run)(&mut lab)?;
         lab.finish();
-        // Printed first: what was measured is not lost if a file cannot be written.
+        // Printed first: the measurements are not lost if a file cannot be written.
         figures.iter().for_each(|figure| print!("{}", figure.table()));
         for figure in figures {
             figure.write(&arguments.out, &machine, &command)?;

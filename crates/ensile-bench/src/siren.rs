@@ -20,10 +20,10 @@
 //! cost           -     what a commit pays while no picture is written                     `cost`
 //! marks          §2.1  five ways to know which pages have changed                         `marks`
 //! ```
-//! Where the paper has a disk of 30 MB/s, a run paces what the walk writes, or has a device that is slow for all that
-//! is written to it. The output says which rates were asked for and which were held. Exit code 1 says that one was not.
+//! In place of the paper's disk of 30 MB/s, a run paces the writes of the walk, or has a slow device for its files. The
+//! output has the asked rates and the measured rates. Exit code 1: a rate was not held.
 //!
-//! Neighbours: [`crate::figure`] writes what was measured; [`slow_disk`] is the device that the paper had.
+//! Neighbours: [`crate::figure`] writes the measurements; [`slow_disk`] is the device of the paper.
 
 mod against_fuzzy;
 pub(crate) mod arguments;
@@ -56,53 +56,54 @@ use crate::machine::{self, Machine};
 use crate::siren::arguments::SirenArguments;
 use crate::system::MadeFolders;
 
-/// What can be asked for.
+/// Experiments to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     /// Every experiment, one after the other.
     All,
     /// Extra memory by the paper's formulas: table 3 (§4.1).
     Formulas,
-    /// How many bytes a second the slow device takes on this machine.
+    /// Bytes a second that the slow device takes on this machine.
     Device,
     /// Extra memory of a full picture, by the rate of updates, and over time: table 3 and figure 8 (§4.1).
     Table3,
-    /// The same with 99 % of the updates on 1 % of the rows: one version of each row is kept.
+    /// As `table3`, with 99 % of the updates on 1 % of the rows: one version of each row is kept.
     Skew,
-    /// Throughput with pictures and with SiloR's fuzzy checkpoints, each always within a full one (§5).
+    /// Throughput with pictures and with SiloR's fuzzy checkpoints, always within a full checkpoint (§5).
     AgainstFuzzy,
     /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
     Fig9,
-    /// The same with log and checkpoints on one slow disk, a checkpoint every 2000000 updates.
+    /// As `fig9`, with log and checkpoints on one slow disk, a checkpoint every 2000000 updates.
     Fig9OneDisk,
-    /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole ones (SiloR §8).
+    /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole checkpoints (SiloR
+    /// §8).
     Cycling,
     /// Throughput of YCSB, and latencies of relaxed and of strict commits, while a full picture is written, against
-    /// without one.
+    /// throughput and latencies without a picture.
     Foreground,
-    /// Throughput of YCSB in memory while a thread copies memory to a file, against without one.
+    /// Throughput of YCSB in memory while a thread copies memory to a file, against throughput without the copy.
     BareCopy,
-    /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without one.
+    /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without a picture.
     Hang,
-    /// Bytes and processor time of pictures of which few pages have changed; files and opens behind many of them.
+    /// Bytes and processor time of pictures with few changed pages; files and opens after many such pictures.
     Increments,
-    /// Throughput of YCSB while a full backup is made, against without; an increment of it, and what is restored.
+    /// Throughput of YCSB while a full backup is made, against without; an increment of the backup, and a restore.
     Backup,
-    /// A process that backs up an open database is killed, again and again: what each has left.
+    /// A process that backs up an open database is killed, again and again: state of the backup after each kill.
     BackupKills,
     /// As `table3`, with copies of whole pages beside; for builds with the feature `experiments`.
     Pages,
     /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
     Cost,
-    /// Five ways to know which pages have changed, over the same keys; for builds with the feature `experiments`, and
-    /// needs valgrind.
+    /// Five ways to know the changed pages, over the same keys; for builds with the feature `experiments`, and needs
+    /// valgrind.
     Marks,
 }
 
-/// What an experiment has made: figures, whether everything is as it was asked for, and what to say of it.
+/// The result of an experiment: figures, true if every value is as asked, and words about the result.
 struct Made(Vec<Figure>, bool, String);
 
-/// An experiment: its name, how it is run, and about how many seconds that takes.
+/// An experiment: its name, its function, and its expected time in seconds.
 struct Experiment {
     name: Name,
     run: fn(&SirenArguments) -> Result<Made>,
@@ -134,14 +135,14 @@ fn marks(arguments: &SirenArguments) -> Result<Made> {
     marks::run(arguments)
 }
 
-/// The engine shows its pages in other builds.
+/// A build without `experiments` cannot see the engine's pages.
 #[cfg(not(feature = "experiments"))]
 fn marks(_: &SirenArguments) -> Result<Made> {
     unreachable!("a build without the engine's pages says so before")
 }
 
 impl Experiment {
-    /// Why this build or machine cannot run it; `all` leaves it out then.
+    /// The reason why this build or machine cannot run the experiment; `all` skips such an experiment.
     fn lacks(&self) -> Option<&'static str> {
         match self.name {
             Name::Pages if !cfg!(feature = "experiments") => {
@@ -166,12 +167,12 @@ const OVER_TIME: [&str; 2] = [FIG8, PAGES_FIG8];
 const FIG8: &str = "fig8";
 const PAGES_FIG8: &str = "pages-fig8";
 
-/// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
+/// Runs the chosen experiments, prints the results and writes the files. False if a value is not as asked.
 pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
     let command = machine::command();
     figure::prepare(&arguments.out)?;
     let _made = MadeFolders::new([&arguments.data]);
-    // Before anything runs: the load is to be the others'.
+    // Before any run: the load shown is the load of other processes.
     let machine = Machine::look();
     let asked = arguments.figure;
     let mut held = true;
@@ -187,7 +188,7 @@ pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
         eprintln!("{:?}: about {}", experiment.name, expected::words((experiment.seconds)(arguments)));
         let Made(figures, is_as_asked, said) = (experiment.run)(arguments)?;
         held &= is_as_asked;
-        // Printed first: what was measured is not lost if a file cannot be written.
+        // Printed first: the measurements are not lost if a file cannot be written.
         for figure in &figures {
             if arguments.json {
                 print!("{}", figure.json(&machine, &command));

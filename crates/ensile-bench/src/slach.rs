@@ -16,9 +16,9 @@
 //! process-write    §6.5  an entry to the system: by a call, or by a store into a mapping  `process_write`
 //! target           -     processes with a target for the recovery time are killed         `target`
 //! ```
-//! Exit code 1 says that something is not as it was asked for.
+//! Exit code 1: a value is not as asked.
 //!
-//! Neighbours: [`crate::figure`] writes what was measured.
+//! Neighbours: [`crate::figure`] writes the measurements.
 
 pub(crate) mod adaptive;
 pub(crate) mod arguments;
@@ -44,7 +44,7 @@ use crate::machine::{self, Machine};
 use crate::slach::arguments::SlachArguments;
 use crate::system::MadeFolders;
 
-/// What can be asked for.
+/// Experiments to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Name {
     /// Every experiment, one after the other: many hours.
@@ -53,17 +53,17 @@ pub(crate) enum Name {
     Cost,
     /// A service of §5 under an open load: losses and response times by rate and share of writes.
     Load,
-    /// A service of §5 is killed under load, again and again: what it replied is there, once and in order.
+    /// A service of §5 is killed under load, again and again: every reply's data is present, once and in order.
     Kills,
-    /// Processes that have a target for the recovery time are killed at random: how long the next open takes, and how
-    /// many checkpoints that took.
+    /// Processes with a target for the recovery time are killed at random: time of the next open, and number of
+    /// checkpoints.
     Target,
-    /// A persistent hash table beside Berkeley DB: lookups, multi-gets, updates, and those while there are checkpoints;
-    /// needs a C compiler and libdb5.3-dev.
+    /// A persistent hash table beside Berkeley DB: lookups, multi-gets, updates, and updates with checkpoints; needs a
+    /// C compiler and libdb5.3-dev.
     Berkeley,
     /// Throughput of one thread at full load while a checkpoint of 1.9 GB is written.
     CheckpointLoss,
-    /// What each service holds, and the reads and writes a second at which 5 % are lost.
+    /// Capacity of each service in objects, and the reads and writes a second at which 5 % are lost.
     Table2,
     /// Lost requests and response times of UPS over the load, with logging and without.
     Figure6,
@@ -73,20 +73,21 @@ pub(crate) enum Name {
     Response,
     /// Throughput of UPS with logging and without, in process and over loopback.
     Logging,
-    /// Replay of operations of 100 bytes on one core: how many a second, and the memory that it takes.
+    /// Replay of operations of 100 bytes on one core: operations a second, and the memory of the replay.
     Replay,
-    /// What handing an entry to the operating system takes: a write to a file for each, or a store into a mapped one.
+    /// Time to hand an entry to the operating system: by a write to a file for each, or by a store into a mapped file.
     ProcessWrite,
-    /// Fixed thresholds for checkpoints against one that follows the load: replay time, lost requests, response time.
+    /// Fixed thresholds for checkpoints against a threshold that follows the load: replay time, lost requests, response
+    /// time.
     Adaptive,
 }
 
-/// Runs what was asked for, prints it and writes its files. False if something was not as it was asked for.
+/// Runs the chosen experiments, prints the results and writes the files. False if a value is not as asked.
 pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
     let command = machine::command();
     figure::prepare(&arguments.out)?;
     let _made = MadeFolders::new([&arguments.data]);
-    // Before anything runs: the load is to be the others'.
+    // Before any run: the load shown is the load of other processes.
     let machine = Machine::look();
     let asked = arguments.figure;
     let mut is_as_asked = true;
@@ -104,7 +105,7 @@ pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {
 }
 
 impl Name {
-    /// Why this machine cannot run it; `all` leaves it out then.
+    /// The reason why this machine cannot run the experiment; `all` skips such an experiment.
     fn lacks(self) -> Option<String> {
         match self {
             Self::Cost if !cachegrind::is_there() => {
@@ -116,7 +117,7 @@ impl Name {
     }
 }
 
-/// Runs one, prints it and writes its files.
+/// Runs one experiment, prints the results and writes the files.
 fn one(arguments: &SlachArguments, name: Name, (machine, command): (&Machine, &str)) -> Result<bool> {
     let (figure, is_as_asked, said) = match name {
         Name::All => unreachable!("it is the others"),

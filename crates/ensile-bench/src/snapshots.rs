@@ -1,9 +1,9 @@
-//! `ensile-bench snapshots`: what keeping old versions for snapshots costs in memory when every transaction is a
-//! read-modify-write (Silo §5.6).
+//! `ensile-bench snapshots`: memory cost of old versions for snapshots when every transaction is a read-modify-write
+//! (Silo §5.6).
 //!
-//! A version has to be kept while a snapshot may read it: for two intervals at most, one until its boundary is
-//! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records that two
-//! intervals update, and a tenth for what is on its way to be freed.
+//! A version has to be kept while a snapshot may read the version: for two intervals at most, one until its boundary is
+//! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records updated in
+//! two intervals, and a tenth for versions not yet freed.
 //!
 //! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
 
@@ -27,16 +27,16 @@ use crate::ycsb::mix::{Requests, Workload};
 const VALUE_BYTES: usize = 100;
 /// Bytes of a record: header and value, in whole words.
 const RECORD_BYTES: usize = (ensile::RECORD_HEADER_BYTES + VALUE_BYTES).next_multiple_of(8);
-/// Allowed above the bytes of the distinct records.
+/// Allowed memory, as a multiple of the bytes of the distinct records.
 const ALLOWANCE: f64 = 1.1;
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Measured {
     pub(crate) records: u64,
     pub(crate) loaded_bytes: u64,
     pub(crate) updates_per_s: f64,
-    /// Expected distinct records that uniform draws update in two snapshot intervals.
+    /// Expected number of distinct records updated by uniform draws in two snapshot intervals.
     pub(crate) distinct_records: f64,
     pub(crate) extra_resident_bytes: u64,
     pub(crate) version_bytes_max: u64,
@@ -51,7 +51,7 @@ struct Document {
     measured: Measured,
 }
 
-/// Measures, prints, and answers whether the memory is within its limit.
+/// Measures and prints. True if the memory is within its limit.
 pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
     let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
     Ok(document.measured.within_limit)
 }
 
-/// Loads `records` records, updates them for as long as the plan says, and watches the memory.
+/// Loads `records` records, updates them for the length of the plan, and watches the memory.
 pub(crate) fn measure(
     records: u64,
     options: &Options,
@@ -78,7 +78,7 @@ pub(crate) fn measure(
         &LoadPlan::in_order(records, plan.threads),
     )?;
     let loaded = resident_bytes();
-    // Not the growth of resident memory: what a database before this one held may go only now.
+    // Not the growth of resident memory: memory of an earlier database may be freed only now.
     let memory = engine.database().stats().memory;
     let (rounds, seen) = watch::during(engine.database(), || {
         driver::run(&[&engine], plan, |round, subject, done| {

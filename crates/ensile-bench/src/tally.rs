@@ -1,31 +1,31 @@
-//! What one worker counts in one slice of one round: transactions, conflicts, and sampled latencies.
+//! Counters of one worker in one slice of one round: transactions, conflicts, and sampled latencies.
 //!
 //! Counting must cost every system the same and next to nothing: two additions and a compare per step. The clock is
-//! read for one step in [`SAMPLE_EVERY`] transactions only.
+//! read for only one step in [`SAMPLE_EVERY`] transactions.
 //!
 //! Invariants:
-//! - *Durable counting*: a transaction counts when its result may be shown. One that has to wait for the log belongs
-//!   to the epoch of its receipt: the driver notes the durable epoch at both ends of the timed window, and what became
-//!   durable in between counts ([`Tally::released`]). One that has nothing to wait for (it only read what was durable
-//!   already, or there is no log) counts at commit.
+//! - *Durable counting*: a transaction counts when its result may be shown. A transaction that has to wait for the log
+//!   belongs to the epoch of its receipt. The driver notes the durable epoch at both ends of the timed window, and the
+//!   epochs made durable in between count ([`Tally::released`]). A transaction with nothing to wait for (a read of
+//!   durable rows only, or no log) counts at commit.
 //! - A sampled latency is complete when the result could be released: at commit, or at durability.
 //!
-//! Neighbours: filled by [`crate::driver::Slice`]; summed by the driver into [`crate::report`]'s rounds.
+//! Neighbours: [`crate::driver::Slice`] fills a tally; the driver sums tallies into [`crate::report`]'s rounds.
 
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
 use hdrhistogram::Histogram;
 
-/// One transaction in this many has its latency measured.
+/// Number of transactions per sampled latency.
 pub(crate) const SAMPLE_EVERY: u32 = 64;
-/// The longest latency that the histogram tells apart: ten minutes, in nanoseconds.
+/// Largest latency of the histogram: ten minutes, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
-/// What one step of a workload did: one transaction, or one batch of them.
+/// Result of one step of a workload: one transaction, or one batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
-    /// Transactions that ended as the workload wants them to (TPC-C's rolled back new-orders included).
+    /// Transactions that ended as the workload intends (TPC-C's rolled back new-orders included).
     pub(crate) committed: u32,
     /// Attempts that ended in a conflict and were run again.
     pub(crate) conflicts: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Step {
     pub(crate) epoch: u64,
 }
 
-/// What a result that rests on `epoch` has to wait for.
+/// The epoch to wait for before a result of `epoch` can be shown; 0 if the epoch is durable.
 #[inline]
 pub(crate) fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
     if epoch <= durable { 0 } else { epoch.number() }
@@ -57,9 +57,10 @@ pub(crate) struct Tally {
     committed: u64,
     conflicts: u64,
     latencies: Histogram<u64>,
-    /// Of `committed`, what had nothing to wait for.
+    /// Part of `committed` with nothing to wait for.
     at_once: u64,
-    /// The others by epoch, those before the window included, in the order in which the epochs were seen.
+    /// Other transactions by epoch, including transactions before the window, in the order of first sight of the
+    /// epochs.
     per_epoch: Vec<(u64, u64)>,
     waiting: VecDeque<Waiting>,
 }
@@ -96,7 +97,7 @@ impl Tally {
         }
     }
 
-    /// Forgets what the lead-in counted; epochs stay, as the window is cut out of them by number.
+    /// Resets the counters of the lead-in. Epochs stay, as the window is cut out of them by number.
     pub(crate) fn open_window(&mut self) {
         self.committed = 0;
         self.conflicts = 0;
@@ -105,8 +106,8 @@ impl Tally {
         self.waiting.clear();
     }
 
-    /// Adds the latency of a sampled step that took from `started` to `now`; `durable` is the durable epoch now, for
-    /// a system whose results wait for it.
+    /// Adds the latency of a sampled step from `started` to `now`. `durable` is the durable epoch now, for a system
+    /// whose results wait for durability.
     pub(crate) fn sample(&mut self, step: Step, started: u64, now: u64, durable: Option<u64>) {
         match durable {
             Some(durable) if step.epoch > 0 => {
@@ -117,7 +118,7 @@ impl Tally {
         }
     }
 
-    /// Completes the samples that have become durable by `now`.
+    /// Completes the samples of epochs durable by `now`.
     fn release(&mut self, durable: u64, now: u64) {
         while let Some(first) = self.waiting.front().filter(|first| first.epoch <= durable) {
             self.latencies.saturating_record(now.saturating_sub(first.started));
@@ -130,14 +131,14 @@ impl Tally {
         self.committed
     }
 
-    /// Transactions whose results could be shown within the window, during which the durable epoch went from `after`
-    /// to `up_to`.
+    /// Transactions whose results could be shown within the window, during which the durable epoch went from `after` to
+    /// `up_to`.
     pub(crate) fn released(&self, after: u64, up_to: u64) -> u64 {
         let became_durable = self.per_epoch.iter().filter(|(epoch, _)| *epoch > after && *epoch <= up_to);
         self.at_once + became_durable.map(|(_, count)| count).sum::<u64>()
     }
 
-    /// Attempts that were run again, in the window.
+    /// Attempts in the window that were run again.
     pub(crate) fn conflicts(&self) -> u64 {
         self.conflicts
     }

@@ -1,24 +1,26 @@
-//! A run over time: what became durable when, and how long it took.
+//! A run over time: durable results and latencies by step.
 //!
-//! Each worker has a [`Recorder`]: it keeps results with the epochs that they wait for, and releases them when it sees
-//! that the durable epoch has reached them. Recorders of all workers make a [`Timeline`] of steps of [`STEP_NANOS`].
+//! Each worker has a [`Recorder`]. A recorder keeps results with the epochs that they wait for, and releases results
+//! once the worker sees their epoch durable. The recorders of the workers make a [`Timeline`] of steps of
+//! [`STEP_NANOS`].
 //!
 //! Invariants:
-//! - A transaction counts in the step in which its result could be shown; one that still waits when the run ends does
-//!   not count.
-//! - A latency is that of a transaction that had to wait for the log, from its beginning until its worker knew it
-//!   durable (SiloR §6.2: of those that write); without a log it is that of any transaction, until its commit.
-//! - While a run goes on memory grows by 8 bytes for each sampled latency and by a word for each step.
+//! - A transaction counts in the step in which its result could be shown. A transaction still waiting at the end of the
+//!   run does not count.
+//! - A latency belongs to a transaction that had to wait for the log, from its beginning until its worker saw
+//!   durability (SiloR §6.2: writing transactions only). Without a log every transaction may have a latency, until its
+//!   commit.
+//! - During a run memory grows by 8 bytes for each sampled latency and by a word for each step.
 //!
-//! Neighbours: filled by [`crate::driver::Slice`]; [`crate::silor`] makes figures of it.
+//! Neighbours: [`crate::driver::Slice`] fills a timeline; [`crate::silor`] makes figures of timelines.
 
 use crate::tally::Step;
 
 /// Length of a step.
 pub(crate) const STEP_NANOS: u64 = 50_000_000;
-/// Steps of the window that averages roll over: half a second, as in the paper (§6.2).
+/// Number of steps of the window of rolling averages: half a second, as in the paper (§6.2).
 const WINDOW_STEPS: usize = 10;
-/// Room for latencies, mapped and not touched until it is used: so growing it is no copy.
+/// Room for latencies, mapped and untouched until use, so that growth copies nothing.
 const SAMPLES_ROOM: usize = 1 << 22;
 
 /// A sampled latency.
@@ -28,18 +30,18 @@ struct Sample {
     micros: f32,
 }
 
-/// What one worker notes.
+/// The notes of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Whether results wait for the log.
+    /// True if results wait for the log.
     waits: bool,
-    /// The durable epoch, as far as the worker has seen.
+    /// The last durable epoch seen by the worker.
     durable: u64,
-    /// What had nothing to wait for since the clock was read last.
+    /// Number of transactions without a wait since the last look at the clock.
     at_once: u64,
-    /// Results that wait, by epoch: a handful.
+    /// Number of waiting results, by epoch: a handful.
     waiting: Vec<(u64, u64)>,
-    /// Sampled ones: epoch and beginning.
+    /// Waiting samples: epoch and beginning.
     sampled: Vec<(u64, u64)>,
     released: Vec<u64>,
     samples: Vec<Sample>,
@@ -72,7 +74,7 @@ impl Recorder {
         }
     }
 
-    /// Adds the latency of a sampled step, already noted, that ran from `started` to `now`.
+    /// Adds the latency of a sampled and noted step from `started` to `now`.
     pub(crate) fn sample(&mut self, step: Step, started: u64, now: u64) {
         if step.epoch > 0 {
             self.sampled.push((step.epoch, started));
@@ -83,13 +85,13 @@ impl Recorder {
         self.release_count(at_once, now);
     }
 
-    /// Whether the durable epoch has moved to `durable` since the last release.
+    /// True if the durable epoch has moved to `durable` since the last release.
     #[inline]
     pub(crate) fn has_moved(&self, durable: u64) -> bool {
         durable != self.durable
     }
 
-    /// Releases, at `now`, everything up to the durable epoch.
+    /// Releases, at `now`, the results of epochs up to `durable`.
     pub(crate) fn release(&mut self, durable: u64, now: u64) {
         self.durable = durable;
         let mut count = 0;
@@ -122,11 +124,11 @@ impl Recorder {
     }
 }
 
-/// What all workers noted. Only whole steps are in it.
+/// The notes of all workers, whole steps only.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     released: Vec<u64>,
-    /// By step.
+    /// Latencies, ordered by step.
     samples: Vec<Sample>,
 }
 
@@ -146,12 +148,12 @@ impl Timeline {
         Self { released, samples }
     }
 
-    /// How many steps it has.
+    /// Number of steps.
     pub(crate) fn len(&self) -> usize {
         self.released.len()
     }
 
-    /// The steps that `keep` says, taken together.
+    /// The steps chosen by `keep`, merged.
     pub(crate) fn part(&self, keep: impl Fn(usize) -> bool) -> Part {
         let steps = (0..self.len()).filter(|&step| keep(step));
         let (count, released) =
@@ -161,7 +163,7 @@ impl Timeline {
         Part::new(count, released, latencies.collect())
     }
 
-    /// Averages over the window that ends with each step, once it is full; every `stride`-th of them.
+    /// Averages over the full windows that end with a step; every `stride`-th window.
     pub(crate) fn rolling(&self, stride: usize) -> Vec<(f64, Part)> {
         let ends = (WINDOW_STEPS.min(self.len())..=self.len()).step_by(stride.max(1));
         ends.map(|end| {
@@ -175,17 +177,17 @@ impl Timeline {
     }
 }
 
-/// When a step begins, in seconds.
+/// Begin of a step, in seconds.
 pub(crate) fn seconds_at(step: usize) -> f64 {
     step as f64 * STEP_NANOS as f64 / 1e9
 }
 
-/// Some steps taken together.
+/// Some steps, merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) seconds: f64,
     pub(crate) released: u64,
-    /// In order.
+    /// Latencies in ascending order, in microseconds.
     latencies: Vec<f32>,
 }
 
@@ -195,18 +197,18 @@ impl Part {
         Self { seconds: seconds_at(steps), released, latencies }
     }
 
-    /// Transactions per second; 0 of no time.
+    /// Transactions per second; 0 for no time.
     pub(crate) fn rate(&self) -> f64 {
         if self.seconds == 0.0 { 0.0 } else { self.released as f64 / self.seconds }
     }
 
-    /// The mean latency in milliseconds; `None` where none was sampled.
+    /// The mean latency in milliseconds; `None` without samples.
     pub(crate) fn mean_ms(&self) -> Option<f64> {
         let sum: f64 = self.latencies.iter().map(|micros| f64::from(*micros)).sum();
         (!self.latencies.is_empty()).then(|| sum / self.latencies.len() as f64 / 1e3)
     }
 
-    /// A quantile of latency in milliseconds; `None` where none was sampled.
+    /// A quantile of latency in milliseconds; `None` without samples.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         let place = (self.latencies.len() as f64 * quantile).ceil() as usize;
         self.latencies.get(place.saturating_sub(1)).map(|micros| f64::from(*micros) / 1e3)

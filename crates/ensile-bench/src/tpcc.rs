@@ -9,10 +9,10 @@
 //! consistency      conditions 1 to 12
 //! ```
 //!
-//! Differences from the specification, all usual: no think times, terminals are worker threads, the database is
-//! called directly, and deliveries run at once instead of being queued.
+//! Differences from the specification, all usual: no think times, terminals are worker threads, the database is called
+//! directly, and deliveries run at once instead of being queued.
 //!
-//! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs it.
+//! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs TPC-C.
 
 pub(crate) mod arguments;
 pub(crate) mod consistency;
@@ -51,7 +51,7 @@ use flags::Flags;
 use tables::{Scale, Tables};
 use terminal::{Observer, Terminal};
 
-/// The folder of a business with a log, in the folder of all data.
+/// Folder of a business with a log, in the folder of all data.
 pub(crate) const LOG_FOLDER: &str = "tpcc-silo";
 
 /// A business in a database.
@@ -62,19 +62,19 @@ pub(crate) struct Business<'a> {
     pub(crate) flags: Flags,
     pub(crate) constants: Constants,
     pub(crate) observer: Option<&'a dyn Observer>,
-    /// What its terminals have counted since somebody took it.
+    /// Counts of the terminals since the last [`Business::take_counts`].
     pub(crate) counts: Mutex<Counts>,
 }
 
-/// How a business comes into being.
+/// Parameters of a new business.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Founding {
     pub(crate) scale: Scale,
-    /// Whether each warehouse has tables of its own.
+    /// True if each warehouse has tables of its own.
     pub(crate) split: bool,
     pub(crate) flags: Flags,
     pub(crate) seed: u64,
-    /// Threads that load it.
+    /// Number of loading threads.
     pub(crate) threads: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Business<'a> {
         Self { kind, name: kind.name(), tables, flags, constants, observer: None, counts: Mutex::default() }
     }
 
-    /// Opens and loads it; the second answer is the number of rows.
+    /// Opens and loads a business; returns the business and its number of rows.
     pub(crate) fn load(kind: SystemKind, options: &Options, founding: &Founding) -> Result<(Self, u64)> {
         let Founding { scale, split, flags, seed, threads } = *founding;
         let db = options.open_fresh(kind, LOG_FOLDER)?;
@@ -94,23 +94,23 @@ impl<'a> Business<'a> {
         let rows = load::load(&tables, constants, seed, threads)?;
         options.pass_pictures(&db);
         if options.snapshots {
-            // From here on they show the whole business.
+            // From here on snapshots show the whole business.
             drop(db.snapshot_latest()?);
         }
         Ok((Self::new(kind, tables, flags, constants), rows))
     }
 
-    /// The same rows under another name and with other things done to them.
+    /// A business over the same tables, with another name and other flags.
     pub(crate) fn beside(&self, name: &'static str, flags: Flags) -> Self {
         Self { name, tables: Arc::clone(&self.tables), flags, counts: Mutex::default(), ..*self }
     }
 
-    /// The same under another name: for a variant of the engine.
+    /// The business under another name: for a variant of the engine.
     pub(crate) fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// Takes what was counted.
+    /// Takes the counts of the terminals, and resets the counts.
     pub(crate) fn take_counts(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock())
     }
@@ -141,14 +141,14 @@ impl Subject for Business<'_> {
     }
 }
 
-/// A system that has its business.
+/// A system with its loaded business.
 struct Loaded {
     running: Running,
     rows: u64,
     rss_bytes: u64,
 }
 
-/// Where it runs.
+/// Place of a business: this process, or other processes.
 enum Running {
     Here(Box<Business<'static>>),
     Elsewhere(Processes),
@@ -182,7 +182,7 @@ impl Loaded {
         }
     }
 
-    /// Whether the consistency conditions hold; what is wrong is printed.
+    /// True if the consistency conditions hold; violations are printed.
     fn check(&self) -> Result<bool> {
         let Running::Here(business) = &self.running else { return Ok(true) };
         let findings = consistency::check(&business.tables)?;
@@ -206,7 +206,7 @@ impl Loaded {
     }
 }
 
-/// Runs TPC-C and reports it. The second answer tells whether every consistency condition held, where asked for.
+/// Runs TPC-C and reports. The second value is false if a requested check of the consistency conditions failed.
 pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
     let systems = arguments.run.systems_or(&[SystemKind::Memsilo, SystemKind::Silo])?;
     if let Some(kind) = systems.iter().find(|kind| !kind.is_transactional()) {
@@ -240,7 +240,7 @@ pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
     Ok((Report { machine, results }, consistent))
 }
 
-/// The command line of one of several processes: it gets its share of the warehouses.
+/// The command line of one of several processes, with its share of the warehouses.
 fn for_process(run: &RunArguments, business: &BusinessArguments, index: usize) -> Vec<String> {
     let mut words = vec!["tpcc".to_owned()];
     words.extend(run.for_process(index));
@@ -248,7 +248,7 @@ fn for_process(run: &RunArguments, business: &BusinessArguments, index: usize) -
     words
 }
 
-/// What heads the table: every flag that the figures depend on.
+/// Title of the table, with every flag that the figures depend on.
 pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String {
     let mix: Vec<String> = business.mix.0.iter().map(u64::to_string).collect();
     format!(

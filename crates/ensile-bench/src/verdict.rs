@@ -1,6 +1,6 @@
 //! Verdicts on measured values: held, not held, or not comparable.
 //!
-//! Invariant: a value counts as held only if both sides of its comparison did comparable work.
+//! Invariant: a value counts as held only if the sides of its comparison did comparable work.
 //!
 //! Experiments compare and print; [`crate::figure`] writes verdicts beside the rows.
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::number::grouped;
 
-/// The verdict on a value that something is asked of.
+/// The verdict on a value with a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "reason", rename_all = "snake_case")]
 pub(crate) enum Verdict {
@@ -21,12 +21,12 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a value that has no second side.
+    /// The verdict on a value without a second side.
     pub(crate) fn of(holds: bool) -> Self {
         if holds { Self::Held } else { Self::NotHeld }
     }
 
-    /// True if the value is what is asked of it.
+    /// True if the value keeps its limit.
     pub(crate) fn is_held(&self) -> bool {
         *self == Self::Held
     }
@@ -60,7 +60,7 @@ impl fmt::Display for Judged {
     }
 }
 
-/// Checks of the work that the two sides of a comparison did.
+/// Checks of the work of the two sides of a comparison.
 #[derive(Debug)]
 pub(crate) struct Comparison<'n> {
     sides: [&'n str; 2],
@@ -73,7 +73,7 @@ impl<'n> Comparison<'n> {
         Self { sides, reasons: Vec::new() }
     }
 
-    /// Each side did at least so much.
+    /// Requires at least `least` of `work` on each side.
     pub(crate) fn each_at_least(mut self, what: &str, work: [f64; 2], least: f64) -> Self {
         for (side, work) in self.sides.into_iter().zip(work) {
             if work < least || work.is_nan() {
@@ -84,7 +84,7 @@ impl<'n> Comparison<'n> {
         self
     }
 
-    /// One side did at most `most` times the work of the other.
+    /// Requires at most `most` times the work of the other side.
     pub(crate) fn alike(mut self, what: &str, work: [f64; 2], most: f64) -> Self {
         let (least, greatest) = (work[0].min(work[1]), work[0].max(work[1]));
         if greatest > least * most || work.iter().any(|work| work.is_nan()) {
@@ -98,7 +98,7 @@ impl<'n> Comparison<'n> {
         self
     }
 
-    /// Something else that must be so; the reason is given if it is not.
+    /// Requires `is_so`; `reason` is the text of the failure.
     pub(crate) fn only_if(mut self, is_so: bool, reason: &str) -> Self {
         if !is_so {
             self.reasons.push(reason.to_owned());
@@ -106,7 +106,7 @@ impl<'n> Comparison<'n> {
         self
     }
 
-    /// The verdict on a value that is or is not within its limit.
+    /// The verdict on a value; `holds` is true if the value keeps its limit.
     pub(crate) fn verdict(self, holds: bool) -> Verdict {
         if self.reasons.is_empty() {
             Verdict::of(holds)
@@ -116,7 +116,7 @@ impl<'n> Comparison<'n> {
     }
 }
 
-/// A number with as many digits as mean something, without zeros behind them.
+/// A number with its significant digits, without trailing zeros.
 pub(crate) fn short(value: f64) -> String {
     if value.abs() >= 1_000.0 {
         return grouped(value);

@@ -1,23 +1,23 @@
 //! Keys of a picture: a sample of each colour and stroke beside its meaning, above the chart.
 //!
-//! Invariant: keys that do not fit a line go on in the next one, so that all of them stand inside the picture.
+//! Invariant: keys that do not fit a line continue in the next line, so every key stands inside the picture.
 //!
-//! [`super::drawing`] and [`super::panels`] draw them.
+//! [`super::drawing`] and [`super::panels`] draw the keys.
 
 use plotters::prelude::{PathElement, RGBColor, Rectangle, ShapeStyle, Text};
 
 use super::drawing::{Area, CHARACTER, Drawn, FONT, LEFT, MARGIN, TEXT_FONT, wrapped};
 
-/// Height of a line of keys.
+/// Height of a line of keys, in pixels.
 const LINE_HEIGHT: u32 = 22;
-/// Widths of a sample, between a sample and its text, and between a text and the next sample.
+/// Widths of a sample, between a sample and its text, and between a text and the next sample, in pixels.
 const SAMPLE: i32 = 18;
 const BESIDE: i32 = 6;
 const BETWEEN: i32 = 22;
-/// Half of the height of a bar's sample.
+/// Half of the height of a bar's sample, in pixels.
 const BOX_HALF: i32 = 5;
 
-/// A sample of what is drawn.
+/// A sample of a stroke or colour.
 #[derive(Clone, Copy)]
 pub(super) enum Sample {
     Line(ShapeStyle),
@@ -56,7 +56,7 @@ pub(super) fn draw_keys<'b>(area: &Area<'b>, keys: &[Key<'_>]) -> Drawn<Area<'b>
     Ok(rest)
 }
 
-/// Places of keys on lines of that width. A text that is longer than a line goes on in the next one.
+/// Places of keys on lines of `width` pixels. A text longer than a line continues in the next line.
 fn placed(keys: &[Key<'_>], width: i32) -> Vec<Placed> {
     let (begin, end) = ((LEFT + MARGIN) as i32, width - MARGIN as i32);
     let characters = f64::from((end - begin - SAMPLE - BESIDE).max(1)) / CHARACTER;

@@ -1,6 +1,7 @@
-//! The files of a database as the system sees them: out of its page cache, and read as fast as the device can.
+//! The files of a database as the system sees them: evicted from the page cache, and read at the full speed of the
+//! device.
 //!
-//! Neighbours: [`super`] evicts before each recovery, and compares it with reading the same files.
+//! Neighbours: [`super`] evicts before each recovery, and compares the recovery with reading the same files.
 
 use std::fs::{self, File};
 use std::io::{IoSliceMut, Read as _};
@@ -12,12 +13,12 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::failure::{Failure, Result};
 
-/// Read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 4 << 20;
-/// Bytes between two pages that are looked up in memory.
+/// Distance of two pages that are looked up in memory, in bytes.
 const SAMPLE_BYTES: u64 = 1 << 20;
 
-/// All files of a folder, its folders' too.
+/// The files of a folder and its subfolders.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let fail = || Failure::io(format!("listing {}", folder.display()));
     let mut files = Vec::new();
@@ -33,19 +34,19 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Takes the files of a folder out of the page cache. Answers how much of them, between 0 and 1, is there still.
+/// Evicts the files of a folder from the page cache. Returns the share still in the cache, between 0 and 1.
 pub(super) fn evict(folder: &Path) -> Result<f64> {
     let (mut sampled, mut cached) = (0u64, 0u64);
     for path in files(folder)? {
         let fail = || Failure::io(format!("evicting {}", path.display()));
         let file = File::open(&path).map_err(fail())?;
-        // Only what is on the device can leave the cache.
+        // Only synced pages can leave the cache.
         file.sync_all().map_err(fail())?;
         fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| fail()(error.into()))?;
         let length = file.metadata().map_err(fail())?.len();
         for offset in (0..length).step_by(SAMPLE_BYTES as usize) {
             let mut byte = [0];
-            // What is not in memory is not read, but refused.
+            // A page that is not in memory is not read, but refused.
             let read = preadv2(&file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
             sampled += 1;
             cached += u64::from(read.is_ok());
@@ -54,7 +55,7 @@ pub(super) fn evict(folder: &Path) -> Result<f64> {
     Ok(cached as f64 / sampled.max(1) as f64)
 }
 
-/// Reads the files of a folder one after the other; bytes and seconds.
+/// Reads the files of a folder one after the other; returns bytes and seconds.
 pub(super) fn read_all(folder: &Path) -> Result<(u64, f64)> {
     let mut buffer = vec![0; READ_BYTES];
     let mut bytes = 0;

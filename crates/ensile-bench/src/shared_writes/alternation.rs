@@ -1,12 +1,12 @@
-//! Two threads that run transactions in turns, each with a worker of its own, and what each touched.
+//! Two threads that run transactions in turns, each with a worker of its own, and the lines that each worker touches.
 //!
-//! In every round each kind of transaction is run by the second worker and then by the first. The epoch ends after
-//! every [`ROUNDS_PER_EPOCH`] rounds. Touches are kept apart by epoch, since what only changes hands once an epoch (a
-//! log buffer that the logger gives to another worker, a block that was freed and is used again) is not what two
-//! workers fight over. The first epochs are not recorded: workers are made, pools filled and pages touched in them.
+//! In every round the second worker runs each kind of transaction, and then the first worker. The epoch ends after
+//! every [`ROUNDS_PER_EPOCH`] rounds. Touches are kept apart by epoch. A line that changes hands only once an epoch (a
+//! log buffer that the logger gives to another worker, a freed block in use again) is no contention between the
+//! workers. The first epochs are not recorded: in them workers are made, pools filled and pages touched.
 //!
-//! Neighbours: stages are [`super::keys`], [`super::business`] and [`super::waits`]; [`super::account`] judges what is
-//! seen here.
+//! Neighbours: stages are [`super::keys`], [`super::business`] and [`super::waits`]; [`super::account`] judges the
+//! observations.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -22,29 +22,29 @@ use crate::failure::{Failure, Result};
 pub(super) struct Kind {
     pub(super) name: &'static str,
     pub(super) does: Does,
-    /// How often it is run in a round.
+    /// Number of runs in a round.
     pub(super) times: usize,
 }
 
-/// What a kind of transaction does, and so what it may have to share whatever the keys.
+/// The action of a kind of transaction. The action decides the shared lines that the kind may touch with any keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Does {
-    /// Reads, through handles that it borrows, and waits for nobody: nothing.
+    /// Reads through borrowed handles, and waits for no other thread: no shared lines.
     Reads,
-    /// Reads, and keeps the database open by a handle of its own: an owner more, counted in a line that all have.
+    /// Reads, and keeps the database open by a handle of its own: one more owner, counted in a line common to all
+    /// handles.
     ReadsOwned,
-    /// Reads, or does nothing any more, and waits until its result is durable.
+    /// Reads, or is at its end, and waits until the result is durable.
     Waits,
-    /// Writes rows: what the rows ask for.
+    /// Writes rows: the lines of the rows.
     Writes,
 }
 
-/// One side: runs a transaction of the kind that stands at this place among the stage's kinds, and says what it
-/// touched.
+/// One side: runs a transaction of the kind at this place among the stage's kinds, and returns the touched lines.
 pub(super) type Side<'s> = Box<dyn FnMut(usize) -> Result<Vec<Touched>> + 's>;
 
-/// What `run` touched on this thread.
+/// Runs `run`, and returns the lines touched on this thread.
 pub(super) fn recorded<E>(run: impl FnOnce() -> std::result::Result<(), E>) -> Result<Vec<Touched>>
 where
     Failure: From<E>,
@@ -53,7 +53,7 @@ where
     Ok(result.map(|()| touched)?)
 }
 
-/// A loaded database and what is run on it.
+/// A loaded database and its workload.
 pub(super) trait Stage: Sync {
     /// The kinds of transactions, in the order of a round.
     fn kinds(&self) -> Vec<Kind>;
@@ -64,31 +64,31 @@ pub(super) trait Stage: Sync {
     /// Lets the database move on.
     fn beat(&self);
 
-    /// Called again and again while a transaction runs: for those that wait until they are durable.
+    /// Called again and again while a transaction runs, for transactions that wait until durable.
     fn nudge(&self) {}
 }
 
-/// How a line was touched by the second worker, all its transactions together.
+/// Touches of a line by the second worker, for the sum of its transactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Use {
     pub(super) read: bool,
     pub(super) written: bool,
 }
 
-/// What was seen.
+/// The observed touches.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
-    /// What the first worker wrote, by kind and transaction, with the epoch.
+    /// Lines touched by the first worker's transactions, by kind and transaction, with the epoch.
     pub(super) written: Vec<Vec<(usize, Vec<Touched>)>>,
-    /// Every line that the second worker touched, with the epoch.
+    /// Every line touched by the second worker, by epoch and line.
     others: HashMap<(usize, usize), Use>,
 }
 
 /// Rounds of one epoch.
 const ROUNDS_PER_EPOCH: usize = 20;
-/// Between two nudges.
+/// Time between two nudges.
 const NUDGE: Duration = Duration::from_micros(200);
-/// Epochs before the first that is recorded.
+/// Number of epochs before the first recorded epoch.
 const EPOCHS_BEFORE: usize = 4;
 
 /// A side's thread, as the conductor sees it.
@@ -111,7 +111,7 @@ impl Conducted {
     }
 }
 
-/// Runs `rounds` rounds and returns what was touched.
+/// Runs `rounds` rounds and returns the touches.
 pub(super) fn run(stage: &dyn Stage, rounds: usize) -> Result<Observed> {
     std::thread::scope(|scope| {
         let [first, second] = [0, 1].map(|side| {
@@ -152,7 +152,7 @@ fn work(stage: &dyn Stage, side: usize, orders: &Receiver<usize>, answers: &Send
 }
 
 impl Observed {
-    /// How the second worker touched a line within an epoch, if it did.
+    /// Touches of a line by the second worker within an epoch; `None` without a touch.
     pub(super) fn other(&self, epoch: usize, line: usize) -> Option<Use> {
         self.others.get(&(epoch, line)).copied()
     }

@@ -1,7 +1,7 @@
-//! The cases that are counted: a fresh database for each, whose epochs, garbage and log move only when told to.
+//! The counted cases: a fresh database for each. Epochs, garbage and log of the database move only on command.
 //!
 //! The clock is a manual one and the database has no threads: between two transactions the conductor beats. So a run
-//! comes out the same each time, but for where the machine puts blocks in memory.
+//! has the same result each time, except for the places of blocks in memory.
 //!
 //! Neighbours: [`super::alternation`] runs a case; [`super::keys`], [`super::business`] and [`super::waits`] are its
 //! workloads.
@@ -20,7 +20,7 @@ use super::{business, keys, waits};
 use crate::failure::Result;
 use crate::system::fresh_folder;
 
-/// Which keys the two workers draw.
+/// Keys drawn by the two workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Keys {
@@ -39,13 +39,13 @@ impl Keys {
     }
 }
 
-/// What they run.
+/// Workload of the two workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
     SingleKeys,
     Tpcc,
-    /// Strict results that are not durable yet.
+    /// Strict results before durability.
     Waits,
 }
 
@@ -59,7 +59,7 @@ impl Workload {
     }
 }
 
-/// What they run on.
+/// Setup of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Setup {
@@ -79,15 +79,15 @@ impl Setup {
     }
 }
 
-/// A beat's length, on the manual clock: no epoch is shorter.
+/// Length of a beat on the manual clock; no epoch is shorter.
 const BEAT: Duration = Duration::from_millis(1);
-/// Beats between two snapshot boundaries: so that some writes meet one and most do not.
+/// Beats between two snapshot boundaries, so that some writes meet a boundary and most do not.
 const BEATS_PER_BOUNDARY: u32 = 4;
 
-/// Beats after the load: what it left behind is freed, and snapshots show the rows.
+/// Number of beats after the load: garbage of the load is freed, and snapshots show the rows.
 const BEATS_AFTER_LOAD: usize = 20;
 
-/// A database that moves only when it is told to.
+/// A database that moves only on command.
 pub(super) struct Driven {
     pub(super) db: Database,
     pub(super) has_log: bool,
@@ -116,20 +116,20 @@ impl Driven {
         Ok(Self { db, has_log: setup == Setup::Logged, clock })
     }
 
-    /// Lets the epoch move on, and what hangs on it.
+    /// Moves the epoch on, with everything that depends on the epoch.
     pub(super) fn beat(&self) {
         self.clock.advance(BEAT);
         self.db.heartbeat_step();
         self.db.logger_step(0);
     }
 
-    /// Lets the logger move on, which closes an epoch only if a strict result waits for it.
+    /// Moves the logger on. The logger closes an epoch only if a strict result waits for the epoch.
     pub(super) fn log(&self) {
         self.clock.advance(BEAT);
         self.db.logger_step(0);
     }
 
-    /// After a load: snapshots show it, and its garbage can go.
+    /// Settles after a load: snapshots show the rows, and garbage can go.
     pub(super) fn settle(&self) {
         (0..BEATS_AFTER_LOAD).for_each(|_| self.beat());
     }
@@ -140,7 +140,7 @@ impl Driven {
         std::thread::scope(|scope| {
             let running = scope.spawn(|| {
                 let result = f();
-                // Relaxed: says only that nobody waits any more.
+                // Relaxed: the flag says only that the wait is over.
                 over.store(true, Ordering::Relaxed);
                 result
             });
@@ -183,7 +183,7 @@ const CASES: [(Workload, Setup, &[Keys]); 6] = [
     (Workload::Tpcc, Setup::Logged, KEYS),
 ];
 
-/// Counts every case that this build has.
+/// Counts every case of this build.
 pub(super) fn count_all(data: &Path, rounds: usize) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (workload, setup, keys) in CASES {

@@ -1,6 +1,6 @@
 //! The options of `ensile-bench silo`.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: [`crate::command`] parses the options; [`super`] runs by them.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use crate::system::SNAPSHOT_MS;
 /// `ensile-bench silo`.
 #[derive(Clone, Debug, Args)]
 pub struct SiloArguments {
-    /// Which experiment
+    /// Experiment
     #[arg(value_enum, default_value_t = Name::All)]
     pub(crate) figure: Name,
     /// Folder for the figures
     #[arg(long, default_value = "silo-results")]
     pub(crate) out: PathBuf,
-    /// Length of a timed slice, in seconds [default: 2, where there are many of them 1]
+    /// Length of a timed slice, in seconds [default: 2; 1 for experiments with many slices]
     #[arg(long, value_parser = positive_seconds)]
     pub(crate) seconds: Option<f64>,
     /// Rounds; figures are medians over them
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: usize,
-    /// The most worker threads [default: as many as there are cores; for table10 two on each warehouse]
+    /// Maximum number of worker threads [default: the number of cores; for table10 two on each warehouse]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
     /// Keys of the key-value experiments [default: the experiment's own]
@@ -34,11 +34,11 @@ pub struct SiloArguments {
     /// Warehouses of fig8, fig9, table10 and fig11 [default: one for each worker; fig9 4, table10 1]
     #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
     pub(crate) warehouses: Option<u16>,
-    /// Folder for logs in memory (in a tmpfs); removed when they are measured
+    /// Folder for logs in memory (in a tmpfs); removed after the measurement
     #[arg(long, default_value = "/dev/shm/ensile-data")]
     pub(crate) tmpfs: PathBuf,
-    /// Memory that each database of TPC-C maps and touches beforehand, in MiB [default: what it will grow to, as far as
-    /// half of the machine's memory goes]
+    /// Memory that each database of TPC-C maps and touches beforehand, in MiB [default: the expected size, up to half
+    /// of the machine's memory]
     #[arg(long)]
     pub(crate) prefault_mib: Option<usize>,
     /// Time between snapshot boundaries, in milliseconds

@@ -1,8 +1,9 @@
 //! Figure 8 (§5.4): a store partitioned by warehouse against memsilo, over the share of new-orders that cross
 //! partitions. A worker for each warehouse.
 //!
-//! The partitioned store cannot overlap the descents of an order's keys, so neither does memsilo here; as it ships it
-//! does, which is a line of its own. No order is entered wrongly: the partitioned store rolls nothing back.
+//! The partitioned store cannot overlap the descents of an order's keys, so memsilo does not overlap descents here
+//! either. The shipped memsilo overlaps descents, and has a line of its own. No order is entered wrongly: the
+//! partitioned store rolls nothing back.
 //!
 //! Neighbours: [`super::partitioned`] is the other store.
 
@@ -18,11 +19,11 @@ use crate::tpcc::flags::Flags;
 
 /// Shares of transactions that cross partitions, in percent.
 const CROSSING: [f64; 6] = [0.0, 10.0, 20.0, 30.0, 45.0, 60.0];
-/// Its systems beside the partitioned store.
+/// The systems beside the partitioned store.
 const MEMSILO: &str = "memsilo, keys one by one";
 const SPLIT: &str = "memsilo+split, keys one by one";
 const AS_SHIPPED: &str = "memsilo, keys fetched together";
-/// Lines of an order, fewest and most, each number as likely as any other.
+/// Number of lines of an order, minimum and maximum; every number is equally likely.
 const LINES: std::ops::RangeInclusive<i32> = 5..=15;
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
@@ -72,13 +73,13 @@ pub(super) fn new_orders() -> Flags {
     Flags { mix: [100, 0, 0, 0, 0], entry_errors: false, announce: false, ..Flags::default() }
 }
 
-/// Three databases with new-orders, two systems on one of them.
+/// Three databases with new-orders; one database serves two systems.
 pub(super) fn new_orders_course(lab: &Lab<'_>, warehouses: u16, workers: usize) -> Course {
     let slices = 2 * lab.arguments.rounds;
     Course { databases: 3, warehouses, workers, slices, mib_per_s: Course::NEW_ORDERS }
 }
 
-/// The partitioned store; `None` where this binary has no rows without concurrency control.
+/// The partitioned store; `None` if this binary has no rows without concurrency control.
 #[cfg(feature = "experiments")]
 pub(super) fn partitioned(
     lab: &mut Lab<'_>,
@@ -92,7 +93,7 @@ pub(super) fn partitioned(
     Ok(Some(Box::new(Partitioned::new(business))))
 }
 
-/// As above.
+/// The partitioned store is in builds with `experiments` only, so this function returns `None`.
 #[cfg(not(feature = "experiments"))]
 pub(super) fn partitioned(
     lab: &mut Lab<'_>,
@@ -104,11 +105,11 @@ pub(super) fn partitioned(
     Ok(None)
 }
 
-/// Its name.
+/// Name of the partitioned store.
 const PARTITIONED: &str = "partitioned-store";
 
-/// How likely a line's item must come from another warehouse for such a share of orders to cross: the inverse, by
-/// bisection, of 1 less the chance that no line does.
+/// Probability that a line's item comes from another warehouse, for a given share of crossing orders. The result is the
+/// inverse, by bisection, of 1 less the chance that no line crosses.
 fn remote_share(crossing: f64) -> f64 {
     let crosses = |share: f64| {
         let local: f64 = LINES.map(|lines| (1.0 - share).powi(lines)).sum();

@@ -1,6 +1,7 @@
-//! What the experiments share: their settings, the databases they open, and how they measure.
+//! The common parts of the experiments: settings, opened databases, and measurements.
 //!
-//! Neighbours: made by [`super::run`] for each experiment; systems come from [`crate::system`] and [`crate::workload`].
+//! Neighbours: [`super::run`] makes a lab for each experiment; systems come from [`crate::system`] and
+//! [`crate::workload`].
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,7 +19,7 @@ use crate::tpcc::flags::Flags;
 use crate::tpcc::tables::Scale;
 use crate::tpcc::{Business, Founding};
 
-/// Where the engine runs otherwise than it ships.
+/// A deviation of the engine from the shipped engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// TIDs from one shared counter.
@@ -35,45 +36,45 @@ pub(crate) enum Variant {
     Exclusive,
 }
 
-/// What an experiment asks of its databases' memory.
+/// Load of the databases of an experiment, from which their memory is computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
-    /// Databases that are open at a time.
+    /// Number of databases open at a time.
     pub(crate) databases: usize,
     pub(crate) warehouses: u16,
     pub(crate) workers: usize,
-    /// Slices of one of them, at most.
+    /// Maximum number of slices of one database.
     pub(crate) slices: usize,
-    /// What a worker adds in a second.
+    /// Growth of a database per worker, in MiB a second.
     pub(crate) mib_per_s: usize,
 }
 
 impl Course {
-    /// Growth of new-orders only, of the whole mix, and of new-orders and stock-levels by halves: a new-order leaves a
-    /// kilobyte behind.
+    /// Growth of new-orders only, of the whole mix, and of new-orders and stock-levels by halves, in MiB a second. A
+    /// new-order leaves a kilobyte behind.
     pub(crate) const NEW_ORDERS: usize = 128;
     pub(crate) const MIX: usize = 64;
     pub(crate) const HALF_NEW_ORDERS: usize = 48;
 }
 
-/// Memory of a warehouse and its share of the catalogue, once loaded.
+/// Memory of a warehouse and its share of the catalogue, once loaded, in MiB.
 const LOADED_MIB: usize = 192;
 /// Running time over measured time.
 const LEAD_IN: f64 = 1.25;
 
-/// How a binary comes to have the variants.
+/// Command that builds a binary with the variants.
 const REBUILD: &str = "cargo build --release -p ensile-bench --features experiments";
 
-/// One experiment's bench.
+/// The bench of one experiment.
 pub(crate) struct Lab<'a> {
     pub(crate) arguments: &'a SiloArguments,
     pub(crate) progress: Progress,
-    /// Length of a slice, unless asked otherwise.
+    /// Length of a slice, in seconds, unless `--seconds` is given.
     pub(crate) seconds: f64,
     left_out: Vec<&'static str>,
 }
 
-/// Length of a slice where an experiment does not say otherwise.
+/// Default length of a slice, in seconds.
 const SECONDS: f64 = 2.0;
 
 impl<'a> Lab<'a> {
@@ -81,7 +82,7 @@ impl<'a> Lab<'a> {
         Self { arguments, progress: Progress::new(arguments.rounds), seconds: SECONDS, left_out: Vec::new() }
     }
 
-    /// Says what was left out.
+    /// Prints the systems left out.
     pub(crate) fn finish(&mut self) {
         self.progress.clear();
         if !self.left_out.is_empty() {
@@ -96,7 +97,7 @@ impl<'a> Lab<'a> {
         self.progress.say(text);
     }
 
-    /// The most workers: as asked for, or as many as there are cores.
+    /// Maximum number of workers: `--workers`, or the number of cores.
     pub(crate) fn workers_max(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.arguments.workers.unwrap_or(cores)
@@ -107,7 +108,7 @@ impl<'a> Lab<'a> {
         1..=self.workers_max()
     }
 
-    /// How databases are opened, with their folders in `data`.
+    /// Options of databases with their folders in `data`.
     fn options_in(&self, data: &Path) -> Options {
         Options {
             data: data.to_owned(),
@@ -118,13 +119,14 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// How databases are opened.
+    /// Options of databases.
     pub(crate) fn options(&self) -> Options {
         self.options_in(&self.arguments.common.data)
     }
 
-    /// How databases of TPC-C are opened that will run `course`: their memory is touched beforehand, as in the paper
-    /// (§5.1). A fresh page costs more time than the rows that fill it, and a faster subject meets more of them.
+    /// Options of databases of TPC-C that will run `course`. Their memory is touched beforehand, as in the paper
+    /// (§5.1). A fresh page costs more time than the rows that fill the page, and a faster subject meets more fresh
+    /// pages.
     pub(crate) fn business_options(&self, course: &Course) -> Options {
         let asked = self.arguments.prefault_mib.map(|mib| mib << 20);
         let prefault_bytes = asked.unwrap_or_else(|| {
@@ -137,13 +139,13 @@ impl<'a> Lab<'a> {
         Options { prefault_bytes, ..self.options() }
     }
 
-    /// The same, with folders in memory.
+    /// As [`Lab::business_options`], with folders in memory.
     pub(crate) fn tmpfs_options(&self, course: &Course) -> Options {
         Options { data: self.arguments.tmpfs.clone(), ..self.business_options(course) }
     }
 
-    /// `options` with variants of the engine; `None`, and a word about the `system` at the end, where this binary has
-    /// none.
+    /// `options` with variants of the engine. `None` if this binary has no variants; then [`Lab::finish`] names
+    /// `system`.
     pub(crate) fn variant(
         &mut self,
         system: &'static str,
@@ -173,7 +175,7 @@ impl<'a> Lab<'a> {
         Ok(Business::load(kind, options, &founding)?.0.named(name))
     }
 
-    /// Runs every subject in every round with `workers` workers; the answer has one list of rounds per subject.
+    /// Runs every subject in every round with `workers` workers; returns one list of rounds per subject.
     pub(crate) fn measure(
         &mut self,
         subjects: &[&dyn Subject],
@@ -183,7 +185,7 @@ impl<'a> Lab<'a> {
         self.measure_some(subjects, workers, 0..self.arguments.rounds, after)
     }
 
-    /// As [`Lab::measure`], some of the rounds.
+    /// As [`Lab::measure`], for `rounds` only.
     pub(crate) fn measure_some(
         &mut self,
         subjects: &[&dyn Subject],
@@ -202,7 +204,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// How long and how often this many workers run.
+    /// The plan of a measurement with `workers` workers.
     pub(crate) fn plan(&self, workers: usize) -> Plan {
         Plan {
             threads: workers,
@@ -214,7 +216,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Removes a folder of logs that is not needed any more.
+    /// Removes a folder of logs that is no longer needed.
     pub(crate) fn remove(&self, options: &Options, folder: &str) -> Result<()> {
         let path = options.fresh_folder(folder)?;
         std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))
@@ -235,7 +237,7 @@ fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> 
             Variant::NoOverwrites => options.variants.overwrite = false,
             Variant::NoCollection => options.variants.collect = false,
             Variant::SmallRecords => options.variants.log_records = ensile::LogRecords::Small,
-            // The way to the rows, not the database.
+            // This variant changes the access to the rows, not the database.
             Variant::Exclusive => {}
         }
     }

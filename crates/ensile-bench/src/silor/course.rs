@@ -1,6 +1,6 @@
-//! A run that was made: what became durable when, and what was seen of the database meanwhile.
+//! A finished run: the timeline of durable results, and looks at the database meanwhile.
 //!
-//! Neighbours: [`super::bench`] makes it; figures and rows are worked out of it.
+//! Neighbours: [`super::bench`] makes the runs; figures and rows are computed from them.
 
 use std::fs;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::machine::resident_bytes;
 use crate::number::counted;
 use crate::timeline::{Part, Timeline, seconds_at};
 
-/// What averages over a run leave out at its beginning, in steps: caches and pipelines fill.
+/// Number of steps at the beginning of a run that averages leave out: caches and pipelines fill.
 const LEAD_IN_STEPS: usize = 10;
-/// Between two looks at the files on disk, which cost more than the rest, in seconds.
+/// Time between two looks at the files on disk, which cost more than the rest, in seconds.
 const FILES_EVERY: f64 = 0.1;
-/// How long before a checkpoint memory is looked at for what it takes without one, in seconds: two snapshot intervals.
+/// Time before a checkpoint in which memory without a checkpoint is sampled, in seconds: two snapshot intervals.
 const BEFORE: f64 = 2.0;
 
-/// What was seen at one moment.
+/// The observations of one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
     pub(super) second: f64,
@@ -27,11 +27,11 @@ pub(super) struct Look {
     pub(super) resident: u64,
     /// Bytes written to the log so far.
     log_written: u64,
-    /// Bytes of log files on disk, and when that was looked at.
+    /// Time of the last look at the log files, in seconds of the run, and their bytes on disk.
     log_on_disk: (f64, u64),
-    /// Whether a checkpoint was under way.
+    /// True if a checkpoint was under way.
     is_running: bool,
-    /// Checkpoints installed so far, and the entries of the last of them.
+    /// Number of checkpoints installed so far, and number of entries of the last.
     installed: u64,
     entries: u64,
 }
@@ -57,7 +57,7 @@ impl Look {
     }
 }
 
-/// Each time that a checkpoint was under way: the first look at it, the last, and the first after it.
+/// For each checkpoint under way: the first look, the last look, and the first look after the checkpoint.
 fn begun(looks: &[Look]) -> impl Iterator<Item = (&Look, &Look, Option<&Look>)> {
     let runs = looks.chunk_by(|a, b| a.is_running == b.is_running).filter(|run| run[0].is_running);
     runs.map(|run| {
@@ -66,7 +66,8 @@ fn begun(looks: &[Look]) -> impl Iterator<Item = (&Look, &Look, Option<&Look>)> 
     })
 }
 
-/// How many checkpoints began and were installed by now, and had what they made void removed and looked at.
+/// Number of checkpoints that began and were installed by now, with a later look at the files after the removal of
+/// obsolete log.
 pub(super) fn seen_whole(looks: &[Look]) -> usize {
     let is_whole = |last: &Look| looks.iter().any(|look| look.log_on_disk.0 > last.second + FILES_EVERY);
     begun(looks)
@@ -76,7 +77,7 @@ pub(super) fn seen_whole(looks: &[Look]) -> usize {
         .count()
 }
 
-/// Bytes of all log files in a database's folder, space set aside included. A file that goes meanwhile counts nothing.
+/// Bytes of the log files in a database's folder, space set aside included. A file removed meanwhile counts nothing.
 fn log_bytes_in(folder: &Path) -> u64 {
     let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
     let is_log = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("log");
@@ -88,18 +89,19 @@ fn log_bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// A checkpoint that was written and installed while a run was watched.
+/// A checkpoint written and installed while a run was watched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoint {
-    /// In seconds of the run.
+    /// Begin and end, in seconds of the run.
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) entries: u64,
-    /// Most resident memory while it was written, above the most of the time just before.
+    /// Peak of resident memory during the checkpoint, above the peak of the time just before, in bytes.
     pub(super) extra_bytes: u64,
-    /// Log written between the beginning of the one before and its own; `None` for the first that was seen.
+    /// Bytes of log written between the begin of the previous checkpoint and this begin; `None` for the first
+    /// checkpoint.
     pub(super) log_between: Option<u64>,
-    /// Log on disk once what it made void was removed.
+    /// Bytes of log on disk after the removal of obsolete log.
     pub(super) log_kept: Option<u64>,
 }
 
@@ -109,19 +111,19 @@ pub(super) struct Course {
     pub(super) setup: Setup,
     pub(super) timeline: Timeline,
     pub(super) looks: Vec<Look>,
-    /// Whether it was ended early because the process held too much memory.
+    /// True if the run was ended early because the process held too much memory.
     pub(super) too_large: bool,
 }
 
 impl Course {
-    /// What ran, in words.
+    /// System, workers and deviations of the run, in words.
     pub(super) fn label(&self) -> String {
         let Setup { system, workers, otherwise, .. } = self.setup;
         let more = if otherwise == Otherwise::No { String::new() } else { format!(", {otherwise}") };
         format!("{}, {}{more}", system.name(), counted(workers, "worker"))
     }
 
-    /// The whole run without its beginning.
+    /// The whole run without its lead-in.
     pub(super) fn whole(&self) -> Part {
         self.timeline.part(|step| step >= self.lead_in())
     }
@@ -136,14 +138,14 @@ impl Course {
         LEAD_IN_STEPS.min(self.timeline.len() / 4)
     }
 
-    /// Times in which a checkpoint was under way, in seconds, ended or not.
+    /// Begin and end of the times with a checkpoint under way, in seconds, ended or not.
     pub(super) fn periods(&self) -> Vec<(f64, f64)> {
         let runs = self.looks.chunk_by(|a, b| a.is_running == b.is_running);
         let running = runs.filter(|run| run[0].is_running);
         running.map(|run| (run[0].second, run[run.len() - 1].second)).collect()
     }
 
-    /// The steps while a checkpoint was under way, and the others.
+    /// The steps with a checkpoint under way, and the steps between checkpoints.
     pub(super) fn inside_and_between(&self) -> (Part, Part) {
         let periods = self.periods();
         let is_inside = |step: usize| {
@@ -183,7 +185,8 @@ impl Course {
         most(from, to).saturating_sub(most(from - BEFORE, from))
     }
 
-    /// Log on disk at the first look at the files that is so long behind `ended` that removal is done.
+    /// Bytes of log on disk at the first look at the files more than [`FILES_EVERY`] after `ended`, when the removal is
+    /// done.
     fn log_kept(&self, ended: f64) -> Option<u64> {
         let settled = self.looks.iter().find(|look| look.log_on_disk.0 > ended + FILES_EVERY)?;
         Some(settled.log_on_disk.1)

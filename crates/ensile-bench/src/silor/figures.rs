@@ -1,4 +1,4 @@
-//! Figures over time: systems under one load, one run after the other, drawn over the same seconds.
+//! Figures over time: systems under one load, one run after another, drawn over the same seconds.
 //!
 //! Neighbours: [`super::bench`] makes the runs, [`crate::figure::OverTime`] the files.
 
@@ -10,10 +10,10 @@ use crate::figure::{Line, OverTime, Place, Point, Row, Scene};
 use crate::number::{counted, grouped};
 use crate::timeline::Part;
 
-/// The place of averages over runs, and the metric that counts.
+/// The place of averages over runs, and the main metric.
 pub(super) const WHOLE: &str = "whole run";
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
-/// Points of a line at most: more cannot be told apart.
+/// Maximum number of points of a line: more points cannot be told apart.
 const POINTS_MAX: usize = 600;
 
 /// Figure 1.
@@ -44,17 +44,17 @@ pub(super) fn fewer_workers(bench: &mut Bench<'_>) -> Result<Made> {
     drawn(bench, "fig2", "YCSB 70/30 without a log", vec![setups.to_vec()])
 }
 
-/// Figure 3: with a worker for each core loggers and checkpointers have none of their own.
+/// Figure 3: with a worker for each core, loggers and checkpointers have no core of their own.
 pub(super) fn oversubscribed(bench: &mut Bench<'_>) -> Result<Made> {
     let spare = bench.setup(System::Silor, Load::Ycsb);
     let setups = [spare, Setup { workers: cores(), ..spare }];
     drawn(bench, "fig3", "YCSB 70/30 with log and checkpoints", setups.map(|setup| vec![setup]).to_vec())
 }
 
-/// Bytes a second that figure 4's sleeping checkpointers write: a fraction of what the others may.
+/// Bytes a second of figure 4's sleeping checkpointers: a fraction of the bandwidth of other checkpointers.
 const SLEEPING_BANDWIDTH: u64 = 100 << 20;
 
-/// Figure 4: a checkpoint synced once at its end, the same with sleeps, and as it ships.
+/// Figure 4: a checkpoint synced once at its end, the same with sleeps, and as shipped.
 pub(super) fn sync_strategies(bench: &mut Bench<'_>) -> Result<Made> {
     let shipped = bench.setup(System::Silor, Load::Ycsb);
     let strategies = [Otherwise::OneSync, Otherwise::Sleeps(SLEEPING_BANDWIDTH), Otherwise::No];
@@ -62,7 +62,7 @@ pub(super) fn sync_strategies(bench: &mut Bench<'_>) -> Result<Made> {
     drawn(bench, "fig4", "YCSB 70/30, how checkpoints are synced", scenes.to_vec())
 }
 
-/// Every system with the same workers, and `others`, as often as there are rounds.
+/// Runs every system with the same workers, and `others`, once per round.
 fn compared(
     bench: &mut Bench<'_>,
     name: &'static str,
@@ -82,7 +82,7 @@ fn compared(
     drawn(bench, name, &what, (0..rounds).map(scene).collect())
 }
 
-/// Makes the runs of every scene and puts them together.
+/// Makes the runs of every scene and merges the runs into a figure.
 fn drawn(bench: &mut Bench<'_>, name: &'static str, what: &str, scenes: Vec<Vec<Setup>>) -> Result<Made> {
     let mut rounds: Vec<Vec<Course>> = Vec::new();
     for setups in &scenes {
@@ -98,7 +98,7 @@ fn drawn(bench: &mut Bench<'_>, name: &'static str, what: &str, scenes: Vec<Vec<
     Ok(Made::OverTime(OverTime { name, title, scenes, rows: averages(&rounds) }))
 }
 
-/// What tells a scene from the others: what is done otherwise, workers, or nothing but the time.
+/// The distinction of a scene from the other scenes: its deviation, its workers, or only its number.
 fn scene_title(rounds: &[Vec<Course>], round: usize) -> String {
     let first = |round: &Vec<Course>| round[0].setup;
     let differ = |what: fn(Setup) -> String| {
@@ -115,7 +115,7 @@ fn scene_title(rounds: &[Vec<Course>], round: usize) -> String {
         .unwrap_or_else(|| format!("run {}", round + 1))
 }
 
-/// A run as a line.
+/// The line of a run.
 fn line(course: &Course) -> Line {
     let stride = course.timeline.len().div_ceil(POINTS_MAX);
     let mut resident = course.looks.iter().peekable();
@@ -174,7 +174,7 @@ fn averages(rounds: &[Vec<Course>]) -> Vec<Row> {
     rows
 }
 
-/// The mean and quantiles of latency, as far as any was sampled.
+/// The mean and quantiles of latency, if latencies were sampled.
 pub(super) fn latencies(system: &str, place: &Place, parts: &[Part]) -> Vec<Row> {
     let row = |metric, of: &dyn Fn(&Part) -> Option<f64>| {
         let values: Vec<f64> = parts.iter().filter_map(of).collect();

@@ -1,4 +1,4 @@
-//! What choices are worth: records of epochs >= e_l left out of a checkpoint, before-images in the log.
+//! Value of two choices: records of epochs >= e_l left out of a checkpoint, and before-images in the log.
 //!
 //! Neighbours: [`super::bench`] makes the runs.
 
@@ -14,11 +14,11 @@ use crate::timeline::Part;
 
 const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");
 
-/// Said where no run was long enough.
+/// Text for runs that were too short.
 const NONE_SEEN: &str = "  no checkpoint was installed in these runs: longer ones are due (--seconds)\n";
 
-/// The share of records that checkpoints leave out since the log has them (SiloR §4.2: 20 %). Under YCSB the records
-/// are as many as ever, so what a checkpoint lacks was left out.
+/// Measures the share of records omitted from checkpoints because the log has the records (SiloR §4.2: 20 %). Under YCSB
+/// the number of records is constant, so a record missing in a checkpoint was omitted.
 pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     let setup = bench.setup(System::Silor, Load::Ycsb);
     let records = bench.arguments.records as f64;
@@ -26,7 +26,7 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     for round in 0..bench.arguments.rounds {
         let course = bench.run(Setup { seed: setup.seed + round as u64, ..setup })?;
         for checkpoint in course.checkpoints() {
-            // A checkpoint that leaves nothing out has the catalogue's rows too.
+            // A checkpoint that leaves nothing out also has the catalogue's rows.
             shares.push(((1.0 - checkpoint.entries as f64 / records) * 100.0).max(0.0));
             seconds.push(checkpoint.to - checkpoint.from);
         }
@@ -42,7 +42,7 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     Ok(Made::Rows(figure, true, verdict))
 }
 
-/// Logsilo without before-images and with them.
+/// Compares logsilo without before-images and with before-images.
 pub(super) fn before_images(bench: &mut Bench<'_>) -> Result<Made> {
     let plain = bench.setup(System::Logsilo, Load::Ycsb);
     let courses = in_turns(bench, &[plain, Setup { otherwise: Otherwise::BeforeImages, ..plain }])?;
@@ -53,7 +53,7 @@ pub(super) fn before_images(bench: &mut Bench<'_>) -> Result<Made> {
     Ok(Made::Rows(figure, true, String::new()))
 }
 
-/// Runs of each setup, as many as there are rounds.
+/// Runs of each setup, one per round, in turns.
 fn in_turns(bench: &mut Bench<'_>, setups: &[Setup]) -> Result<Vec<Vec<Course>>> {
     let mut courses: Vec<Vec<Course>> = setups.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.arguments.rounds {
@@ -64,7 +64,7 @@ fn in_turns(bench: &mut Bench<'_>, setups: &[Setup]) -> Result<Vec<Vec<Course>>>
     Ok(courses)
 }
 
-/// Rows of each kind of run, the first of which is as it ships.
+/// Rows of each kind of run. The first kind is the shipped one.
 fn compared(courses: &[Vec<Course>], place: impl Fn() -> Place) -> Vec<Row> {
     let mut rows = Vec::new();
     let plain = Rates::of(&courses[0]);
@@ -81,7 +81,7 @@ fn compared(courses: &[Vec<Course>], place: impl Fn() -> Place) -> Vec<Row> {
     rows
 }
 
-/// What a kind of run came to.
+/// Results of a kind of run.
 struct Rates {
     name: String,
     /// Transactions a second, by round.

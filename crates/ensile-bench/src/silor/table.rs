@@ -1,7 +1,7 @@
-//! The rows that this database has to reach, measured in one go, each with its limit and whether it is kept.
+//! The rows with limits for this database, measured in one go, with each limit and its verdict.
 //!
-//! Every ratio is of runs that took turns, and the median over the rounds; the picture shows how far each row is on the
-//! right side of its limit: 1 is the limit, more is better.
+//! Every ratio is the median over the rounds, of runs that took turns. The picture shows the margin of each row to its
+//! limit: 1 is the limit, more is better.
 //!
 //! Neighbours: [`super::bench`] makes the runs, [`super::idle`] the strict commits.
 
@@ -21,7 +21,7 @@ const EVERY_CORE: &str = "YCSB 70/30, a worker for each core";
 const CHECKPOINTS: &str = "YCSB 70/30, while a checkpoint is written";
 pub(super) const IDLE: &str = "strict commits beside 8 idle threads";
 
-/// Metrics that only checkpoints have.
+/// Metrics of checkpoints only.
 const TAIL_RATIO: (&str, &str) = ("p99.9 ratio", "x");
 const WRITING: (&str, &str) = ("writing, per GB of record data", "s");
 const EXTRA_MEMORY: (&str, &str) = ("extra resident memory", "MiB");
@@ -30,7 +30,7 @@ const LOG_KEPT: (&str, &str) = ("log on disk after truncation", "checkpoint inte
 /// Bytes of a YCSB record: key and value.
 const RECORD_BYTES: f64 = 108.0;
 
-/// What a value must be.
+/// The limit of a value.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     AtLeast(f64),
@@ -45,7 +45,7 @@ impl Limit {
         }
     }
 
-    /// How far on the right side: from 1 on it is kept; far is far enough.
+    /// Margin to the limit: at least 1 if the limit is kept, at most [`MARGIN_MAX`].
     fn margin(self, value: f64) -> f64 {
         let margin = match self {
             Self::AtLeast(least) => value / least,
@@ -64,7 +64,7 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// Which measured row has a limit: its place and metric, what the paper says, the limit.
+/// A measured row with a limit: its place and metric, the paper's value, the limit.
 struct Goal {
     place: &'static str,
     metric: (&'static str, &'static str),
@@ -92,12 +92,12 @@ const GOALS: &[Goal] = &[
     goal(IDLE, RATIO, "-", Limit::AtMost(1.1)),
 ];
 
-/// A margin above this is told as this.
+/// Maximum margin; a larger margin is shown as the maximum.
 const MARGIN_MAX: f64 = 5.0;
-/// The metric that is drawn.
+/// The metric in the picture.
 const MARGIN: (&str, &str) = ("margin to the limit", "x");
 
-/// Measures the rows and holds them against their limits.
+/// Measures the rows and compares the rows with their limits.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Made> {
     let mut rows = Vec::new();
     let workers = bench.workers();
@@ -119,7 +119,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Made> {
     ))
 }
 
-/// Memsilo and silor in turns, round by round: their averages, and the runs of silor.
+/// Runs memsilo and silor in turns, round by round; returns their averages, and the runs of silor.
 fn side_by_side(
     bench: &mut Bench<'_>,
     place: &str,
@@ -146,7 +146,7 @@ fn side_by_side(
     Ok((rows, with))
 }
 
-/// What writing checkpoints does to the runs in which they were written.
+/// Cost of checkpoints for the runs with checkpoints.
 fn while_written(courses: &[Course]) -> Vec<Row> {
     let place = || Place::Bar(CHECKPOINTS.to_owned());
     let (mut rows, name) = (Vec::new(), System::Silor.name());
@@ -181,7 +181,7 @@ fn while_written(courses: &[Course]) -> Vec<Row> {
     rows
 }
 
-/// A row, if anything was measured.
+/// A row, if `values` is not empty.
 pub(super) fn row_of(
     system: &str,
     place: Place,
@@ -191,8 +191,8 @@ pub(super) fn row_of(
     (!values.is_empty()).then(|| Row::new(system, place, metric, values))
 }
 
-/// Margins to the limits, whether all are kept, and a line for each. A row that could not be measured is missed: the
-/// run was too short to have a checkpoint.
+/// Margins to the limits, true if every limit is kept, and a line for each limit. A row without a measurement is
+/// missed: the run was too short to have a checkpoint.
 fn judged(rows: &[Row]) -> (Vec<Row>, bool, String) {
     let (mut margins, mut all, mut text) = (Vec::new(), true, String::new());
     for Goal { place, metric, paper, limit } in GOALS {

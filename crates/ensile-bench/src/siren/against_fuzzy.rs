@@ -35,20 +35,20 @@ const CLIENTS: (&str, &str) = ("processor time of clients", "us a transaction");
 const PENDING_REMOVE: (&str, &str) = ("processor time of clients, more than fuzzy", "ns a displaced version");
 /// Bytes of a row in a checkpoint besides the value: TID and length, and a key with its length.
 const ROW_FRAME_BYTES: u64 = 12 + 2 + 8;
-/// Steps of the timeline at the beginning that averages leave out.
+/// Number of steps at the beginning of the timeline that averages leave out.
 const LEAD_IN_STEPS: usize = 10;
-/// Longest time of a run without a whole checkpoint, as a multiple of the asked one.
+/// Maximum length of a run without a whole checkpoint, as a multiple of the asked length.
 const LONGER_MAX: f64 = 20.0;
-/// Least share of a run's time within a checkpoint.
+/// Minimum share of a run's time within a checkpoint.
 pub(super) const WITHIN_MIN: f64 = 0.95;
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 3;
 
-/// Transactions that run as fast as they can, or as fast as their results become durable.
+/// Transactions at full speed: the next transaction begins after a commit or, if strict, after a durable result.
 struct FreeUpdates<'b> {
     benchmark: &'b Benchmark,
     read_percent: u64,
-    /// Each client waits until its transaction is durable.
+    /// True if each client waits until the transaction is durable.
     is_strict: bool,
     /// True if a commit counts at once: a strict client has waited, and without a log no client waits.
     counts_at_once: bool,
@@ -84,13 +84,14 @@ impl Subject for FreeUpdates<'_> {
     }
 }
 
-/// Asks for a checkpoint, and for the next one as soon as that has ended and enough was written since it was asked for.
+/// Requests a checkpoint, and the next checkpoint once the last has ended and `every` commits were made since the last
+/// request.
 struct Repeated<'b> {
     db: &'b Database,
-    /// Commits between two demands, at least.
+    /// Minimum number of commits between two requests.
     every: u64,
     running: Option<CheckpointHandle>,
-    /// When each was asked for, in nanoseconds of the run, and how many commits there were.
+    /// Time of each request, in nanoseconds of the run, and number of commits by then.
     demands: Vec<(u64, u64)>,
     ended: u64,
     seconds: f64,
@@ -145,8 +146,8 @@ impl<'b> Repeated<'b> {
         Ok(())
     }
 
-    /// Whole turns, each from one demand to the next: when they began and ended, and commits in them. `None` if there
-    /// was none.
+    /// Begin and end of the whole turns, from the first request to the last, and number of commits in between. `None`
+    /// without a whole turn.
     fn turns(&self) -> Option<((u64, u64), u64)> {
         let ((begun, before), (ended, after)) = (*self.demands.first()?, *self.demands.last()?);
         (self.demands.len() > 1).then_some(((begun, ended), after - before))
@@ -159,11 +160,11 @@ pub(super) struct Asked {
     pub(super) strategy: Strategy,
     pub(super) clients: usize,
     pub(super) is_strict: bool,
-    /// True if everything is on the slow device.
+    /// True if all files are on the slow device.
     pub(super) is_slow: bool,
-    /// What a checkpoint may write if it is not, in bytes a second. `None`: as fast as the device is.
+    /// Bandwidth of checkpoints on a device that is not slow, in bytes a second. `None`: full speed of the device.
     pub(super) pace: Option<u64>,
-    /// A checkpoint is asked for when so much was updated since the one before; without this, when that has ended.
+    /// Updates between two requests of checkpoints. `None`: a checkpoint is requested when the last has ended.
     pub(super) every_updates: Option<u64>,
     pub(super) seed: u64,
 }
@@ -172,32 +173,32 @@ pub(super) struct Asked {
 pub(super) struct Course {
     pub(super) part: Part,
     pub(super) checkpoints: u64,
-    /// Mean length of a checkpoint.
+    /// Mean length of a checkpoint, in seconds.
     seconds: f64,
-    /// Mean entries of a checkpoint.
+    /// Mean number of entries of a checkpoint.
     entries: f64,
-    /// Of these, versions that were displaced.
+    /// Mean number of displaced versions among the entries.
     displaced: f64,
-    /// What checkpoints that ended wrote, in bytes a second of their time.
+    /// Bytes that ended checkpoints wrote, per second of checkpoint time.
     written_per_s: f64,
-    /// Versions that were displaced, for each transaction and for each write of all checkpoints that ended.
+    /// Displaced versions per transaction, and per write, of the ended checkpoints.
     displaced_a_transaction: f64,
     pub(super) displaced_a_write: f64,
-    /// Parts of all bytes of log and of checkpoints that ended: what stands beside pages, and what no row takes in
-    /// the checkpoints. The free tails of pages are most of that.
+    /// Shares of the bytes of log and ended checkpoints: displaced versions beside pages, and checkpoint bytes besides
+    /// rows. Free tails of pages are most of the second share.
     pub(super) beside_pages: f64,
     pub(super) without_rows: f64,
-    /// Bytes of log for each transaction.
+    /// Bytes of log per transaction.
     pub(super) log_bytes: f64,
-    /// Microseconds of processor time for each transaction: of all threads, and of those that are not the database's.
+    /// Microseconds of processor time per transaction: of the process, and of the threads outside the database.
     pub(super) processor_us: f64,
     pub(super) clients_us: f64,
-    /// Share of the looks at which one was under way.
+    /// Share of looks with a checkpoint under way.
     pub(super) within: f64,
     displaced_peak: u64,
 }
 
-/// All strategies, in turns.
+/// Runs every strategy, in turns.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     must_fit(arguments)?;
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
@@ -226,7 +227,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(made(arguments, &strategies, &courses))
 }
 
-/// One run of one strategy, with a fresh database.
+/// Runs one strategy once, with a fresh database.
 pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     let path = fresh_folder(&arguments.data, FOLDER)?;
     let Asked { strategy, is_slow, seed, .. } = asked;
@@ -249,7 +250,7 @@ pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     let slow_down = |is_slow| slow.iter().for_each(|disk| disk.slow_down(is_slow));
     slow_down(true);
     let course = within_checkpoints(arguments, asked, &benchmark);
-    // What is left to write is not measured.
+    // The rest of the writing is not measured.
     slow_down(false);
     if strategy.has_log() {
         benchmark.db.close()?;
@@ -260,11 +261,11 @@ pub(super) fn one(arguments: &SirenArguments, asked: Asked) -> Result<Course> {
     course
 }
 
-/// Lets the clients run within checkpoints: always, or with a pause until enough was updated.
+/// Runs the clients within checkpoints: without pauses, or with a pause until enough rows were updated.
 fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benchmark) -> Result<Course> {
     let Asked { strategy, clients, is_strict, seed, every_updates, .. } = asked;
     let pace = Pace::Timed(arguments.seconds);
-    // A client that waits for the log does little: each of its transactions is a sample.
+    // A client that waits for the log does little, so each transaction is a sample.
     let batch = if is_strict { SAMPLE_EVERY as usize } else { 1 };
     let plan = Plan { threads: clients, batch, pace, rounds: 1, seed, pin: None };
     let counts_at_once = is_strict || !strategy.has_log();
@@ -292,7 +293,7 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
     let commits = turns.map_or(0, |(_, commits)| commits) as f64;
     let per = |displaced: f64, all: f64| if all > 0.0 { displaced / all } else { 0.0 };
     let lead_in = LEAD_IN_STEPS.min(timeline.len() / 4);
-    // With pauses only whole turns are looked at: each has a checkpoint and a pause.
+    // With pauses only whole turns count. Each turn has a checkpoint and a pause.
     let whole = turns.filter(|_| every > 0).map(|(times, _)| times);
     let is_in = |step: usize| {
         let begin = step as u64 * STEP_NANOS;
@@ -300,7 +301,7 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
     };
     let part = timeline.part(is_in);
     let Repeated { ended, seconds, entries, displaced, bytes_written, looks, .. } = repeated;
-    // The log lacks the last epochs still. One transaction more, which counts too, is durable behind them.
+    // The log still lacks the last epochs. One more transaction, which counts too, is durable behind them.
     if strategy.has_log() {
         benchmark.update(std::array::from_fn(|row| row as u32))?.1.durable()?;
     }
@@ -328,15 +329,15 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
 }
 
 impl Course {
-    /// What pictures cost clients, for each version that they displaced: a pending remove and all that goes with it.
-    /// `None` if none was displaced, or none was counted: those that stay in lists are not.
+    /// Cost of pictures for clients, in nanoseconds per displaced version: a pending remove with its consequences.
+    /// `None` if no displaced version was counted: versions in lists are not counted.
     fn pending_remove_nanos(&self, fuzzy: &Self) -> Option<f64> {
         pending_remove_nanos((self.clients_us, fuzzy.clients_us), self.displaced_a_transaction)
     }
 }
 
-/// The nanoseconds that clients need more with pictures than with fuzzy checkpoints, for each displaced version: by the
-/// microseconds of a transaction with either, and the versions that one displaces in the mean.
+/// Nanoseconds that clients need more with pictures than with fuzzy checkpoints, per displaced version. The arguments
+/// are the microseconds of a transaction on either side, and the mean number of versions displaced by a transaction.
 fn pending_remove_nanos((pictures_us, fuzzy_us): (f64, f64), displaced: f64) -> Option<f64> {
     (displaced > 0.0).then(|| (pictures_us - fuzzy_us) * 1e3 / displaced)
 }
@@ -344,9 +345,9 @@ fn pending_remove_nanos((pictures_us, fuzzy_us): (f64, f64), displaced: f64) -> 
 /// Nanoseconds of processor time.
 #[derive(Clone, Copy)]
 struct ProcessorTime {
-    /// Of this process.
+    /// Processor time of this process.
     all: u64,
-    /// Of the database's own threads: loggers, checkpointers, heartbeat.
+    /// Processor time of the database's own threads: loggers, checkpointers, heartbeat.
     databases: u64,
 }
 
@@ -362,8 +363,7 @@ impl ProcessorTime {
     }
 }
 
-/// A comparison of sides that were within full checkpoints: one ended in each run, and if there are no pauses, one was
-/// always under way.
+/// A comparison of sides within full checkpoints: one ended in each run and, without pauses, one was always under way.
 pub(super) fn same_work<'n>(names: [&'n str; 2], courses: [&[Course]; 2], is_always: bool) -> Comparison<'n> {
     let least =
         |of: fn(&Course) -> f64| courses.map(|courses| courses.iter().map(of).fold(f64::INFINITY, f64::min));

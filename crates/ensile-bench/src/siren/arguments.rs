@@ -1,6 +1,6 @@
 //! The options of `ensile-bench siren`: table 2 of the paper.
 //!
-//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+//! Neighbours: [`crate::command`] parses the options; [`super`] runs by them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const PAPERS_DISK_MB: u64 = 30;
 /// `ensile-bench siren`.
 #[derive(Clone, Debug, Args)]
 pub struct SirenArguments {
-    /// Which experiment
+    /// Experiment
     #[arg(value_enum, default_value_t = Name::All)]
     pub(crate) figure: Name,
     /// Folder for the figures
@@ -28,7 +28,7 @@ pub struct SirenArguments {
     /// Print JSON documents instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Folder for the database; removed when it is measured
+    /// Folder for the database; removed after the measurement
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
     /// Rows of the table (6666667 of 300 bytes are the paper's 2 GB)
@@ -40,17 +40,17 @@ pub struct SirenArguments {
     /// Bytes of a page
     #[arg(long, default_value_t = 16_384, value_parser = RangedU64ValueParser::<usize>::new().range(4_096..=1 << 20))]
     pub(crate) page_bytes: usize,
-    /// How much of a page is rows, in percent, as in the paper's: for formula (2) only, as pictures pack their pages
+    /// Share of rows in a page, in percent, as in the paper's: for formula (2) only, as pictures pack their pages
     #[arg(long, default_value_t = 53, value_parser = value_parser!(u64).range(1..=100))]
     pub(crate) fill: u64,
-    /// What the device takes, in MB a second [default: 30, as the paper's; `against-fuzzy` and `fig9`
-    /// have the device of this machine, and with this option their checkpoints are paced]
+    /// Bandwidth of the device, in MB a second [default: 30, as the paper's; `against-fuzzy` and `fig9` have the device
+    /// of this machine, and with this option their checkpoints are paced]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) disk_mb: Option<u64>,
-    /// What a sync of the slow device takes, in milliseconds [default: 0; 1 for `fig9-one-disk`]
+    /// Time of a sync of the slow device, in milliseconds [default: 0; 1 for `fig9-one-disk`]
     #[arg(long, value_parser = value_parser!(u64).range(0..=60_000))]
     pub(crate) sync_ms: Option<u64>,
-    /// Which files are on the slow device
+    /// Files on the slow device
     #[arg(long, value_enum, default_value_t = SlowFiles::All)]
     pub(crate) device: SlowFiles,
     /// Updates a second, one run each
@@ -61,27 +61,27 @@ pub struct SirenArguments {
         value_parser = value_parser!(u64).range(1..=100_000_000)
     )]
     pub(crate) updates: Vec<u64>,
-    /// How pictures are taken, one run each
+    /// Ways of taking pictures, one run each
     #[arg(long, value_enum, value_delimiter = ',', default_value = "lists,semi-fuzzy,semi-fuzzy-on-device")]
     pub(crate) ways: Vec<Way>,
-    /// Threads that update [default: one less than there are cores, which is left to the checkpointer]
+    /// Threads that update [default: one less than the number of cores; one core is left to the checkpointer]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
     /// Rounds; figures are medians over them [default: 3; 9 for `foreground`, 5 for `hang` and `backup`]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: Option<usize>,
-    /// Of a hundred transactions of `against-fuzzy`, `fig9` and `fig9-one-disk` so many only read
+    /// Read-only transactions of `against-fuzzy`, `fig9` and `fig9-one-disk`, in percent
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u64).range(0..=100))]
     pub(crate) read_percent: u64,
     /// Seed of all random numbers
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Tuples a second that are written, for the experiment `formulas`: what the paper has for 30 MB/s
+    /// Tuples written a second, for the experiment `formulas`: the paper's number for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
     /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground`, `hang` and
-    /// `bare-copy`, in seconds; `backup` has one without for as long, and one that takes as long as the backup does; a
-    /// run of `fig9-one-disk` has ten times as long, for a few turns of a checkpoint and its pause
+    /// `bare-copy`, in seconds; `backup` has a side without a backup of this length, and a side as long as the backup;
+    /// a run of `fig9-one-disk` is ten times as long, for a few turns of a checkpoint and its pause
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Clients of `fig9` and `fig9-one-disk`, one run each
@@ -92,17 +92,17 @@ pub struct SirenArguments {
         value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024)
     )]
     pub(crate) clients: Vec<usize>,
-    /// Snapshots are kept beside pictures, which need none
+    /// Keep snapshots beside pictures, which need none
     #[arg(long)]
     pub(crate) snapshots: bool,
-    /// Updates between two checkpoints of `fig9` and `fig9-one-disk` [default: in `fig9` one is always under way;
-    /// 2000000 for `fig9-one-disk`, as in the paper]
+    /// Updates between two checkpoints of `fig9` and `fig9-one-disk` [default: in `fig9` a checkpoint is always under
+    /// way; 2000000 for `fig9-one-disk`, as in the paper]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) checkpoint_updates: Option<u64>,
-    /// Ranges of checkpoints that go round, in `cycling`; the least of `--updates` is held there
+    /// Ranges of checkpoints that go round, in `cycling`; `cycling` has the least rate of `--updates`
     #[arg(long, default_value_t = 16, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) ranges: usize,
-    /// Pages that are dirty in `increments`, in percent; the many increments have the first of them
+    /// Dirty pages in `increments`, in percent; the many increments have the first percentage
     #[arg(
         long,
         value_delimiter = ',',
@@ -110,20 +110,20 @@ pub struct SirenArguments {
         value_parser = value_parser!(u64).range(1..=100)
     )]
     pub(crate) dirty: Vec<u64>,
-    /// How many increments follow one another in `increments`
+    /// Number of increments in a row in `increments`
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) increments: u64,
-    /// Transactions of YCSB that `cost` counts: a run has as many, another has twice as many
+    /// Transactions of YCSB that `cost` counts: a run has as many, a second run has twice as many
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) transactions: u64,
-    /// What the picture of `foreground` may write, in MB a second: some 3.3 s for each GB of rows; in `backup` also
-    /// what the copy may read and write (1000000: as fast as it can), and what `bare-copy` copies
+    /// Bandwidth of the picture of `foreground`, in MB a second: some 3.3 s for each GB of rows; in `backup` also the
+    /// bandwidth of the copy, for reads and writes (1000000: as fast as possible), and the rate of `bare-copy`
     #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) picture_mb: u64,
-    /// How many copiers are killed in `backup-kills`
+    /// Number of copiers killed in `backup-kills`
     #[arg(long, default_value_t = 200, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub(crate) kills: usize,
-    /// What each write and each sync of a checkpoint's files takes in `hang`, in seconds
+    /// Time of each write and each sync of a checkpoint's files in `hang`, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) hang: f64,
 }
@@ -134,18 +134,17 @@ impl SirenArguments {
         (self.page_bytes as f64 * self.fill as f64 / 100.0 / self.row_bytes as f64).max(1.0)
     }
 
-    /// What the slow device takes, in MB a second.
+    /// Bandwidth of the slow device, in MB a second.
     pub(super) fn slow_mb(&self) -> u64 {
         self.disk_mb.unwrap_or(PAPERS_DISK_MB)
     }
 
-    /// What checkpoints may write on the device of this machine where none is slow, in bytes a second. `None`: as fast
-    /// as it is.
+    /// Bandwidth of checkpoints on this machine's own device, in bytes a second. `None`: full speed of the device.
     pub(super) fn pace(&self) -> Option<u64> {
         self.disk_mb.map(|megabytes| megabytes * 1_000_000)
     }
 
-    /// The same for people.
+    /// The bandwidth of [`Self::pace`], for people.
     pub(super) fn pace_words(&self) -> String {
         self.disk_mb.map_or_else(
             || "as fast as this machine's disk".to_owned(),
@@ -153,7 +152,7 @@ impl SirenArguments {
         )
     }
 
-    /// The slow device.
+    /// Speed of the slow device.
     pub(super) fn speed(&self) -> Speed {
         Speed {
             bytes_per_s: self.slow_mb() * 1_000_000,
@@ -162,7 +161,7 @@ impl SirenArguments {
         }
     }
 
-    /// Threads that update.
+    /// Number of threads that update.
     pub(super) fn workers(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.workers.unwrap_or(cores.saturating_sub(1).max(1))

@@ -1,11 +1,11 @@
-//! `siren bare-copy`: what YCSB in memory feels of a thread that copies memory to a file, and does nothing else.
+//! `siren bare-copy`: cost for YCSB in memory of a thread that only copies memory to a file.
 //!
-//! A picture must do that at least, so `foreground` is to be read beside this. The copier takes pieces of memory that
-//! is as large as the rows, from its beginning to its end and again, at `--picture-mb`; behind each end it syncs. The
-//! workers keep to the first cores, and the copier to the one behind them. Each round is a while without the copier
-//! and a while with it.
+//! A picture must do at least this copy, so `foreground` is to be read beside this experiment. The copier takes pieces
+//! of a memory as large as the rows, from begin to end and again, at `--picture-mb`; at each end the copier syncs. The
+//! workers keep to the first cores, and the copier to the core behind them. Each round is a while without the copier
+//! and a while with the copier.
 //!
-//! Neighbours: [`super::foreground`] runs the load, and has a picture where this has a copy.
+//! Neighbours: [`super::foreground`] runs the load, with a picture in place of the copy.
 
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -28,37 +28,37 @@ use crate::number::grouped;
 use crate::progress::Progress;
 use crate::system::{Options, SystemKind, fresh_folder};
 
-/// Its folder, in the folder of all data.
+/// Name of the folder, in the folder of all data.
 const FOLDER: &str = "siren-bare-copy";
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 3;
 /// Bytes of a piece: a large page of a picture.
 const PIECE_BYTES: usize = 64 << 10;
-/// The memory is as large at least, so that syncs are as rare as a picture's.
+/// Minimum size of the memory, in bytes, so that syncs are as rare as a picture's.
 const MEMORY_BYTES_MIN: usize = 64 << 20;
-/// How far from what was asked for the copier may be, in percent.
+/// Maximum deviation of the copier from the asked rate, in percent.
 const OFF_MAX: f64 = 2.0;
 
 const COPIED: (&str, &str) = ("copied", "MB/s");
 
-/// Memory, and the file that it is copied to.
+/// A memory, and the file of its copy.
 struct Copier {
     memory: Vec<u8>,
     file: Box<dyn DiskFile>,
     bytes_per_s: u64,
-    /// The core that it keeps to.
+    /// The core of the copier.
     core: usize,
     is_over: AtomicBool,
 }
 
 impl Copier {
-    /// Copies until it is over, and says how many bytes a second that came to.
+    /// Copies until `is_over`, and returns the rate in bytes a second.
     fn copy(&self) -> Result<f64> {
         pin_to_core(self.core)?;
         let clock = Clock::machine();
         let (begun, mut copied) = (clock.nanos(), 0);
         let seconds = || (clock.nanos() - begun) as f64 / 1e9;
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         while !self.is_over.load(Ordering::Relaxed) {
             let offset = copied % self.memory.len();
             let end = self.memory.len().min(offset + PIECE_BYTES);
@@ -73,7 +73,7 @@ impl Copier {
     }
 }
 
-/// A copier on a thread of its own, once it has begun.
+/// A copier on a thread of its own, once begun.
 struct Copying<'scope, 'c> {
     scope: &'scope Scope<'scope, 'c>,
     copier: &'c Copier,
@@ -87,27 +87,27 @@ impl Beside for Copying<'_, '_> {
         Ok(())
     }
 
-    /// Only if it has failed.
+    /// True only if the copier has failed.
     fn has_ended(&mut self) -> Result<bool> {
         Ok(self.thread.as_ref().is_some_and(ScopedJoinHandle::is_finished))
     }
 }
 
-/// One round: both sides, and how many bytes a second were copied.
+/// Runs one round: returns the sides, and the copied bytes a second.
 fn round(
     arguments: &SirenArguments,
     copier: &Copier,
     mut beside: impl FnMut(&mut dyn Beside) -> Result<[Side; 2]>,
 ) -> Result<([Side; 2], f64)> {
-    // Relaxed: the thread that reads it is started behind this.
+    // Relaxed: the reading thread starts after this store.
     copier.is_over.store(false, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let mut copying = Copying { scope, copier, thread: None };
         let sides = beside(&mut copying);
-        // Relaxed: it ends a loop.
+        // Relaxed: the flag only ends a loop.
         copier.is_over.store(true, Ordering::Relaxed);
         let copied = copying.thread.map(|thread| thread.join().expect("copying does not panic")).transpose();
-        // Why the copier ended early matters more than what its end left to measure.
+        // The failure of the copier matters more than the measurements that the failure cut short.
         let copied = copied?;
         let too_short = || Failure::Usage(format!("nothing was copied in {} s", arguments.seconds));
         Ok((sides?, copied.ok_or_else(too_short)?))
@@ -121,7 +121,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     let disk = RealDisk::existing(&path).map_err(failed)?;
     let bytes = arguments.rows as usize * (KEY_BYTES + VALUE_BYTES);
     let copier = Copier {
-        // Not zeros: the system finds memory for these bytes now, and not when they are copied.
+        // Not zeros: the system allocates the memory now, not during the copy.
         memory: vec![1; bytes.max(MEMORY_BYTES_MIN)],
         file: disk.create("copy").map_err(failed)?,
         bytes_per_s: arguments.picture_mb * 1_000_000,
@@ -148,7 +148,7 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(made(arguments, &sides, copied))
 }
 
-/// The rows, the ratio, and whether so much was copied as was asked for.
+/// The rows, the ratio, and true if the copier kept the asked rate.
 fn made(arguments: &SirenArguments, sides: &[[Side; 2]], copied: Vec<f64>) -> Made {
     let mut rows = rows_of_sides("YCSB in memory", &sides.iter().collect::<Vec<_>>());
     let rates = |side: usize| sides.iter().map(|sides| sides[side].part.rate()).collect::<Vec<f64>>();

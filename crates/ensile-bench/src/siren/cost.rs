@@ -1,12 +1,13 @@
-//! `siren cost`: what a commit pays for pictures while none is written: instructions and last-level misses, counted by
-//! callgrind, and resident bytes of a row.
+//! `siren cost`: cost of pictures for a commit while no picture is written: instructions and last-level misses, counted
+//! by callgrind, and resident bytes of a row.
 //!
-//! Each run is a process of its own: it opens a database, fills it, and does so many transactions on one thread. What a
-//! transaction costs is the difference between N and 2N of them. Instructions are those of all threads, the log's
-//! included. Misses are the worker's alone: those of the load, of the log's checksums and of the walk come and go with
-//! how threads take turns, and are many times those of the writes. They stand for each transaction that writes, of
-//! which the log has an entry each: in YCSB that is a write, in TPC-C many, so there no limit is set. Epochs take ten
-//! seconds there: under valgrind the speed of the machine would decide how many transactions an epoch has.
+//! Each run is a process of its own: the process opens a database, fills it, and runs a number of transactions on one
+//! thread. The cost of a transaction is the difference between N and 2N transactions. Instructions are the instructions
+//! of all threads, including the log's threads. Misses are the worker's alone: misses of the load, of the log's
+//! checksums and of the walk vary with the order in which threads run, and are many times the misses of the writes.
+//! Misses are given per writing transaction. The log has one entry per writing transaction: in YCSB a write, in TPC-C
+//! many writes, so TPC-C has no limit. Epochs take ten seconds here: under valgrind the speed of the machine would
+//! decide the number of transactions in an epoch.
 //!
 //! ```text
 //! in memory               neither log nor pictures
@@ -14,7 +15,7 @@
 //! before the first        a log, opened for pictures, none begun
 //! behind one              a log, and a full picture has ended: each key's first change marks its page
 //! ```
-//! Neighbours: [`run`] is the process, [`cachegrind`] runs it; [`crate::ycsb`] and [`crate::tpcc`] are what it does.
+//! Neighbours: [`run`] is the process, [`cachegrind`] runs it; [`crate::ycsb`] and [`crate::tpcc`] are the workloads.
 
 pub(crate) mod run;
 
@@ -33,15 +34,15 @@ use crate::system::fresh_folder;
 pub(crate) use run::one_run;
 use run::{COUNTED_WORK, CostLoad, CostSetup};
 
-/// Where cachegrind writes, in the folder of all data.
+/// Folder for cachegrind's output, in the folder of all data.
 const FOLDER: &str = "siren-cost";
-/// Keys of the house's figure of YCSB: they fit into the cache.
+/// Number of keys of the house's figure of YCSB. The keys fit into the cache.
 const HOUSE_RECORDS: u64 = 20_000;
-/// Of the transactions of YCSB that are asked for, where nearly every write is a first change, and in TPC-C: so many.
+/// Divisor of YCSB's number of transactions, for the scene with nearly only first changes, and for TPC-C.
 const FEWER: u64 = 20;
-/// Of a transaction of YCSB 80/20 so much is a write.
+/// Share of writes in the transactions of YCSB 80/20.
 const YCSB_WRITES: f64 = 0.2;
-/// What is asked for: percent of instructions with pictures, the worker's misses for a write, bytes of a row.
+/// Limits: percent of instructions with pictures, the worker's misses per write, bytes of a row.
 const INSTRUCTIONS_MAX: f64 = 2.0;
 const MISSES_MAX: f64 = 0.1;
 const BYTES_MAX: f64 = 2.0;
@@ -55,7 +56,7 @@ const MORE_MISSES: (&str, &str) =
 const WRITING: (&str, &str) = ("transactions that write", "a transaction");
 const RESIDENT: (&str, &str) = ("resident", "bytes a row");
 
-/// What is run under cachegrind.
+/// A workload under cachegrind.
 #[derive(Clone, Debug)]
 struct Scene {
     name: String,
@@ -67,7 +68,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// All of them. First changes are as many as the draw says: so many keys are written for the first time.
+    /// Every scene. The share of first changes follows from the random draw of keys.
     fn all(arguments: &SirenArguments) -> Vec<Self> {
         let (many, few) = (arguments.transactions, (arguments.transactions / FEWER).max(1));
         let ycsb = |records: u64, transactions| Self {
@@ -91,14 +92,14 @@ impl Scene {
     }
 }
 
-/// Which share of the writes between N and 2N transactions meets a row that was not written before.
+/// Share of the writes between N and 2N transactions that change a row for the first time.
 fn first_changes(records: u64, transactions: u64) -> f64 {
     let (records, writes) = (records as f64, transactions as f64 * YCSB_WRITES);
     let written = |writes: f64| records * (1.0 - (1.0 - 1.0 / records).powf(writes));
     (written(2.0 * writes) - written(writes)) / writes
 }
 
-/// All scenes.
+/// Runs every scene.
 pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
     let folder = fresh_folder(&arguments.data, FOLDER)?;
     let mut progress = Progress::new(1);
@@ -132,18 +133,18 @@ pub(super) fn cost(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], true, said))
 }
 
-/// What a transaction takes.
+/// Cost of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
-    /// Of all threads.
+    /// Instructions of all threads.
     instructions: f64,
-    /// Of the last level, the worker's alone.
+    /// Last-level misses of the worker alone.
     misses: f64,
-    /// Transactions that write: entries of the log.
+    /// Number of writing transactions: entries of the log.
     writing: f64,
 }
 
-/// What a transaction of a scene takes.
+/// Measures the cost of a transaction of a scene.
 fn a_transaction(
     arguments: &SirenArguments,
     (scene, setup): (&Scene, CostSetup),
@@ -169,19 +170,20 @@ fn a_transaction(
     })
 }
 
-/// What pictures add to what fuzzy checkpoints take.
+/// Additional cost of pictures, beside the cost with fuzzy checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct More {
     instructions: f64,
-    /// The same, of what a transaction takes in memory: the log's part makes no share smaller.
+    /// Additional instructions in percent of a transaction's instructions in memory: the log's part makes no share
+    /// smaller.
     percent: f64,
-    /// For each transaction that writes.
+    /// Additional misses per writing transaction.
     misses: f64,
 }
 
 impl More {
-    /// Of one setup, where `each` has all of them. Those that write are counted with the fuzzy one, whose
-    /// transactions are the same.
+    /// The additional cost of one setup; `each` has the costs of every setup. Misses are divided by the fuzzy setup's
+    /// number of writing transactions: the transactions of the setups are the same.
     fn of(cost: Cost, each: &[Cost]) -> Self {
         let (memory, fuzzy) = (each[CostSetup::InMemory as usize], each[CostSetup::Fuzzy as usize]);
         let instructions = cost.instructions - fuzzy.instructions;

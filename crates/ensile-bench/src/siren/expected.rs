@@ -1,20 +1,21 @@
-//! About how long each experiment takes: said before it begins, so that nobody waits in vain.
+//! Expected time of each experiment, printed before the begin, so that nobody waits in vain.
 //!
-//! Rates are what a core of a few years ago does, so a slow machine takes longer and says what it has taken by then.
+//! Rates are the rates of a core of a few years ago. A slow machine takes longer, and its progress lines show the time
+//! taken.
 //!
-//! Neighbours: [`super`] prints it.
+//! Neighbours: [`super`] prints the times.
 
 use super::arguments::SirenArguments;
 use super::{fig9, increments};
 
-/// Rows a second that a table is filled with, and bytes a second of a picture that is not slowed down.
+/// Rows a second while a table is filled, and bytes a second of a picture that is not slowed down.
 const FILLED_PER_S: f64 = 400_000.0;
 const PICTURED_PER_S: f64 = 300e6;
-/// Seconds of a picture that has little to write: epochs and syncs.
+/// Seconds of a picture with few bytes to write: epochs and syncs.
 const PICTURE_SECONDS: f64 = 0.25;
-/// Opening, closing and removing a database.
+/// Seconds to open, close and remove a database.
 const AROUND_SECONDS: f64 = 1.0;
-/// Of `cost`: a run under valgrind without its rows, and rows a second there.
+/// For `cost`: seconds of a run under valgrind without its rows, and rows a second under valgrind.
 const COUNTED_SECONDS: f64 = 5.0;
 const COUNTED_PER_S: f64 = 20_000.0;
 
@@ -39,7 +40,7 @@ fn fill(arguments: &SirenArguments) -> f64 {
     arguments.rows as f64 / FILLED_PER_S + AROUND_SECONDS
 }
 
-/// A full picture where no device is slow.
+/// Seconds of a full picture without a slow device.
 fn paced(arguments: &SirenArguments) -> f64 {
     bytes(arguments) / arguments.pace().map_or(PICTURED_PER_S, |bytes_per_s| bytes_per_s as f64)
 }
@@ -60,7 +61,7 @@ pub(super) fn table3(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn pages(arguments: &SirenArguments) -> f64 {
-    // Of its own ways, not those that were asked for.
+    // `pages` has its own ways, not the ways of `--ways`.
     table3(arguments) / arguments.ways.len() as f64 * super::table3::WITH_PAGES as f64
 }
 
@@ -98,7 +99,7 @@ pub(super) fn bare_copy(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn backup(arguments: &SirenArguments) -> f64 {
-    // Rows are written and read: as a picture, as a backup, as a restored database, and to be compared.
+    // Rows are written and read: as a picture, as a backup, as a restored database, and for the comparison.
     let run = 2.0 * fill(arguments) + 1.0 + arguments.seconds + 6.0 * bytes(arguments) / PICTURED_PER_S;
     rounds(arguments, super::backup::ROUNDS) * run
 }
@@ -111,7 +112,7 @@ pub(super) fn backup_kills(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn hang(arguments: &SirenArguments) -> f64 {
-    // What hangs ends once, when the database is closed.
+    // The hanging call ends once, when the database is closed.
     beside(arguments, arguments.seconds + arguments.hang, super::foreground::HANG_ROUNDS)
 }
 
@@ -125,12 +126,12 @@ pub(super) fn increments(arguments: &SirenArguments) -> f64 {
 }
 
 pub(super) fn marks(arguments: &SirenArguments) -> f64 {
-    // Five rounds of seven ways over all rows, a second for 4 million of them; and what is counted of a tenth.
+    // Five rounds of seven ways over all rows, a second for 4 million rows; and counted runs of a tenth of the rows.
     arguments.rows as f64 * (rounds(arguments, 5) * 7.0 / 4e6 + 14.0 * 0.2 / 1e6) + 7.0 * AROUND_SECONDS
 }
 
 pub(super) fn cost(arguments: &SirenArguments) -> f64 {
-    // Four setups, N and 2N; four scenes, one of them with all rows. Last the memory, without valgrind.
+    // Four setups, N and 2N; four scenes, one scene with all rows. Last the memory, without valgrind.
     let (setups, scenes) = (4.0, 4.0);
     let counted = setups * 2.0 * (scenes * COUNTED_SECONDS + arguments.rows as f64 / COUNTED_PER_S);
     counted + setups * fill(arguments)

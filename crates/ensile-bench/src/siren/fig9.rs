@@ -1,9 +1,9 @@
 //! Figure 9 of the paper: throughput with pictures and a redo log against fuzzy checkpoints and a log for undo and
 //! redo, relaxed and strict, and without a log, by the number of clients (§5).
 //!
-//! A full checkpoint is always under way, or begins whenever enough was updated since the one before
+//! A full checkpoint is always under way, or begins whenever enough rows were updated since the last checkpoint
 //! (`--checkpoint-updates`): then whole turns of a checkpoint and its pause are compared. `fig9` has the device of this
-//! machine, `fig9-one-disk` log and checkpoints together on one slow disk, as the paper had.
+//! machine. `fig9-one-disk` has log and checkpoints together on one slow disk, as the paper had.
 //!
 //! Neighbours: [`super::against_fuzzy`] makes the runs.
 
@@ -19,22 +19,22 @@ use crate::number::{counted, grouped};
 use crate::progress::Progress;
 
 const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
-/// The paper's: pictures, semi-fuzzy, with redo alone; what it is compared with; and pictures alone.
+/// The paper's systems: pictures, semi-fuzzy, with redo alone; undo and redo for comparison; and pictures alone.
 const RELAXED: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo, Strategy::NoLog];
-/// Without a log nothing is strict.
+/// Strict strategies: strict results need a log.
 const STRICT: &[Strategy] = &[Strategy::SemiFuzzy, Strategy::UndoRedo];
-/// Clients of the strict runs that the paper compares.
+/// Number of clients in the strict runs that the paper compares.
 const STRICT_CLIENTS: usize = 20;
 
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 3;
-/// Updates between two checkpoints in the paper, what a sync of the one disk takes in milliseconds, and how much longer
-/// a run is there.
+/// Updates between two checkpoints in the paper, milliseconds of a sync of the one disk, and the length of a run on the
+/// one disk, as a multiple of `--seconds`.
 const PAPERS_UPDATES: u64 = 2_000_000;
 const ONE_DISK_SYNC_MS: u64 = 1;
 const ONE_DISK_LONGER: f64 = 10.0;
 
-/// Where log and checkpoints are.
+/// Place of log and checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     /// The device of this machine.
@@ -43,13 +43,13 @@ enum On {
     OneDisk,
 }
 
-/// What is asked of pictures against undo and redo.
+/// Limits of pictures against undo and redo.
 struct Limits {
     relaxed: f64,
     strict: f64,
     /// Processor time of a relaxed transaction.
     processor: f64,
-    /// Images written for each update.
+    /// Images written per update.
     images: f64,
 }
 
@@ -81,8 +81,7 @@ impl Rounds {
         self.courses.iter().map(|course| course.processor_us).collect()
     }
 
-    /// Images of rows that are written for each update: in the log the new one, or both, and in pictures what was
-    /// displaced.
+    /// Images of rows written per update: up to two in the log, and the displaced versions in pictures.
     fn images(&self) -> Vec<f64> {
         let of_log = match self.strategy {
             Strategy::UndoRedo => 2.0,
@@ -93,17 +92,17 @@ impl Rounds {
     }
 }
 
-/// On the device of this machine.
+/// Figure 9 on the device of this machine.
 pub(super) fn on_device(arguments: &SirenArguments) -> Result<Made> {
     run(arguments, On::Device)
 }
 
-/// On one slow disk.
+/// Figure 9 on one slow disk.
 pub(super) fn on_one_disk(arguments: &SirenArguments) -> Result<Made> {
     run(&with_one_disk(arguments), On::OneDisk)
 }
 
-/// What is asked of one slow disk, where nothing else is asked for.
+/// The arguments of a run on one slow disk: the paper's values in place of missing options, and longer runs.
 pub(super) fn with_one_disk(arguments: &SirenArguments) -> SirenArguments {
     SirenArguments {
         sync_ms: arguments.sync_ms.or(Some(ONE_DISK_SYNC_MS)),
@@ -113,7 +112,7 @@ pub(super) fn with_one_disk(arguments: &SirenArguments) -> SirenArguments {
     }
 }
 
-/// All runs.
+/// Makes the runs, and the figure.
 fn run(arguments: &SirenArguments, on: On) -> Result<Made> {
     must_fit(arguments)?;
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
@@ -153,7 +152,7 @@ fn run(arguments: &SirenArguments, on: On) -> Result<Made> {
     Ok(made(arguments, on, &all))
 }
 
-/// How many runs one round has.
+/// Number of runs in one round.
 pub(super) fn runs(arguments: &SirenArguments) -> usize {
     arguments.clients.len() * (RELAXED.len() + STRICT.len())
 }
@@ -235,8 +234,7 @@ fn rows_of(rounds: &Rounds) -> Vec<Row> {
     rows
 }
 
-/// Pictures against undo and redo: throughput, and the other values that something is asked of. False if one is not
-/// held.
+/// Compares pictures with undo and redo: throughput, and the other values with limits. False if a value is not held.
 fn compared(group: &[Rounds], limits: &Limits, is_always: bool) -> (Vec<Row>, String, bool) {
     let (mut rows, mut said, mut holds) = (Vec::new(), String::new(), true);
     let [pictures, undo, others @ ..] = group else { return (rows, said, holds) };
@@ -280,12 +278,12 @@ fn compared(group: &[Rounds], limits: &Limits, is_always: bool) -> (Vec<Row>, St
     (rows, said, holds)
 }
 
-/// A limit that something is asked to keep.
+/// The limit of a value.
 #[derive(Clone, Copy)]
 enum Limit {
     None,
     Least(f64),
-    /// Infinite if nothing is asked.
+    /// Infinite for a value without a limit.
     Most(f64),
 }
 

@@ -1,10 +1,11 @@
 //! `siren foreground` and `siren hang`: commits beside a full picture.
 //!
-//! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within one, in the same
-//! run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a
-//! second (`--picture-mb`), and there are runs with relaxed and runs with strict transactions: a strict one waits until
-//! it is durable before its client begins the next one, and those that write are timed. For `hang` every write and
-//! every sync of its files takes seconds: it comes to no end while it is looked at, and no commit may wait for it.
+//! YCSB, 80 % reads and 20 % read-modify-writes, runs for a while without a picture and then within a picture, in the
+//! same run on the same database. Each commit is timed. For `foreground` the picture writes a stated number of bytes a
+//! second (`--picture-mb`), and there are runs with relaxed and runs with strict transactions. The client of a strict
+//! transaction waits until the transaction is durable, and only strict transactions that write are timed. For `hang`
+//! every write and every sync of the picture's files takes seconds: the picture does not end within the run, and no
+//! commit may wait for the picture.
 //!
 //! [`crate::driver::over_time`] runs [`crate::ycsb::engine`]. [`super::slow_disk`] is the device that hangs.
 //! [`super::backup`] has a backup in place of the picture.
@@ -42,17 +43,17 @@ use crate::ycsb::mix::{Requests, Workload};
 /// Bytes of a value, with a key of eight.
 pub(super) const VALUE_BYTES: usize = 100;
 pub(super) const KEY_BYTES: usize = 8;
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const FOREGROUND_ROUNDS: usize = 9;
 pub(super) const HANG_ROUNDS: usize = 5;
-/// Limits within a picture against without: least throughput, most p99.9, and most delay of the longest commit beside a
-/// device that hangs, in milliseconds.
+/// Limits within a picture against without: minimum ratio of throughput, maximum ratio of p99.9, and maximum delay of
+/// the longest commit beside a device that hangs, in milliseconds.
 const THROUGHPUT_MIN: f64 = 0.95;
 const TAIL_MAX: f64 = 2.5;
 const LATER_MS_MAX: f64 = 2.0;
-/// With fewer commits p99.9 is the longest one.
+/// Minimum number of samples for p99.9. With fewer commits p99.9 is the longest commit.
 const TAIL_SAMPLES_MIN: u64 = 1_000;
-/// Longest time of a part of a run, as a multiple of the time first given.
+/// Maximum length of a part of a run, as a multiple of the time first given.
 const LONGER_MAX: f64 = 20.0;
 
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
@@ -78,7 +79,8 @@ enum Phase {
 impl Phase {
     const ALL: [Self; 4] = [Self::LeadIn, Self::Without, Self::Within, Self::Over];
 
-    /// The side of a commit that began in this phase and ended in `after`: within, if any part of the commit was.
+    /// The side of a commit that began in this phase and ended in `after`: within, if any part of the commit was
+    /// within.
     fn side(self, after: Self) -> Option<usize> {
         match (self, after) {
             (Self::Within, _) | (_, Self::Within) => Some(WITHIN),
@@ -92,7 +94,7 @@ impl Phase {
 pub(super) const WITHOUT: usize = 0;
 pub(super) const WITHIN: usize = 1;
 
-/// How pictures are taken, and how transactions commit beside them.
+/// The strategy of pictures, and the durability of transactions beside them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Manner {
     strategy: Strategy,
@@ -110,16 +112,17 @@ impl Manner {
     }
 }
 
-/// YCSB, each commit timed; of strict transactions those that write, as a read has nothing to wait for.
+/// YCSB with timed commits. Of strict transactions only writing transactions are timed, as a read has nothing to wait
+/// for.
 struct Timed<'e> {
     engine: &'e Engine<VALUE_BYTES>,
-    /// The core that the first worker keeps to, if they keep to any.
+    /// The core of the first worker; `None` if workers are not pinned.
     pin: Option<usize>,
     clock: Clock,
     phase: AtomicU32,
-    /// Nanoseconds of commits, of each side.
+    /// Nanoseconds of commits, by side.
     commits: Mutex<[Histogram<u64>; 2]>,
-    /// Nanoseconds of the longest one of each side less what it waited for a processor, if that is looked at.
+    /// Nanoseconds of the longest commit of each side, less waits for a processor; `None` if waits are not read.
     own: Option<Mutex<[u64; 2]>>,
 }
 
@@ -185,12 +188,12 @@ impl Subject for Timed<'_> {
 
 /// The figures of one side of a run.
 pub(super) struct Side {
-    /// By what became durable, or in memory by what was committed.
+    /// Durable transactions, or in memory committed transactions.
     pub(super) part: Part,
     /// True if the transactions were strict.
     is_strict: bool,
     commits: Histogram<u64>,
-    /// Of the longest, less what it waited for a processor, if that was looked at.
+    /// Nanoseconds of the longest commit less waits for a processor; `None` if waits were not read.
     longest_own: Option<u64>,
 }
 
@@ -213,7 +216,7 @@ struct Course {
     sides: [Side; 2],
     /// `None` if the picture did not end within the run.
     report: Option<CheckpointReport>,
-    /// The most that displaced versions took at once.
+    /// Peak of displaced versions, in bytes.
     displaced_peak: u64,
 }
 
@@ -226,7 +229,7 @@ pub(super) trait Beside {
     fn has_ended(&mut self) -> Result<bool>;
 }
 
-/// A picture.
+/// A picture beside the load.
 struct Picturing<'p> {
     db: &'p Database,
     hanging: Option<&'p SlowDisk>,
@@ -248,7 +251,7 @@ impl Beside for Picturing<'_> {
     }
 }
 
-/// Time that a device hangs at each call, if it does.
+/// Time of each call of a device that hangs; `None` if the device does not hang.
 type Hang = Option<Duration>;
 
 /// A full picture beside YCSB.
@@ -316,13 +319,13 @@ pub(super) fn foreground(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], is_as_asked, said))
 }
 
-/// True if each run had a picture of all rows.
+/// True if each run had a picture of the whole table.
 fn is_whole(courses: &[Course], arguments: &SirenArguments) -> bool {
     let has_all = |course: &Course| course.report.as_ref().is_some_and(|one| one.entries >= arguments.rows);
     courses.iter().all(has_all)
 }
 
-/// A comparison of sides that had commits in each run, one of them within a whole picture.
+/// A comparison of sides with commits in each run, the side within beside a whole picture.
 fn same_work(courses: &[Course], is_whole: bool) -> Comparison<'static> {
     let timed =
         |side: usize| courses.iter().map(|course| course.sides[side].commits.len()).min().unwrap_or(0);
@@ -367,7 +370,7 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
         let own = |side: &Side| side.longest_own_ms().unwrap_or(f64::NAN);
         let [own_without, own_within] = [WITHOUT, WITHIN].map(|side| longest(side, &own));
         rows.push(Row::new(name, Place::Bar("within - without".to_owned()), LATER, vec![later]));
-        // Commits have something to do for the picture, and it does not end.
+        // Commits have displaced versions for the picture, and the picture does not end.
         let is_held = courses.iter().all(|course| course.report.is_none() && course.displaced_peak > 0);
         is_as_asked &= is_held;
         said += &format!(
@@ -386,7 +389,7 @@ pub(super) fn hang(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], is_as_asked, said))
 }
 
-/// Rows of one way of taking pictures that both figures have.
+/// Rows of one manner, common to both figures.
 fn rows_of(name: &str, courses: &[Course]) -> Vec<Row> {
     let sides: Vec<&[Side; 2]> = courses.iter().map(|course| &course.sides).collect();
     let mut rows = rows_of_sides(name, &sides);
@@ -417,7 +420,7 @@ pub(super) fn rows_of_sides(name: &str, runs: &[&[Side; 2]]) -> Vec<Row> {
     rows
 }
 
-/// All ways of taking pictures and of committing, in turns.
+/// All manners of pictures and commits, in turns.
 fn courses(
     arguments: &SirenArguments,
     (rounds, durabilities): (usize, &[Durability]),
@@ -440,7 +443,7 @@ fn courses(
     Ok((manners, courses))
 }
 
-/// One run of one way, with a fresh database.
+/// Runs one manner once, with a fresh database.
 fn one(arguments: &SirenArguments, manner: Manner, seed: u64, hang: Hang) -> Result<Course> {
     let path = fresh_folder(&arguments.data, FOLDER)?;
     let mut builder = Database::builder(&path).durability(manner.durability);
@@ -462,13 +465,13 @@ fn one(arguments: &SirenArguments, manner: Manner, seed: u64, hang: Hang) -> Res
     made
 }
 
-/// A device that takes this long for each write and sync of checkpoints' files, once it is slowed down.
+/// A device that takes `hang` for each write and sync of checkpoints' files, once slowed down.
 fn hanging_disk(path: &Path, hang: Duration) -> Result<Arc<SlowDisk>> {
     let speed = Speed { bytes_per_s: u64::MAX, sync: hang, write: hang };
     slow_disk(path, (SlowFiles::Checkpoints, speed), &Clock::machine())
 }
 
-/// How a database is opened whose pictures write `--picture-mb` a second.
+/// Options of a database whose pictures write `--picture-mb` a second.
 pub(super) fn paced_options(arguments: &SirenArguments, strategy: Strategy, seed: u64) -> Options {
     let setup =
         Setup { strategy, on_slow_device: true, choice: Choice::Uniform, updates_per_s: u64::MAX, seed };
@@ -503,8 +506,8 @@ fn beside_a_picture(
     Ok(Course { sides, report: picturing.report, displaced_peak: db.stats().displaced_bytes_peak })
 }
 
-/// Runs the load without the task beside, and then within, until the task has ended or for so many seconds at most. The
-/// first worker keeps to the core `pin`, if there is one, and the others to those behind it.
+/// Runs the load without the task, and then beside the task until the task has ended, or for `most` seconds. The first
+/// worker keeps to the core `pin`, if given, and the other workers to the cores behind `pin`.
 pub(super) fn watched(
     arguments: &SirenArguments,
     engine: &Engine<VALUE_BYTES>,
@@ -514,7 +517,7 @@ pub(super) fn watched(
     watched_subject(arguments, Timed::new(engine, false, pin), (seed, most), beside)
 }
 
-/// The same of commits that are timed in this way.
+/// Runs as [`watched`] does, with the given timed load.
 fn watched_subject(
     arguments: &SirenArguments,
     subject: Timed<'_>,
@@ -525,7 +528,7 @@ fn watched_subject(
     let threads = arguments.workers();
     let plan = Plan { threads, batch: 1, pace: Pace::Timed(seconds), rounds: 1, seed, pin: subject.pin };
     let mut failed = None;
-    // When the sides began and ended, in nanoseconds.
+    // Begin and end of the sides, in nanoseconds.
     let mut sides = [(0, u64::MAX); 2];
     let timeline = driver::over_time(&subject, &plan, |nanos| {
         let second = nanos as f64 / 1e9;

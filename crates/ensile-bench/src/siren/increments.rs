@@ -1,14 +1,14 @@
-//! `siren increments`: what a picture costs of which only some pages have changed (§2.1), and what many of them leave
-//! behind: their files, and how long an open takes.
+//! `siren increments`: cost of a picture if only some pages have changed (§2.1), and consequences of many increments:
+//! their files, and the time of an open.
 //!
 //! ```text
 //! each round: fill -> full picture -> for each share of pages: dirty as many at random, picture; ten times
 //! once:       fill -> full picture -> dirty, picture; a thousand times -> close
 //!             the same rows in a fresh folder -> full picture -> close -> both are opened in turns
 //! ```
-//! Nothing else runs meanwhile, so all processor time is the pictures' and what a database without load takes.
+//! No other load runs meanwhile, so the processor time is the time of the pictures and of a database without load.
 //!
-//! Invariant: bytes are counted where they are written, below the database; only the log's are left out.
+//! Invariant: bytes are counted at the disk, below the database; only bytes of the log are left out.
 //!
 //! Neighbours: [`super::run`] has the options; [`super::slow_disk`] counts, and is not slow here.
 
@@ -34,26 +34,26 @@ use crate::number::{grouped, median};
 use crate::progress::Progress;
 use crate::system::fresh_folder;
 
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 3;
-/// Increments of each share of dirty pages, in a round: one takes too little time to be measured.
+/// Number of increments of each share of dirty pages, in a round. One increment is too short for a measurement.
 pub(super) const INCREMENTS_EACH: u64 = 10;
-/// How often each of the two databases is opened.
+/// Number of opens of each of the two databases.
 const OPENS: usize = 5;
-/// Points of the line of the files' bytes.
+/// Number of points in the line of the files' bytes.
 const POINTS: u64 = 50;
-/// How far from the share that was asked for the pages that are written may be, in percent of it. A page more or less
-/// does not count.
+/// Maximum deviation of the written pages from the asked share, in percent of the asked share. A page more or less does
+/// not count.
 const OFF_MAX: f64 = 5.0;
-/// Names of the checkpointers' threads begin like this.
+/// Prefix of the names of the checkpointers' threads.
 const CHECKPOINTERS: &str = "ensile-ckpt";
-/// All names do. No thread ends while a picture is taken.
+/// Prefix of every thread's name. No thread ends while a picture is taken.
 const ALL_THREADS: &str = "";
 /// The folder of the database that has a full picture.
 const FULL_FOLDER: &str = "siren-full";
-/// What is asked for: percent of dirty pages, percent of a full picture's bytes, and of its processor time.
+/// Limits: percent of dirty pages, percent of a full picture's bytes, percent of a full picture's processor time.
 const ASKED: [(u64, f64, f64); 2] = [(1, 3.0, 10.0), (10, 15.0, 25.0)];
-/// What is asked for of files behind many increments, and of the time of an open.
+/// Limits of the bytes of files behind many increments, and of the time of an open, as ratios to a full picture.
 const FILES_MAX: f64 = 1.5;
 const OPEN_MAX: f64 = 1.2;
 
@@ -62,10 +62,10 @@ const PROCESSOR: (&str, &str) = ("processor time of checkpointers", "% of a full
 const FILES: (&str, &str) = ("page files", "x the first full picture's");
 const MB: f64 = 1e6;
 
-/// What a picture took.
+/// Cost of a picture.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    /// All bytes but those of the log.
+    /// Bytes written, except to the log.
     bytes: f64,
     checkpointers_ms: f64,
     process_ms: f64,
@@ -74,7 +74,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// The mean of so many that were added up.
+    /// The mean of `count` added costs.
     fn mean(self, count: u64) -> Self {
         let count = count as f64;
         Self {
@@ -99,18 +99,18 @@ impl Cost {
 struct Round {
     full: Cost,
     increments: Vec<Cost>,
-    /// Pages of the table.
+    /// Number of pages of the table.
     pages: f64,
 }
 
-/// What many increments have left behind.
+/// Consequences of many increments.
 struct Many {
-    /// Bytes of the page files behind increments, as a multiple of those behind the full picture.
+    /// Bytes of the page files after increments, as a multiple of the bytes after the full picture.
     files: Vec<(u64, f64)>,
     files_max: f64,
-    /// Of the last one.
+    /// Bytes of the last page files, as a multiple of the bytes of the rows.
     files_of_rows: f64,
-    /// Seconds of opens behind the increments and behind a full picture, in turns.
+    /// Seconds of opens after the increments and after a full picture, in turns.
     opens: Vec<f64>,
     opens_full: Vec<f64>,
 }
@@ -123,9 +123,9 @@ struct Pictured {
     full: Cost,
 }
 
-/// The pages of a table whose rows all have one length, so that they have as many rows each.
+/// The pages of a table whose rows have one length, so that every page has as many rows.
 pub(super) struct Pages {
-    /// Their numbers, shuffled further with each pick.
+    /// Numbers of the pages, shuffled further with each pick.
     numbers: Vec<u32>,
     rows: u64,
     random: Random,
@@ -134,7 +134,7 @@ pub(super) struct Pages {
 impl Pages {
     /// The pages of a picture of the table and the catalogue.
     pub(super) fn of(pages: u64, rows: u64, random: Random) -> Self {
-        // One is the catalogue's.
+        // One page is the catalogue's.
         let pages = pages.saturating_sub(1).clamp(1, rows);
         Self { numbers: (0..pages as u32).collect(), rows, random }
     }
@@ -143,7 +143,7 @@ impl Pages {
         self.numbers.len()
     }
 
-    /// A row in each of so many percent of them, which are picked at random.
+    /// A row in each page of a random choice of `percent` % of the pages.
     pub(super) fn pick(&mut self, percent: u64) -> Vec<u32> {
         let all = self.len();
         let picked = (all * percent as usize).div_ceil(100);
@@ -151,20 +151,20 @@ impl Pages {
             let other = at + self.random.below((all - at) as u64) as usize;
             self.numbers.swap(at, other);
         }
-        // The row in the middle is surely in its page.
+        // The row in the middle is surely in the page.
         let middle = |page: &u32| ((f64::from(*page) + 0.5) * self.rows as f64 / all as f64) as u32;
         self.numbers[..picked].iter().map(middle).collect()
     }
 }
 
-/// Whether as many pages were written as were dirty.
+/// True if as many pages were written as were dirty.
 fn is_share(pages: f64, percent: u64, written: f64) -> bool {
     let asked = (pages * percent as f64 / 100.0).ceil();
     ((written - asked).abs() - 1.0) / asked * 100.0 <= OFF_MAX
 }
 
 impl Pictured {
-    /// Opens and fills a fresh database, and takes its first picture, which is full.
+    /// Opens and fills a fresh database, and takes the first picture, a full one.
     fn fresh(arguments: &SirenArguments, folder: &str, seed: u64) -> Result<Self> {
         let path = fresh_folder(&arguments.data, folder)?;
         let speed = Speed { bytes_per_s: u64::MAX, sync: Duration::ZERO, write: Duration::ZERO };
@@ -182,7 +182,7 @@ impl Pictured {
         Ok(made)
     }
 
-    /// Takes a picture, and says what it took.
+    /// Takes a picture; returns the cost and the report.
     fn picture(&self) -> Result<(Cost, CheckpointReport)> {
         let before =
             (self.disk.written(), processor_nanos_of(ALL_THREADS), processor_nanos_of(CHECKPOINTERS));
@@ -198,7 +198,7 @@ impl Pictured {
         Ok((cost, report))
     }
 
-    /// Updates a row of each of that many pages, which are picked at random.
+    /// Updates a row in each page of a random choice of `percent` % of the pages.
     fn dirty(&mut self, percent: u64) -> Result<()> {
         for rows in self.pages.pick(percent).chunks(ROWS_PER_TRANSACTION as usize) {
             self.benchmark.update(std::array::from_fn(|at| rows[at.min(rows.len() - 1)]))?;
@@ -208,7 +208,7 @@ impl Pictured {
 }
 
 fn setup(seed: u64) -> Setup {
-    // Not slow, and not paced either.
+    // The device is neither slow nor paced.
     Setup {
         strategy: Strategy::SemiFuzzy,
         on_slow_device: true,
@@ -218,7 +218,7 @@ fn setup(seed: u64) -> Setup {
     }
 }
 
-/// All of it.
+/// Runs the experiment.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     must_fit(arguments)?;
     let rounds = arguments.rounds.unwrap_or(ROUNDS);
@@ -251,7 +251,7 @@ fn one_round(arguments: &SirenArguments, seed: u64) -> Result<Round> {
     Ok(Round { full, increments, pages: pages.len() as f64 })
 }
 
-/// Many increments one after the other; then the database is opened in turns with one that has a full picture.
+/// Makes many increments in a row; then opens the database in turns with a database that has a full picture.
 fn many(arguments: &SirenArguments, progress: &mut Progress) -> Result<Many> {
     let [path, full_path] = [FOLDER, FULL_FOLDER].map(|folder| arguments.data.join(folder));
     let mut pictured = Pictured::fresh(arguments, FOLDER, arguments.seed)?;
@@ -287,7 +287,7 @@ fn many(arguments: &SirenArguments, progress: &mut Progress) -> Result<Many> {
     Ok(Many { files, files_max, files_of_rows, opens, opens_full })
 }
 
-/// Opens a database, and closes it: nothing has changed then, so nothing of it is written again.
+/// Opens a database, and closes the database: without a change the close writes nothing again.
 fn seconds_to_open(arguments: &SirenArguments, path: &Path) -> Result<f64> {
     let clock = Clock::machine();
     let begun = clock.nanos();
@@ -321,7 +321,7 @@ fn remove(path: &Path) -> Result<()> {
     std::fs::remove_dir_all(path).map_err(Failure::io(format!("removing {}", path.display())))
 }
 
-/// The rows, and what was asked for.
+/// The rows, and the limits.
 fn made(arguments: &SirenArguments, rounds: &[Round], many: &Many) -> Made {
     let (mut rows, mut said, mut is_as_asked) = (Vec::new(), String::new(), true);
     let full = |of: fn(&Cost) -> f64| rounds.iter().map(|round| of(&round.full)).collect::<Vec<f64>>();
@@ -377,7 +377,7 @@ fn made(arguments: &SirenArguments, rounds: &[Round], many: &Many) -> Made {
 
 type Measured = ((&'static str, &'static str), fn(&Cost) -> f64);
 
-/// What is said of every kind of picture as it was measured.
+/// Measured values of every kind of picture.
 const MEASURED: [Measured; 4] = [
     (("processor time of checkpointers", "ms"), |cost| cost.checkpointers_ms),
     (("processor time of all threads", "ms"), |cost| cost.process_ms),
@@ -385,7 +385,7 @@ const MEASURED: [Measured; 4] = [
     (("pages written", "1"), |cost| cost.pages_written),
 ];
 
-/// The figure of what many increments leave behind.
+/// The figure of the consequences of many increments.
 fn behind_many(arguments: &SirenArguments, many: &Many) -> (Figure, String) {
     let Many { files, files_max, files_of_rows, opens, opens_full } = many;
     let percent = arguments.dirty[0];

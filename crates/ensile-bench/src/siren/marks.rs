@@ -1,13 +1,13 @@
-//! `siren marks`: five ways to know which pages have changed, over the same keys (A to E in section 4 of
-//! `docs/protocols/pictures.md`): nanoseconds and instructions of a first change, what the freeze pays, bytes of a row.
+//! `siren marks`: five ways to know the changed pages, over the same keys (A to E in section 4 of
+//! `docs/protocols/pictures.md`): nanoseconds and instructions of a first change, cost of the freeze, bytes of a row.
 //!
-//! Rows are looked up as in a commit, in a stand-in for the index ([`ways`]). What that takes alone is taken off. Two
-//! tables, of a tenth of `--rows` and of all of them. Rows change once each, at random: one in a hundred, or all.
-//! Instructions are counted in the smaller table. Ways take turns in each round.
+//! Rows are looked up as in a commit, in a stand-in for the index ([`ways`]). The cost of the look-up alone is taken
+//! off. Two tables are measured, with a tenth of `--rows` and with all rows. Rows change once each, at random: one in a
+//! hundred, or every row. Instructions are counted in the smaller table. Ways take turns in each round.
 //!
-//! Invariant: each way finds the pages of all rows that have changed, or the exit code is 1.
+//! Invariant: each way finds the pages of every changed row, or the exit code is 1.
 //!
-//! Neighbours: [`ways`] has the ways; the engine's own search, marks and maps come by the feature `experiments`.
+//! Neighbours: [`ways`] has the ways; the feature `experiments` exports the engine's own search, marks and maps.
 
 pub(crate) mod ways;
 
@@ -28,13 +28,13 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 use crate::ycsb::permutation::Permutation;
 
-/// Where cachegrind writes, in the folder of all data.
+/// Folder for cachegrind's output, in the folder of all data.
 const FOLDER: &str = "siren-marks";
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 const ROUNDS: usize = 5;
-/// One row of so many changes, or each does.
+/// Rows per changed row: one row in a hundred changes, or every row.
 const ONE_OF: [u64; 2] = [100, 1];
-/// The smaller table has one row of so many.
+/// Size of the whole table, as a multiple of the smaller table.
 const SMALLER: u64 = 10;
 
 const LOOK_UP: (&str, &str) = ("time of the look-up", "ns a change");
@@ -44,7 +44,7 @@ const BYTES: (&str, &str) = ("memory", "bytes a row");
 const INSTRUCTIONS: (&str, &str) = ("instructions, without the look-up", "a change");
 const MISSES: (&str, &str) = ("last-level misses, without the look-up", "a change");
 
-/// `ensile-bench siren-marks-run`: the process that is counted.
+/// `ensile-bench siren-marks-run`: the process under cachegrind.
 #[derive(Clone, Debug, Args)]
 pub struct MarksRunArguments {
     #[arg(long, value_enum)]
@@ -65,13 +65,13 @@ pub(crate) fn one_run(arguments: &MarksRunArguments) {
     Rows::new(rows, page_rows, seed).change(way, &drawn(rows, changes, seed));
 }
 
-/// `changes` of the rows at random, each once.
+/// `changes` of the rows, drawn at random without repetition.
 fn drawn(rows: u64, changes: u64, seed: u64) -> Vec<u32> {
     let order = Permutation::new(rows, seed.wrapping_add(1));
     (0..changes.min(rows)).map(|at| order.at(at) as u32).collect()
 }
 
-/// What one way took in each round.
+/// Measurements of one way, by round.
 #[derive(Default)]
 struct Taken {
     nanos: Vec<f64>,
@@ -79,12 +79,12 @@ struct Taken {
     bytes: Vec<f64>,
 }
 
-/// Rows of a page.
+/// Number of rows of a page.
 fn page_rows(arguments: &SirenArguments) -> u64 {
     (arguments.page_bytes / arguments.row_bytes).max(1) as u64
 }
 
-/// All ways, in both tables.
+/// Measures every way, in both tables.
 pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     must_fit(arguments)?;
     let folder = fresh_folder(&arguments.data, FOLDER)?;
@@ -128,7 +128,8 @@ pub(super) fn run(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(vec![figure], all_found, said))
 }
 
-/// Times each way, and says whether it found the pages of all changes. The look-up's own time is taken off the others'.
+/// Times each way. True for a way that found the pages of every change. The look-up's own time is taken off the other
+/// ways' times.
 fn timed(
     arguments: &SirenArguments,
     table: &mut Rows,
@@ -146,7 +147,7 @@ fn timed(
         let mut look_up = 0.0;
         for (&way, (taken, found)) in Way::value_variants().iter().zip(&mut all) {
             progress.update(&format!("{name}, round {}: {}", round + 1, way.name()));
-            // All begin with the caches as the same look-ups leave them, whatever way was before.
+            // The same look-ups fill the caches before each way, so the previous way does not matter.
             table.change(Way::LookUp, changed);
             let began = clock.nanos();
             table.change(way, changed);
@@ -168,7 +169,7 @@ fn timed(
     all
 }
 
-/// Counts each way: what its changes take more than none. With the look-up the draw of the row is taken off.
+/// Counts each way: its changes beside a run without changes. With the look-up the draw of the row is taken off.
 fn counted(
     arguments: &SirenArguments,
     [rows, changes]: [u64; 2],
@@ -195,7 +196,7 @@ fn counted(
     Ok(all)
 }
 
-/// The words that ask for a run.
+/// The command line of a run.
 fn words(arguments: &SirenArguments, way: Way, [rows, changes]: [u64; 2]) -> Vec<String> {
     let way = way.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let values = [rows, changes, page_rows(arguments), arguments.seed].map(|value| value.to_string());

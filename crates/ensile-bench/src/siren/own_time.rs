@@ -1,9 +1,9 @@
-//! How long a step of a thread took, less what the thread waited for a processor meanwhile, as Linux tells it: what is
-//! left is what it computed and what it waited for others.
+//! Time of a step of a thread, less the thread's waits for a processor, as counted by Linux. The rest is computation
+//! and waits for other threads.
 //!
-//! Linux counts the time in which a thread could have run and did not. Reading the count before each step would cost
-//! more than the step, so it is read now and then. What is taken from a long step may so be too much by the waits of
-//! the steps before it, since the last reading: by [`READ_EVERY_NANOS`] at most.
+//! Linux counts the time in which a thread is runnable and does not run. Reading the count before each step would cost
+//! more than the step, so the count is read now and then. The deduction from a long step may thus be too large by the
+//! waits of earlier steps since the last reading: by [`READ_EVERY_NANOS`] at most.
 //!
 //! Neighbour: [`super::foreground`] asks for its longest commits.
 
@@ -12,25 +12,25 @@ use std::io::{Read, Seek};
 
 use crate::failure::{Failure, Result};
 
-/// Where a thread's own times are: nanoseconds that it ran, nanoseconds that it waited, and how often it ran.
+/// File of a thread's own times: nanoseconds of running, nanoseconds of waiting, and number of runs.
 const FILE: &str = "/proc/thread-self/schedstat";
-/// More than the three numbers take.
+/// Size of the buffer for the three numbers, more than they need.
 const TEXT_BYTES: usize = 64;
-/// A step of more than this is looked at.
+/// Minimum length of a step with a reading of the count, in nanoseconds.
 const LONG_NANOS: u64 = 50_000;
-/// How old the count before a step may be.
+/// Maximum age of the count before a step, in nanoseconds.
 const READ_EVERY_NANOS: u64 = 250_000;
 
 /// The calling thread's waits for a processor.
 pub(super) struct OwnTime {
     file: File,
-    /// The count when it was read last, and when that was.
+    /// The last count in nanoseconds, and the time of its reading.
     waited: u64,
     read: u64,
 }
 
 impl OwnTime {
-    /// Of the thread that calls, and later calls the other functions too.
+    /// The times of the calling thread. The same thread must call the other functions.
     pub(super) fn of_this_thread(now: u64) -> Result<Self> {
         let failed = || Failure::io(format!("reading {FILE}: it needs Linux with scheduler statistics"));
         let mut file = File::open(FILE).map_err(failed())?;
@@ -38,7 +38,7 @@ impl OwnTime {
         Ok(Self { file, waited, read: now })
     }
 
-    /// Before a step that begins now.
+    /// Refreshes an old count before a step that begins now.
     #[inline]
     pub(super) fn begin(&mut self, now: u64) -> Result<()> {
         if now.saturating_sub(self.read) >= READ_EVERY_NANOS {
@@ -47,7 +47,7 @@ impl OwnTime {
         Ok(())
     }
 
-    /// What a step was of the thread's own that took this long and ends now.
+    /// The own time of a step of `nanos` nanoseconds that ends now, in nanoseconds.
     #[inline]
     pub(super) fn of_step(&mut self, nanos: u64, now: u64) -> Result<u64> {
         if nanos < LONG_NANOS {
@@ -91,7 +91,7 @@ mod tests {
     fn a_short_step_is_all_its_own_and_a_long_one_at_most() {
         let mut own = OwnTime::of_this_thread(0).unwrap();
         assert_eq!(own.of_step(LONG_NANOS - 1, 1).unwrap(), LONG_NANOS - 1);
-        // A thread that sleeps waits for no processor: of a sleep nothing is taken away but the wake-up.
+        // A sleeping thread waits for no processor: only the wake-up is deducted from a sleep.
         std::thread::sleep(std::time::Duration::from_millis(1));
         let before = own.waited;
         let step = 1_000_000_000_000;

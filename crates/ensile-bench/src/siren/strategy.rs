@@ -1,4 +1,4 @@
-//! How checkpoints are made in a run, and how a run with pictures is paced.
+//! The strategy of checkpoints in a run, and the pace of a run with pictures.
 //!
 //! Neighbours: [`super::run`] opens databases by these; [`super::arguments`] takes them from the command line.
 
@@ -7,12 +7,12 @@ use std::path::Path;
 use clap::ValueEnum;
 use ensile::{Builder, Database, Durability, Tuning, checkpoint};
 
-/// What a checkpoint shows, and where displaced versions go.
+/// Content of a checkpoint, and place of displaced versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strategy {
-    /// SiloR's: fuzzy, with the log.
+    /// Fuzzy, as SiloR's, with the log.
     Fuzzy,
-    /// The same, and the log has before-images besides, as one for undo and redo has.
+    /// Fuzzy, and the log has before-images besides, as a log for undo and redo has.
     UndoRedo,
     /// A picture; displaced versions stay in memory until their page is written (§3.1).
     Lists,
@@ -21,7 +21,7 @@ pub(super) enum Strategy {
     /// A picture; the first change of a page leaves a copy of all its rows, as copy-on-update of pages does (§4.1).
     #[cfg(feature = "experiments")]
     Pages,
-    /// Semi-fuzzy, and there is no log: a result is durable once a picture has it (§5).
+    /// Semi-fuzzy, without a log: a result is durable once a picture has the result (§5).
     NoLog,
 }
 
@@ -38,7 +38,7 @@ impl Strategy {
         }
     }
 
-    /// Whether a whole page is copied when a row of it is.
+    /// True if a change of a row copies the whole page.
     pub(super) fn copies_pages(self) -> bool {
         #[cfg(feature = "experiments")]
         return self == Self::Pages;
@@ -46,18 +46,18 @@ impl Strategy {
         false
     }
 
-    /// Whether there is a log.
+    /// True if the database has a log.
     pub(super) fn has_log(self) -> bool {
         self != Self::NoLog
     }
 
-    /// A database of this strategy; transactions are relaxed.
+    /// A builder of a database of this strategy. With a log transactions are relaxed.
     pub(super) fn builder(self, path: &Path) -> Builder {
         let builder = Database::builder(path);
         if self.has_log() { builder.durability(Durability::Relaxed) } else { builder.without_log() }
     }
 
-    /// Sets what a database is opened with.
+    /// Sets the checkpoint options of a database.
     pub(super) fn tune(self, tuning: &mut Tuning) {
         tuning.checkpoint_strategy = Some(match self {
             Self::Fuzzy | Self::UndoRedo => checkpoint::Strategy::Fuzzy,
@@ -67,14 +67,14 @@ impl Strategy {
     }
 }
 
-/// A strategy, and what is as fast as the device of the paper.
+/// A strategy, and the part that is as slow as the device of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
     /// Lists; the walk is paced.
     Lists,
-    /// Lists; the device is slow (`--device` says for which files).
+    /// Lists; the device is slow (for the files of `--device`).
     ListsOnDevice,
-    /// Semi-fuzzy; the walk is paced, and displaced versions are written as fast as the disk is.
+    /// Semi-fuzzy; the walk is paced, and displaced versions are written at the full speed of the disk.
     SemiFuzzy,
     /// Semi-fuzzy; the device is slow for pages and displaced versions together.
     SemiFuzzyOnDevice,
@@ -97,7 +97,7 @@ impl Way {
         matches!(self, Self::ListsOnDevice | Self::SemiFuzzyOnDevice)
     }
 
-    /// As tables and figures call it.
+    /// Name in tables and figures.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lists => "lists",

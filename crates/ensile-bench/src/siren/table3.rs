@@ -1,7 +1,7 @@
 //! Table 3 and figure 8 of the paper: extra memory of a full picture at its peak and over time, by the rate of updates;
-//! and the same where most updates go to few rows.
+//! and the same with most updates on few rows.
 //!
-//! Neighbours: [`super::run`] measures, [`super::formulas`] says what is to be expected.
+//! Neighbours: [`super::run`] measures, [`super::formulas`] has the expected values.
 
 use super::arguments::SirenArguments;
 use super::formulas::{Rates, peak_share};
@@ -14,23 +14,23 @@ use crate::figure::{Dashed, Figure, Place, Row};
 use crate::number::grouped;
 use crate::progress::Progress;
 
-/// What is drawn. Formulas are worked out for the rates that were measured; the *unsteady* one for what was written and
-/// updated at each moment, as rates of a busy machine are not constant.
+/// Metrics of the figures. Formulas use the measured rates. The *unsteady* formula uses the written rows and updates of
+/// each moment, as rates of a busy machine are not constant.
 const PEAK: (&str, &str) = ("there twice, peak", "% of the rows");
 const BY_FORMULA: (&str, &str) = ("by formula (1)", "% of the rows");
 const BY_PAGES: (&str, &str) = ("by formula (2)", "% of the rows");
 const OVER_TIME: (&str, &str) = ("there twice", "% of the rows");
 const BY_COURSE: (&str, &str) = ("by formula (1), unsteady", "% of the rows");
 const AT_MEASURED_RATES: &str = "formula (1) is worked out for what was measured of the rates";
-/// How far from the rate that was asked for updates may be, in percent: over the picture, and in each tenth of it.
+/// Maximum deviation of updates from the asked rate, in percent: over the picture, and in each tenth of the picture.
 const OFF_MAX: f64 = 2.0;
-/// Rounds unless something else is asked for.
+/// Default number of rounds.
 pub(super) const ROUNDS: usize = 3;
-/// Points of a line of figure 8.
+/// Number of points of a line of figure 8.
 const POINTS: usize = 60;
 const MB: f64 = 1e6;
 
-/// Both formulas at the rates that were asked for.
+/// The formulas at the asked rates.
 pub(super) fn by_formulas(arguments: &SirenArguments) -> Result<Made> {
     let mut rows = Vec::new();
     for &updates in &arguments.updates {
@@ -65,10 +65,10 @@ pub(super) fn uniform(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(figures, measured.is_as_asked, measured.said))
 }
 
-/// The ways of `pages`: the walk is paced in each.
+/// Number of ways of `pages`: the walk is paced in each.
 pub(super) const WITH_PAGES: usize = 3;
 
-/// Table 3 and figure 8 once more, with copies of whole pages beside what pictures do.
+/// Table 3 and figure 8 once more, with copies of whole pages beside pictures.
 #[cfg(feature = "experiments")]
 pub(super) fn pages(arguments: &SirenArguments) -> Result<Made> {
     let ways: [Way; WITH_PAGES] = [Way::Lists, Way::SemiFuzzy, Way::Pages];
@@ -80,20 +80,20 @@ pub(super) fn pages(arguments: &SirenArguments) -> Result<Made> {
     Ok(Made(figures, measured.is_as_asked, measured.said))
 }
 
-/// Pages are copied in other builds.
+/// A build without `experiments` cannot copy pages.
 #[cfg(not(feature = "experiments"))]
 pub(super) fn pages(_: &SirenArguments) -> Result<Made> {
     unreachable!("a build without copies of pages says so before")
 }
 
-/// 99 % of the updates on 1 % of the rows.
+/// The experiment with 99 % of the updates on 1 % of the rows.
 pub(super) fn skewed(arguments: &SirenArguments) -> Result<Made> {
     let measured = Measured::of(arguments, Choice::Skewed)?;
     let figure = measured.peaks("skew", "99 % of the updates on 1 % of the rows");
     Ok(Made(vec![figure], measured.is_as_asked, measured.said))
 }
 
-/// Runs of one way at one rate, a round each.
+/// Runs of one way at one rate, one per round.
 struct Rounds {
     way: Way,
     runs: Vec<Run>,
@@ -153,7 +153,7 @@ impl<'a> Measured<'a> {
         Figure { name, title, horizontal: "updates/s", drawn: PEAK, dashed, notes, rows, ..Figure::default() }
     }
 
-    /// Figure 8: the first rate over time, of each way its first round.
+    /// Figure 8: the first rate over time, with the first round of each way.
     fn over_time(&self, name: &'static str, arguments: &SirenArguments) -> Option<Figure> {
         let updates = *arguments.updates.first()?;
         let is_first = |rounds: &&Rounds| rounds.runs[0].setup.updates_per_s == updates;
@@ -173,7 +173,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The tuples of the formulas: all alike, or hot and cold ones apart.
+/// The tuples of the formulas: uniform, or hot and cold tuples apart.
 fn parts_of(run: &Run, rates: Rates) -> Vec<Rates> {
     match run.setup.choice {
         Choice::Uniform => vec![rates],
@@ -181,8 +181,8 @@ fn parts_of(run: &Run, rates: Rates) -> Vec<Rates> {
     }
 }
 
-/// Displaced bytes as a share of the rows, in percent. Where it was not seen what a version takes, it is more than its
-/// row: then the share is too large.
+/// Displaced bytes as a share of the rows, in percent. If the size of a version was not observed, the row's size is
+/// used. A version is larger than its row, so this share is too large.
 fn percent_of_rows(run: &Run, arguments: &SirenArguments, displaced_bytes: u64) -> f64 {
     let bytes = run.version_bytes().unwrap_or(arguments.row_bytes as u64);
     displaced_bytes as f64 / bytes as f64 / run.rows as f64 * 100.0
@@ -195,7 +195,7 @@ fn rows_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row
         (!values.is_empty()).then(|| Row::new(way.name(), Place::At(asked), metric, values))
     };
     let by_formula = |run: &Run, together| Some(peak_share(&parts_of(run, run.rates()?), together) * 100.0);
-    // A page has hot rows and cold ones: formula (2) says nothing of skewed updates.
+    // A page has hot rows and cold rows, so formula (2) has no value for skewed updates.
     let by_pages = |run: &Run| match run.setup.choice {
         Choice::Uniform => by_formula(run, run.rows_per_page().unwrap_or(arguments.rows_per_page())),
         Choice::Skewed => None,
@@ -242,7 +242,7 @@ fn unsteady(run: &Run, rates: Rates) -> impl Iterator<Item = f64> {
     })
 }
 
-/// The line of one run, the formula's, and how far picture and updates were.
+/// The line of one run, the formula's line, and the progress of picture and updates.
 fn points_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<Row> {
     let run = &runs[0];
     let Some(rates) = run.rates() else { return Vec::new() };
@@ -262,7 +262,7 @@ fn points_of(Rounds { way, runs }: &Rounds, arguments: &SirenArguments) -> Vec<R
     points
 }
 
-/// Whether a run was what was asked for, and a line of what was.
+/// True if a run kept its limits, and a line of the measured values.
 fn judged(way: Way, run: &Run) -> (bool, String) {
     let asked = grouped(run.setup.updates_per_s as f64);
     let off = run.off_percent();

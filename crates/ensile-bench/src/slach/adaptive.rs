@@ -1,4 +1,4 @@
-//! `slach adaptive`: fixed thresholds against one that follows the load (SLACH §6.4, figures 8 and 9).
+//! `slach adaptive`: fixed thresholds against a threshold that follows the load (SLACH §6.4, figures 8 and 9).
 //!
 //! ```text
 //! for each service, policy, load   fill | settle | an open loop: exponential arrivals | close | open: load, replay
@@ -8,15 +8,15 @@
 //! ```
 //! The capacity is the rate at which the open loop loses 5 %. The rate that one thread serves back to back, over 0.95,
 //! stands beside. Objects are [`super::held`]'s, of about a hundred bytes each. Half of the requests write. An
-//! operation mixes its object for about the time of an operation of the service. There are so many that the largest
-//! fixed threshold loses 5 % above the high watermark, unless a number is given: [`objects`] searches. Thresholds, and
-//! the window of the moving average, are a share of the paper's, so that each policy has its cycles within a run; the
-//! share stands in the title.
+//! operation mixes its object for about the time of an operation of the service. The number of objects is large enough
+//! for the largest fixed threshold to lose 5 % above the high watermark, unless a number is given: [`objects`]
+//! searches. Thresholds, and the window of the moving average, are a share of the paper's, so that each policy has its
+//! cycles within a run. The share stands in the title.
 //!
 //! Invariants:
-//! - Records to replay are the mean of whole cycles of checkpoints, where there are any: from the first one that is
-//!   installed behind the settling to the last.
-//! - A loss beside a fixed threshold's counts only if checkpoints cost that threshold 5 % of the requests.
+//! - Records to replay are the mean of whole cycles of checkpoints, if the run has whole cycles: from the first
+//!   checkpoint installed after the settling to the last.
+//! - A loss beside a fixed threshold's counts only if checkpoints cost the fixed threshold 5 % of the requests.
 //!
 //! [`run`] makes one run; [`super::held`] has the objects.
 
@@ -41,15 +41,15 @@ use run::{Measured, Setup};
 use ensile_objects::AdaptiveThreshold;
 
 const FOLDER: &str = "slach-adaptive";
-/// Most replay at a low load, as a multiple of the smallest threshold's, and most loss at a high load, in percent above
-/// the largest threshold's.
+/// Maximum replay at a low load, as a multiple of the smallest threshold's, and maximum loss at a high load, in percent
+/// above the largest threshold's.
 const REPLAY_MAX: f64 = 1.1;
 const LOSS_MORE_MAX: f64 = 1.0;
-/// Checkpoints in a run of each side that is compared, at least.
+/// Minimum number of checkpoints in a run of each compared side.
 const CHECKPOINTS_MIN: u64 = 3;
-/// One side has at most so many times the requests of the other.
+/// Maximum ratio of the sides' requests.
 const REQUESTS_ALIKE: f64 = 1.05;
-/// Most of the loss is that of checkpoints: without them at most this share of it is lost.
+/// Maximum loss without checkpoints, as a share of the loss. So most of the loss is the checkpoints'.
 const OWN_LOSS_SHARE: f64 = 0.5;
 /// Places of the policies of [`Service::policies`].
 const NONE: usize = 0;
@@ -75,14 +75,15 @@ pub(crate) struct AdaptiveArguments {
     /// Services: ups, his
     #[arg(long, value_delimiter = ',', default_values_t = ["ups".to_owned(), "his".to_owned()])]
     pub(crate) of_services: Vec<String>,
-    /// adaptive: objects; without this so many that the largest fixed threshold loses 5 % of the requests at the first
-    /// load above the high watermark, searched from --objects on
+    /// adaptive: objects; without this option a number at which the largest fixed threshold loses 5 % of the requests
+    /// at the first load above the high watermark, searched from --objects on
     #[arg(long, value_name = "OBJECTS", value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) adaptive_objects: Option<u64>,
     /// adaptive: objects at which the search ends
     #[arg(long, default_value_t = 8_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) objects_max: u64,
-    /// Seconds for which a policy is measured at a load, and up to four times that until it has had three checkpoints
+    /// Seconds for which a policy is measured at a load, and up to four times as many until three checkpoints are
+    /// installed
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
     /// Thresholds and windows, as a share of the paper's (1: UPS' fixed ones are 1, 3 and 8 million records)
@@ -93,7 +94,7 @@ pub(crate) struct AdaptiveArguments {
     pub(crate) time_out_ms: u64,
 }
 
-/// A service of the paper: its parameters, and the thresholds that stand beside.
+/// A service of the paper: its parameters, and the fixed thresholds to compare with.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     name: &'static str,
@@ -135,7 +136,7 @@ impl Policy {
         }
     }
 
-    /// The policy with thresholds and windows of this share.
+    /// The policy with thresholds and windows multiplied by `share`.
     fn scaled(self, share: f64) -> Self {
         let of = |records: u64| ((records as f64 * share) as u64).max(1);
         match self {
@@ -152,7 +153,7 @@ impl Policy {
 }
 
 impl Service {
-    /// All policies, with thresholds and windows of this share of the paper's.
+    /// Every policy, with thresholds and windows multiplied by `share` of the paper's.
     fn policies(&self, capacity: u64, share: f64) -> [Policy; 5] {
         let [small, middle, large] = self.fixed.map(Policy::Fixed);
         let all = [Policy::Never, small, middle, large, Policy::Adaptive((self.adaptive)(capacity))];
@@ -202,7 +203,7 @@ impl Point {
     }
 }
 
-/// Measures. False if a value is not held. Writes the figure of replay times.
+/// Measures, and writes the figure of replay times. False if a value is not held.
 pub(super) fn adaptive(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.rounds);
     let (mut rows, mut notes, mut asked) = (Vec::new(), Vec::new(), Asked::new());
@@ -250,7 +251,8 @@ fn high_load(arguments: &SlachArguments, service: &Service) -> Option<u32> {
     arguments.adaptive.loads.iter().copied().find(|load| *load >= high)
 }
 
-/// So many objects that the largest fixed threshold loses enough, unless a number was given or no load is high.
+/// Searches a number of objects at which the largest fixed threshold loses enough. `None` if a number was given or no
+/// load is high.
 fn searched(arguments: &SlachArguments, service: &Service, progress: &mut Progress) -> Result<Option<Found>> {
     let Some(load) = high_load(arguments, service).filter(|_| arguments.adaptive.adaptive_objects.is_none())
     else {
@@ -374,7 +376,7 @@ fn judge(asked: &mut Asked, service: &Service, policies: &[Policy], points: &[Po
     }
 }
 
-/// Both sides had their checkpoints, and as many requests.
+/// A comparison of sides with enough checkpoints and as many requests.
 fn same_work<'n>(names: [&'n str; 2], points: [&Point; 2]) -> Comparison<'n> {
     let fewest = |point: &Point| point.measured.iter().map(|measured| measured.installed).min().unwrap_or(0);
     let requests = points.map(|point| point.median_of(|measured| measured.requests));

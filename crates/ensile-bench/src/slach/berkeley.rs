@@ -5,11 +5,13 @@
 //! the table     that of ensile-services, in process; multi-gets of 16, too    its checkpoints: bucket by bucket
 //! Berkeley DB   BTREE, 32 KB pages, DB_TXN_WRITE_NOSYNC, DB_AUTO_COMMIT   its checkpoints: txn_checkpoint
 //! ```
-//! One thread calls. Values are copied out. Both sides make a checkpoint each interval while updates are measured with
-//! checkpoints, and such a run goes on until three have ended; between runs each side makes one, and is at rest.
+//! One thread calls. Values are copied out. Each side makes a checkpoint per interval while updates are measured with
+//! checkpoints, and a run with checkpoints goes on until three have ended. Between runs each side makes one checkpoint,
+//! and is at rest.
 //!
 //! Invariants:
-//! - A loss to checkpoints counts only if both sides made about as many, three a run at least, and both wrote data.
+//! - A loss to checkpoints counts only if the sides made about as many checkpoints, three a run at least, and wrote
+//!   data.
 //! - Both sides have the same keys, loaded in the same order, and the same calls.
 //! - Berkeley DB's cache holds all keys: lookups measure the share of hits.
 //! - Both sides have huge pages. Results show each side's memory, and the share on huge pages.
@@ -42,7 +44,7 @@ use sides::{Answer, Side};
 use table::TableKind;
 
 const FOLDER: &str = "slach-berkeley";
-/// Keys of a multi-get.
+/// Number of keys of a multi-get.
 pub(super) const MULTI_GET: usize = 16;
 
 const TABLE: &str = "PHT";
@@ -64,39 +66,39 @@ const WRITTEN: (&str, &str) = ("checkpoints write", "MB/s");
 const LOGGED: (&str, &str) = ("log of updates", "MB/s");
 const DEVICE: (&str, &str) = ("sequential writes of the device", "MB/s");
 
-/// The cache of the paper, and the keys that fit it, by the bytes of a value.
+/// The cache of the paper, in MiB, and the number of keys that fit the cache, by the bytes of a value.
 const PAPER_CACHE_MB: u64 = 1_536;
 const FITTING: [(u64, u64); 4] = [(30, 20_000_000), (100, 8_000_000), (1_024, 900_000), (10_240, 40_000)];
-/// Most bytes of a table's element besides the value; larger tables than fit the memory are refused.
+/// Maximum bytes of a table's element besides the value. A table larger than the memory is refused.
 const BESIDE_VALUE: u64 = 150;
-/// Least share of the device's write rate, if the device bounds the updates.
+/// Minimum share of the device's write rate, if the device bounds the updates.
 const OF_DEVICE_MIN: f64 = 0.8;
 const HITS_MIN: f64 = 99.9;
-/// Checkpoints that end in a run, at least, and the seconds after which a run without as many is given up.
+/// Minimum number of checkpoints that end in a run, and the seconds until a run with fewer is given up.
 const CHECKPOINTS_MIN: u32 = 3;
 const GIVEN_UP_SECONDS: f64 = 600.0;
-/// One side makes at most so many times the checkpoints of the other.
+/// Maximum ratio of one side's number of checkpoints to the other side's number.
 const CHECKPOINTS_ALIKE: f64 = 1.5;
-/// Largest loss in percent that is always allowed; a larger one is at most this share of Berkeley DB's.
+/// Loss in percent that is always allowed, and the maximum share of Berkeley DB's loss for a larger loss.
 const LOSS_MAX: f64 = 3.0;
 const LOSS_SHARE: f64 = 0.25;
 
 /// The options of `slach berkeley`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BerkeleyArguments {
-    /// berkeley: which hash table
+    /// berkeley: the hash table
     #[arg(long, value_enum, default_value_t)]
     pub(crate) table: TableKind,
     /// berkeley: bytes of a value, a table for each
     #[arg(long, value_delimiter = ',', default_value = "30,100,1024,10240", value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) sizes: Vec<u64>,
-    /// berkeley: keys, a number for each size; without this as many as fit the cache
+    /// berkeley: keys, a number for each size; without this option as many as fit the cache
     #[arg(long, value_delimiter = ',', value_parser = value_parser!(u64).range(1..=1 << 30))]
     pub(crate) keys: Vec<u64>,
-    /// berkeley: seconds of a run; with checkpoints it goes on until three have ended on that side
+    /// berkeley: seconds of a run; a run with checkpoints goes on until three have ended on that side
     #[arg(long, default_value_t = 60.0, value_parser = super::services::positive_seconds)]
     pub(crate) run_seconds: f64,
-    /// berkeley: seconds from the beginning of a checkpoint to that of the next one, on both sides
+    /// berkeley: seconds from the beginning of a checkpoint to the beginning of the next, on both sides
     #[arg(long, default_value_t = 10.0, value_parser = super::services::positive_seconds)]
     pub(crate) checkpoint_interval: f64,
     /// berkeley: MiB of Berkeley DB's cache
@@ -105,7 +107,7 @@ pub(crate) struct BerkeleyArguments {
     /// berkeley: KiB of Berkeley DB's pages
     #[arg(long, default_value_t = 32, value_parser = RangedU64ValueParser::<u64>::new().range(1..=64))]
     pub(crate) page_kb: u64,
-    /// berkeley: MB/s that the table's checkpoints write at most; without this as many as they can
+    /// berkeley: maximum MB/s of the table's checkpoints; without this option no limit
     #[arg(long, value_parser = value_parser!(u64).range(1..=100_000))]
     pub(crate) checkpoint_mb: Option<u64>,
 }
@@ -131,7 +133,7 @@ impl BerkeleyArguments {
     }
 }
 
-/// Answers of both sides, one for each round.
+/// Answers of both sides, by round.
 #[derive(Default)]
 struct Measured {
     lookups: [Vec<Answer>; 2],
@@ -140,16 +142,16 @@ struct Measured {
     with_checkpoints: [Vec<Answer>; 2],
     /// Write rate of the device, in MB/s.
     device: Vec<f64>,
-    /// Bytes of memory of each side after the rounds, and bytes of these on huge pages.
+    /// Bytes of memory of each side after the rounds, and bytes on huge pages.
     memory: [(u64, u64); 2],
 }
 
-/// The reason why this machine cannot run the experiment, if it cannot.
+/// The reason why this machine cannot run the experiment; `None` if the machine can.
 pub(super) fn lacks() -> Option<String> {
     (!sides::can_be_built()).then(|| format!("berkeley: {}", sides::NEEDED))
 }
 
-/// Measures. False if a value is not held. Writes the figure of updates.
+/// Measures, and writes the figure of updates. False if a value is not held.
 pub(super) fn berkeley(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let tables = arguments.berkeley.tables()?;
     for &(size, keys) in &tables {
@@ -201,7 +203,7 @@ fn name_of(bytes: u64) -> String {
     }
 }
 
-/// One table on both sides.
+/// Measures one table, and Berkeley DB.
 fn measure(
     arguments: &SlachArguments,
     (size, keys): (u64, u64),
@@ -244,7 +246,7 @@ fn measure(
     Ok(measured)
 }
 
-/// All runs once, the sides in turns. Rounds begin with either side in turns.
+/// Makes every run once, the sides in turns. The first side of a round alternates.
 fn one_round(
     arguments: &SlachArguments,
     round: usize,
@@ -286,7 +288,7 @@ fn one_round(
     Ok(())
 }
 
-/// A run whose checkpoints are too few says nothing of them.
+/// Fails if a run has too few checkpoints for a result.
 fn has_enough(name: &str, answer: &Answer) -> Result<()> {
     let Answer { checkpoints, seconds, .. } = answer;
     if *checkpoints >= f64::from(CHECKPOINTS_MIN) {
@@ -298,7 +300,7 @@ fn has_enough(name: &str, answer: &Answer) -> Result<()> {
     )))
 }
 
-/// Bytes of a write, and between two syncs, as a log has them.
+/// Bytes of a write, and bytes between two syncs, as in a log.
 const WRITE_BYTES: usize = 512 << 10;
 const SYNC_BYTES: usize = 32 << 20;
 /// Seconds of writing.
@@ -330,25 +332,25 @@ fn rates(answers: &[Answer]) -> Vec<f64> {
     answers.iter().map(|answer| answer.rate).collect()
 }
 
-/// Percent of a side's updates that are lost to checkpoints, by round.
+/// Percent of a side's updates lost to checkpoints, by round.
 fn losses(measured: &Measured, side: usize) -> Vec<f64> {
     let both = measured.updates[side].iter().zip(&measured.with_checkpoints[side]);
     both.map(|(without, with)| 100.0 * (1.0 - with.rate / without.rate.max(f64::MIN_POSITIVE))).collect()
 }
 
-/// MB/s of bytes of each run.
+/// Rate of `bytes` in each run, in MB/s.
 fn megabytes(answers: &[Answer], bytes: fn(&Answer) -> f64) -> Vec<f64> {
     let rate = |answer: &Answer| bytes(answer) / 1e6 / answer.seconds.max(f64::MIN_POSITIVE);
     answers.iter().map(rate).collect()
 }
 
-/// Percent of the pages that were found in the cache.
+/// Percent of the pages found in the cache, by run.
 fn hits(answers: &[Answer]) -> Vec<f64> {
     let share = |answer: &Answer| 100.0 * answer.pages[0] / answer.pages.iter().sum::<f64>().max(1.0);
     answers.iter().map(share).collect()
 }
 
-/// Checkpoints that ended within each run.
+/// Number of checkpoints ended within a run, by run.
 fn ended(answers: &[Answer]) -> Vec<f64> {
     answers.iter().map(|answer| answer.checkpoints).collect()
 }
@@ -404,7 +406,7 @@ fn judge(asked: &mut Asked, arguments: &SlachArguments, (size, keys): (u64, u64)
     let cache = (arguments.berkeley.cache_mb << 20) as f64 / 1e9;
     let [own, other] = measured.memory.map(|(resident, _)| resident as f64 / 1e9);
     let what = format!("resident memory, Berkeley DB's {other:.2} GB, PHT's");
-    // What Berkeley DB takes beside its cache, it may take.
+    // Berkeley DB's memory beside the cache is allowed to the table.
     asked.at_most(&what, (own, " GB"), cache.max(other));
 }
 
@@ -418,13 +420,13 @@ fn median_of(answers: &[Answer], of: fn(&Answer) -> f64) -> f64 {
     median(answers.iter().map(of).collect())
 }
 
-/// A comparison of the table with Berkeley DB, of which both did some of this.
+/// A comparison of the table with Berkeley DB, with some of this work on each side.
 fn both(what: &str, sides: &[Vec<Answer>; 2], of: fn(&Answer) -> f64) -> Comparison<'static> {
     let work = sides.each_ref().map(|answers| median_of(answers, of));
     Comparison::of([TABLE, BERKELEY]).each_at_least(what, work, 1.0)
 }
 
-/// Lookups, of which Berkeley DB finds all pages in its cache.
+/// Judges lookups, for which Berkeley DB finds all pages in the cache.
 fn judge_lookups(asked: &mut Asked, size: u64, measured: &Measured) {
     let found = median(hits(&measured.lookups[1]));
     let sides = || {
@@ -448,7 +450,7 @@ fn judge_lookups(asked: &mut Asked, size: u64, measured: &Measured) {
     asked.at_least("pages found in the cache", (found, " %"), HITS_MIN);
 }
 
-/// Updates, which both sides log.
+/// Judges updates, logged by both sides.
 fn judge_updates(asked: &mut Asked, size: u64, measured: &Measured) {
     let updates = ratio(&measured.updates[0], &measured.updates[1]);
     let sides = both("bytes of log", &measured.updates, |answer| answer.log_bytes);
@@ -464,7 +466,7 @@ fn judge_updates(asked: &mut Asked, size: u64, measured: &Measured) {
     asked.judge(&what, (updates, "x"), &limit, sides.verdict(holds));
 }
 
-/// Updates lost to checkpoints, of which both sides made about as many.
+/// Judges updates lost to checkpoints. Both sides made about as many checkpoints.
 fn judge_losses(asked: &mut Asked, measured: &Measured) {
     let [own, other] = [0, 1].map(|side| median(losses(measured, side)));
     let of = |of: fn(&[Answer]) -> Vec<f64>| measured.with_checkpoints.each_ref().map(|answers| of(answers));

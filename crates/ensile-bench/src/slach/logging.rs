@@ -1,10 +1,10 @@
-//! `slach logging`: what logging takes of the throughput of UPS, by the share of writes (SLACH §6.2).
+//! `slach logging`: cost of logging for the throughput of UPS, by the share of writes (SLACH §6.2).
 //!
 //! ```text
 //! in process      one thread at full load: nothing logged, relaxed, process-safe, in turns
 //! over loopback   the service with as many requests under way as it takes, beside
 //! ```
-//! Each has the same URLs, and no checkpoint. A ratio is of two runs that followed each other.
+//! Each scheme has the same URLs, and no checkpoint within a run. A ratio is of two consecutive runs.
 //!
 //! Neighbours: [`super::urls`] is called in process, [`super::services`] over loopback.
 
@@ -26,7 +26,7 @@ use crate::progress::Progress;
 use crate::system::fresh_folder;
 
 const FOLDER: &str = "slach-logging";
-/// Calls between two looks at the clock.
+/// Number of calls between two looks at the clock.
 const CALLS_A_LOOK: u64 = 64;
 const PLACES: [&str; 2] = ["in process", "over loopback"];
 const SCHEMES: [(&str, ObjectDurability); 3] = [
@@ -34,7 +34,7 @@ const SCHEMES: [(&str, ObjectDurability); 3] = [
     ("relaxed", ObjectDurability::Relaxed),
     ("process-safe", ObjectDurability::Process),
 ];
-/// What is asked for: writes in percent, and the ratio to nothing logged, relaxed and process-safe.
+/// Limits: writes in percent, and the minimum ratios to nothing logged, relaxed and process-safe.
 const RATIOS_MIN: [(u64, [f64; 2]); 3] = [(20, [0.96, 0.94]), (50, [0.92, 0.87]), (80, [0.87, 0.80])];
 
 const THROUGHPUT: (&str, &str) = ("throughput", "requests/s");
@@ -42,10 +42,10 @@ const THROUGHPUT: (&str, &str) = ("throughput", "requests/s");
 /// The options of `slach logging`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoggingArguments {
-    /// logging: seconds of a run in process, and of one over loopback
+    /// logging: seconds of a run in process, and of a run over loopback
     #[arg(long, default_value_t = 3.0, value_parser = super::services::positive_seconds)]
     pub(crate) slice_seconds: f64,
-    /// logging: not over loopback
+    /// logging: no runs over loopback
     #[arg(long)]
     pub(crate) in_process_only: bool,
 }
@@ -56,7 +56,7 @@ struct Measured {
     rates: [Vec<f64>; 3],
 }
 
-/// Measures. False if logging takes more than is asked for, in process.
+/// Measures. False if logging in process costs more than its limit.
 pub(super) fn logging(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.rounds);
     let folder = fresh_folder(&arguments.data, FOLDER)?;
@@ -107,14 +107,14 @@ fn in_process(arguments: &SlachArguments, folder: &Path, progress: &mut Progress
     let measured = measure(arguments, progress, "in process", |scheme, writes| {
         let urls = &mut all[scheme];
         let rate = called(urls, writes, arguments.logging.slice_seconds, &mut random)?;
-        // The log of this run goes, so that no scheme pays for another's.
+        // The log of this run is removed, so that no scheme pays for another scheme's log.
         urls.checkpoint()?;
         Ok(rate)
     })?;
     all.iter().try_for_each(|urls| Ok(urls.objects.close()?)).map(|()| measured)
 }
 
-/// Calls for so many seconds; requests a second.
+/// Calls for `seconds`; returns requests a second.
 fn called(urls: &mut Urls, writes: u64, seconds: f64, random: &mut Random) -> Result<f64> {
     let (clock, mut calls) = (Clock::machine(), 0);
     loop {
@@ -148,7 +148,7 @@ fn over_loopback(
     services.into_iter().try_for_each(Saturation::end).map(|()| measured)
 }
 
-/// All schemes at all shares of writes, in turns by round; each round begins with another scheme.
+/// Measures every scheme at every share of writes, in turns by round; each round begins with another scheme.
 fn measure(
     arguments: &SlachArguments,
     progress: &mut Progress,
@@ -175,7 +175,7 @@ fn measure(
     Ok(all)
 }
 
-/// A scheme's throughput beside that with nothing logged, by round.
+/// Ratio of a scheme's throughput to the throughput with nothing logged, by round.
 fn ratios(measured: &Measured, scheme: usize) -> Vec<f64> {
     let [none, ..] = &measured.rates;
     measured.rates[scheme].iter().zip(none).map(|(rate, none)| rate / none.max(f64::MIN_POSITIVE)).collect()

@@ -1,32 +1,33 @@
-//! The capacity as SLACH has it (§6.1): the rate at which 5 % of the requests are lost, found by halving an interval.
+//! The capacity as defined by SLACH (§6.1): the rate at which 5 % of the requests are lost, found by halving an
+//! interval.
 //!
 //! ```text
 //! bracket   from a guess up, or down, by a fifth until one rate loses more than 5 % and the one below it does not
 //! halve     at the mean of both, until they are within 2 %; the mean of the last two is the rate
 //! ```
-//! Invariant: a rate counts as one that loses too much only if it did so twice in a row. A machine that was busy with
-//! something else for a moment is no limit.
+//! Invariant: a rate counts as lossy only if two measurements in a row lose too much. A machine that was busy with
+//! other work for a moment is no limit.
 //!
-//! Neighbours: [`super::adaptive`] and [`super::services`] measure what is lost at a rate.
+//! Neighbours: [`super::adaptive`] and [`super::services`] measure the loss at a rate.
 
 use crate::failure::{Failure, Result};
 use crate::number::grouped;
 
-/// What is lost at the capacity, in percent.
+/// Loss at the capacity, in percent.
 pub(super) const LOST_PERCENT: f64 = 5.0;
-/// What a loop that serves requests back to back serves, of the rate at which the rest is lost.
+/// Served share of the rate: a loop that serves requests back to back serves this share, and the rest is lost.
 pub(super) const SERVED_SHARE: f64 = 1.0 - LOST_PERCENT / 100.0;
-/// Between two rates of the bracket, and of the last two.
+/// Ratio of two rates of the bracket, and maximum ratio of the last two rates.
 const STEP: f64 = 1.2;
 const PRECISION: f64 = 1.02;
-/// A bracket that is further away is given up: up to a thirtieth of the guess, or thirty times as much.
+/// Maximum number of steps to a bracket: down to a thirtieth of the guess, or up to thirty times the guess.
 const STEPS_MAX: usize = 19;
 
-/// Requests a second at which [`LOST_PERCENT`] are lost, where `lost_at` measures the percentage that is lost at a
-/// rate. `guess` is where the search begins.
+/// Requests a second at which [`LOST_PERCENT`] are lost. `lost_at` measures the loss at a rate, in percent. The search
+/// begins at `guess`.
 ///
 /// # Errors
-/// Those of `lost_at`; [`Failure::Usage`] if every rate that was tried loses more, or every one less.
+/// Errors of `lost_at`; [`Failure::Usage`] if every tried rate loses more, or every rate loses less.
 pub(super) fn lossy_rate(guess: f64, mut lost_at: impl FnMut(f64) -> Result<f64>) -> Result<f64> {
     let mut is_lossy = |rate: f64| Ok(lost_at(rate)? > LOST_PERCENT && lost_at(rate)? > LOST_PERCENT);
     let [mut low, mut high] = bracket(guess, &mut is_lossy)?;
@@ -37,7 +38,7 @@ pub(super) fn lossy_rate(guess: f64, mut lost_at: impl FnMut(f64) -> Result<f64>
     Ok((low * high).sqrt())
 }
 
-/// Two rates, of which only the higher one loses too much.
+/// Two rates; only the higher rate loses too much.
 fn bracket(guess: f64, is_lossy: &mut impl FnMut(f64) -> Result<bool>) -> Result<[f64; 2]> {
     let is_above = is_lossy(guess)?;
     let mut before = guess;

@@ -1,10 +1,10 @@
 //! TPC-C's consistency conditions 1 to 12 (clause 3.3.2), on a database in which no transaction runs.
 //!
-//! Every condition is checked for every warehouse, district, order and customer, in one pass over each table.
-//! Condition 11 is stated for a fresh database (orders less new-orders is 2,100); with the number of deliveries that
-//! the customers remember added on the right it holds at any time, and that is what is checked.
+//! Every condition is checked for every warehouse, district, order and customer, in one pass over each table. Condition
+//! 11 is stated for a fresh database (orders less new-orders is 2,100). The check adds the number of deliveries that
+//! the customers remember on the right; with this number the condition holds at any time.
 //!
-//! Neighbours: asked for by `--check` and, after every kill, by [`crate::crash`].
+//! Neighbours: `--check` runs the checks, as does [`crate::crash`] after every kill.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,15 +15,15 @@ use super::keys::{self, DISTRICTS};
 use super::tables::Tables;
 use crate::failure::Result;
 
-/// Findings of one condition that are told in full; the rest is counted.
+/// Number of findings of one condition printed in full; the rest is counted.
 const TOLD_MAX: u64 = 3;
 
-/// What is wrong.
+/// The violations.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How often each condition (at its number) is violated.
+    /// Number of violations of each condition, at its number.
     counts: [u64; 13],
-    /// The first few of each, in words.
+    /// The first few violations of each condition, in words.
     told: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Findings {
         }
     }
 
-    /// Whether nothing is wrong.
+    /// True without a violation.
     pub(crate) fn is_clean(&self) -> bool {
         self.told.is_empty()
     }
@@ -128,7 +128,7 @@ impl Payments {
     }
 }
 
-/// What one district's ORDER, NEW-ORDER and ORDER-LINE tables say.
+/// Sums and lists of one district's ORDER, NEW-ORDER and ORDER-LINE tables.
 struct Orders {
     count: u64,
     last: u32,
@@ -136,7 +136,7 @@ struct Orders {
     /// Sum of O_OL_CNT.
     lines_announced: u64,
     lines: u64,
-    /// The sum of delivered lines, by customer.
+    /// Sum of delivered lines, by customer.
     delivered_amount: Vec<i64>,
 }
 
@@ -237,7 +237,7 @@ impl Orders {
     }
 }
 
-/// Conditions 2, 3, 4 and 9; answers D_YTD for condition 1.
+/// Checks conditions 2, 3, 4 and 9; returns D_YTD for condition 1.
 fn check_district(
     tables: &Tables,
     snapshot: &mut Snapshot<'_>,

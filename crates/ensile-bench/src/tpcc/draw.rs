@@ -1,9 +1,9 @@
 //! TPC-C's random draws: NURand (clause 2.1.6), last names (4.3.2.3), strings (4.3.2.2).
 //!
 //! Invariants:
-//! - The constants C of NURand are the same for a whole run; that of last names differs between load and run by a
-//!   distance that the specification allows (2.1.6.1).
-//! - Nothing here allocates.
+//! - The constants C of NURand are the same for a whole run. The constant of last names differs between load and run by
+//!   a distance within the specification's limits (2.1.6.1).
+//! - No draw allocates.
 //!
 //! Neighbours: [`super::load`] and [`super::terminal`].
 
@@ -12,7 +12,7 @@ use ensile_base::random::Random;
 /// The syllables of last names.
 const SYLLABLES: [&[u8]; 10] =
     [b"BAR", b"OUGHT", b"ABLE", b"PRI", b"PRES", b"ESE", b"ANTI", b"CALLY", b"ATION", b"EING"];
-/// Last names that there are.
+/// Number of last names.
 pub(crate) const LAST_NAMES: u32 = 1_000;
 
 /// The constants of NURand.
@@ -82,7 +82,7 @@ pub(crate) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
     std::array::from_fn(|_| b'0' + random.below(10) as u8)
 }
 
-/// A field of letters and digits in which one row of ten says `ORIGINAL` (4.3.3.1, ITEM and STOCK).
+/// A field of letters and digits; one row of ten contains `ORIGINAL` (4.3.3.1, ITEM and STOCK).
 pub(crate) fn data(random: &mut Random) -> [u8; 50] {
     let mut field = letters::<50>(random, 26);
     if random.percent(10) {
@@ -93,13 +93,13 @@ pub(crate) fn data(random: &mut Random) -> [u8; 50] {
     field
 }
 
-/// The word that makes an item a brand.
+/// The word that marks the original brand.
 const ORIGINAL: &[u8; 8] = b"ORIGINAL";
 
-/// Whether a data field says `ORIGINAL`.
+/// True if a data field contains `ORIGINAL`.
 #[inline]
 pub(crate) fn is_original(data: &[u8; 50]) -> bool {
-    // Its first two letters first: all places are compared at once, and few rows have both.
+    // The first two letters of the word are compared first, at all places at once: few rows have both.
     let starts = |at: usize| (data[at] == ORIGINAL[0]) & (data[at + 1] == ORIGINAL[1]);
     (0..data.len() - 1).fold(false, |any, at| any | starts(at))
         && data.windows(ORIGINAL.len()).any(|window| window == ORIGINAL)

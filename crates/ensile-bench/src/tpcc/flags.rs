@@ -1,11 +1,11 @@
-//! What can be varied in the business.
+//! Variations of the business.
 //!
-//! Neighbours: made of the options by [`super::arguments`]; [`super::desk`] draws by them, [`super::terminal`] runs by
-//! them.
+//! Neighbours: [`super::arguments`] makes flags of the options; [`super::desk`] draws by them, [`super::terminal`] runs
+//! by them.
 
 use clap::ValueEnum;
 
-/// What a read-only transaction reads.
+/// The state that a read-only transaction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReadMode {
     /// A recent consistent snapshot: never aborts.
@@ -14,32 +14,31 @@ pub(crate) enum ReadMode {
     Serializable,
 }
 
-/// What can be varied.
+/// Variations of the business.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flags {
     /// Shares of new-order, payment, order-status, delivery and stock-level.
     pub(crate) mix: [u64; 5],
-    /// Of a million lines of orders, how many another warehouse supplies.
+    /// Lines of orders supplied by another warehouse, per million lines.
     pub(crate) remote_items_per_million: u64,
-    /// Percent of payments by customers of another warehouse.
+    /// Payments by customers of another warehouse, in percent.
     pub(crate) remote_payments: u64,
     pub(crate) order_status: ReadMode,
     pub(crate) stock_level: ReadMode,
-    /// Whether one order in a hundred names an item that does not exist, and is rolled back.
+    /// True if one order in a hundred names an unknown item, and is rolled back.
     pub(crate) entry_errors: bool,
-    /// Whether a transaction announces the rows that it knows it will need, so that they are fetched from memory
-    /// together.
+    /// True if a transaction announces the rows that it will need, so that memory fetches of the rows overlap.
     pub(crate) announce: bool,
-    /// Whether a new-order reads S_DIST_xx and the brands of item and stock.
+    /// True if a new-order reads S_DIST_xx and the brands of item and stock.
     pub(crate) stock_info: bool,
-    /// Whether each order comes into any warehouse, rather than into the worker's own.
+    /// True if each order comes into a random warehouse, rather than into the worker's own.
     pub(crate) any_home: bool,
-    /// Whether order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
-    /// `FastIds`); nothing but new-order may then run.
+    /// True if order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
+    /// `FastIds`). Then only new-order may run.
     pub(crate) fast_ids: bool,
 }
 
-/// As the specification has it.
+/// The flags of the specification.
 impl Default for Flags {
     fn default() -> Self {
         Self {

@@ -1,10 +1,10 @@
-//! Keys of TPC-C's tables and indexes, made in one place: as narrow as their numbers allow, so that all but the names
-//! fit eight bytes, which is one slice of the index.
+//! Keys of TPC-C's tables and indexes, made in one place: as narrow as their numbers allow. So every key except names
+//! fits eight bytes, one slice of the index.
 //!
-//! In builds with the feature `peer-keys` they are as wide as C++ Silo's: four bytes for each integer, and history by
-//! its columns. That is for the comparison with it.
+//! In builds with the feature `peer-keys` keys are as wide as C++ Silo's, for the comparison with C++ Silo: four bytes
+//! for each integer, and history by its columns.
 //!
-//! Neighbours: [`super::tables`] declares tables with them.
+//! Neighbours: [`super::tables`] declares tables with these keys.
 
 use super::schema::History;
 
@@ -24,9 +24,9 @@ mod width {
     pub(crate) type WarehouseNumber = u16;
     pub(crate) type DistrictNumber = u8;
     pub(crate) type LineNumber = u8;
-    /// A number that never comes twice: see [`history`].
+    /// A unique number: see [`history`].
     pub(crate) type HistoryKey = u64;
-    /// A customer, and an order's number below it.
+    /// A customer, and below the customer the number of an order.
     pub(crate) type CustomerOrderKey = u64;
 
     /// Bits of [`order_of_customer`] below the customer: the order number.
@@ -45,7 +45,7 @@ mod width {
         (u64::from(writer) << 48) | number
     }
 
-    /// The key of an order in the index of orders by customer; its order number is the lowest field, so a customer's
+    /// The key of an order in the index of orders by customer. The order number is the lowest field, so a customer's
     /// last order is the last entry of [`orders_of_customer`].
     pub(crate) fn order_of_customer(key: CustomerKey, order: u32) -> CustomerOrderKey {
         let (warehouse, district, customer) = key;
@@ -54,7 +54,7 @@ mod width {
         (((district << CUSTOMER_BITS) | u64::from(customer)) << ORDER_BITS) | u64::from(order)
     }
 
-    /// The range of [`order_of_customer`] that holds every order of one customer.
+    /// The range of [`order_of_customer`] with every order of one customer.
     pub(crate) fn orders_of_customer(key: CustomerKey) -> std::ops::RangeInclusive<CustomerOrderKey> {
         let first = order_of_customer(key, 0);
         first..=first | ((1 << ORDER_BITS) - 1)
@@ -74,8 +74,8 @@ mod width {
     /// Warehouse, district, customer, order.
     pub(crate) type CustomerOrderKey = (u32, u32, u32, u32);
 
-    /// The columns that C++ Silo takes; as there, the date is a number that a thread counts. Here the writer is in its
-    /// highest byte, so that two threads' payments of one customer are two rows.
+    /// The columns of C++ Silo's key. As in C++ Silo, the date is a number counted by a thread. Here the highest byte
+    /// of the date is the writer, so that two threads' payments of one customer are two rows.
     pub(crate) fn history(row: &History, (writer, number): (u16, u64)) -> HistoryKey {
         let date = u32::from(writer) << 24 | number as u32 & 0xff_ffff;
         let home = (u32::from(row.customer_district), u32::from(row.customer_warehouse.get()));
@@ -87,7 +87,7 @@ mod width {
         (key.0, key.1, key.2, order)
     }
 
-    /// The range of [`order_of_customer`] that holds every order of one customer.
+    /// The range of [`order_of_customer`] with every order of one customer.
     pub(crate) fn orders_of_customer(key: CustomerKey) -> std::ops::RangeInclusive<CustomerOrderKey> {
         order_of_customer(key, 0)..=order_of_customer(key, u32::MAX)
     }
@@ -140,7 +140,7 @@ pub(crate) fn stock(warehouse: u16, item: u32) -> StockKey {
     (warehouse as WarehouseNumber, item)
 }
 
-/// The range of names that holds every customer of one last name in a district, ordered by first name.
+/// The range of names with every customer of one last name in a district, ordered by first name.
 pub(crate) fn customers_named(
     warehouse: u16,
     district: u8,

@@ -1,7 +1,7 @@
 //! Fills TPC-C's tables as clause 4.3.3 asks: items, warehouses, stock, districts, customers, their first payment and
-//! their orders, of which the last three tenths still wait for delivery.
+//! their orders. The last three tenths of the orders still wait for delivery.
 //!
-//! Neighbours: [`super::tables`] defines where it goes; [`super::consistency`] holds for what it wrote.
+//! Neighbours: [`super::tables`] defines the tables; [`super::consistency`] holds for the loaded rows.
 
 use ensile::{Receipt, Transaction};
 use ensile_base::clock;
@@ -20,7 +20,7 @@ use crate::failure::Result;
 /// Rows (orders with their lines) of one loading transaction: enough to hide its fixed cost, few enough for its
 /// write-set to stay in the nearest cache.
 const ROWS_PER_TRANSACTION: u32 = 32;
-/// What each customer has paid at the start, in cents.
+/// First payment of each customer, in cents.
 const FIRST_PAYMENT: i64 = 1_000;
 
 /// Microseconds since 1970, for dates in rows.
@@ -28,8 +28,8 @@ pub(crate) fn date_now() -> u64 {
     clock::unix_seconds() * 1_000_000
 }
 
-/// Loads everything with `threads` threads, warehouse by warehouse; answers the number of rows once they are durable,
-/// where there is a log. Snapshots are a moment old, and show them a little later.
+/// Loads every table with `threads` threads, warehouse by warehouse. Returns the number of rows once they are durable,
+/// or at once without a log. Snapshots are a moment old, and show the rows a little later.
 pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
     let next = AtomicU64::new(0);
     let rows = AtomicU64::new(0);
@@ -51,7 +51,7 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
             };
             if warehouse == 0 {
                 for set in tables.sets() {
-                    // The same catalogue in each.
+                    // The same catalogue in each set.
                     loader.random = Random::seeded(seed);
                     loader.tables = set;
                     loader.items()?;
@@ -89,8 +89,8 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Writes rows number `1..=count` in transactions of a fair size. `write` draws and puts one of them, and answers
-    /// how many rows that were.
+    /// Writes rows number `1..=count` in transactions of a fair size. `write` draws and puts the row of a number, and
+    /// returns the number of written rows.
     fn rows(
         &mut self,
         count: u32,

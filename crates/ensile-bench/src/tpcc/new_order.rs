@@ -1,7 +1,7 @@
-//! The new-order transaction (clause 2.4): order five to fifteen items; one in a hundred is entered wrongly and rolls
-//! back at its last line.
+//! The new-order transaction (clause 2.4): an order of five to fifteen items. One order in a hundred is entered wrongly
+//! and rolls back at its last line.
 //!
-//! Neighbours: drawn and run by [`super::terminal`]; [`crate::crash`] keeps what was acknowledged.
+//! Neighbours: [`super::terminal`] draws and runs the transaction; [`crate::crash`] keeps the acknowledged orders.
 
 use ensile::{Error, Key, Readable, Table, Transaction, Value};
 use ensile_base::random::Random;
@@ -12,10 +12,10 @@ use super::keys::{self, DISTRICTS};
 use super::schema::{NewOrder, Order, OrderLine};
 use super::tables::{Tables, missing};
 
-/// The most lines of an order.
+/// Maximum number of lines of an order.
 pub(crate) const LINES_MAX: usize = 15;
 
-/// One line as it is entered.
+/// One entered line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Line {
     pub(crate) item: u32,
@@ -23,36 +23,36 @@ pub(crate) struct Line {
     pub(crate) quantity: u8,
 }
 
-/// What is entered at the terminal.
+/// The input at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) warehouse: u16,
     pub(crate) district: u8,
     pub(crate) customer: u32,
     pub(crate) date: u64,
-    /// The order's number, where it is not taken from the district's row.
+    /// The order's number, for a run without order numbers from the district's row.
     pub(crate) order: Option<u32>,
     pub(crate) line_count: u8,
     pub(crate) all_local: bool,
-    /// Whether S_DIST_xx and the brands are read.
+    /// True if S_DIST_xx and the brands are read.
     pub(crate) stock_info: bool,
     pub(crate) lines: [Line; LINES_MAX],
 }
 
-/// What the terminal shows of a placed order.
+/// The terminal's output for a placed order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     pub(crate) order: u32,
-    /// The sum of the lines' amounts, in cents.
+    /// Sum of the lines' amounts, in cents.
     pub(crate) amount: i64,
-    /// What the customer pays: discount and taxes applied, in cents.
+    /// Price for the customer, in cents, after discount and taxes.
     pub(crate) total: f64,
-    /// Lines whose item and stock are both of the original brand.
+    /// Number of lines whose item and stock are of the original brand.
     pub(crate) brand_lines: u8,
 }
 
 impl Input {
-    /// The lines that are entered.
+    /// The entered lines.
     #[inline]
     pub(crate) fn lines(&self) -> &[Line] {
         &self.lines[..usize::from(self.line_count)]
@@ -90,9 +90,9 @@ impl Input {
     }
 }
 
-/// What a new-order asks of whatever keeps the rows: a transaction, or a store that is compared with one.
+/// Row operations of a new-order, for a transaction and for a store that is compared with transactions.
 pub(crate) trait OrderStore {
-    /// What `read` makes of the row of `key`.
+    /// Reads the row of `key`; returns the result of `read`.
     fn read<K: Key, V: Value, R>(
         &mut self,
         table: &Table<K, V>,
@@ -100,7 +100,7 @@ pub(crate) trait OrderStore {
         read: impl FnOnce(&V) -> R,
     ) -> Result<Option<R>, Error>;
 
-    /// Changes the row of `key`; false if there is none.
+    /// Changes the row of `key`; false without a row.
     fn update<K: Key, V: Value>(
         &mut self,
         table: &Table<K, V>,
@@ -147,12 +147,12 @@ impl OrderStore for Transaction<'_> {
     }
 }
 
-/// Why no order is placed.
+/// Reason for a refused order.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// There is no such item: one order in a hundred is to be rolled back (§2.4.1.4).
+    /// The item does not exist: one order in a hundred is to be rolled back (§2.4.1.4).
     UnknownItem,
-    /// The engine could not.
+    /// Error of the engine.
     Failed(Error),
 }
 
@@ -165,7 +165,7 @@ impl From<Error> for Refused {
 
 #[cfg(feature = "experiments")]
 impl Refused {
-    /// The error of a caller whose items are all known.
+    /// The error for a caller whose items all exist.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::UnknownItem => missing("item"),
@@ -191,7 +191,7 @@ fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Re
     if there { Ok((order, tax)) } else { Err(missing("district")) }
 }
 
-/// Places the order. An unknown item ends the transaction, after the lines before it.
+/// Places the order. An unknown item ends the transaction, after the earlier lines.
 pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Refused> {
     let (warehouse, district) = (input.warehouse, input.district);
     let home = tables.of(warehouse);
@@ -202,7 +202,7 @@ pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> R
     let discount = tx
         .read(&home.customer, &keys::customer(warehouse, district, input.customer), |row| row.discount.get())?
         .ok_or_else(|| missing("customer"))?;
-    // Blind: the district's counter has just made this order number ours alone.
+    // Blind: the district's counter has just reserved this order number for this transaction.
     tx.put(&home.new_order, &keys::order(warehouse, district, order), &NewOrder { waiting: 1 })?;
     tx.insert(
         &home.order,
@@ -227,7 +227,8 @@ pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> R
     Ok(Placed { order, amount, total, brand_lines })
 }
 
-/// One line: the item's price, the stock taken, the order line written. Answers its amount in cents and its brand.
+/// Places one line: reads the item's price, takes the stock, writes the order line. Returns the amount in cents, and
+/// true for the original brand.
 #[inline]
 fn place_line(
     tx: &mut impl OrderStore,
@@ -263,7 +264,7 @@ fn place_line(
         .ok_or_else(|| missing("stock_info"))?;
     }
     let amount = i32::from(line.quantity) * price;
-    // Blind, as the order number is ours.
+    // Blind, as the order number is reserved.
     tx.put(
         &home.order_line,
         &keys::order_line(input.warehouse, input.district, order, number),

@@ -1,7 +1,8 @@
 //! The payment transaction (clause 2.5): a customer pays; warehouse, district and customer are credited, and history
-//! remembers.
+//! gets a row.
 //!
-//! Neighbours: drawn and run by [`super::terminal`]; [`customer_selected`] also serves [`super::order_status`].
+//! Neighbours: [`super::terminal`] draws and runs the transaction; [`customer_selected`] also serves
+//! [`super::order_status`].
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -14,7 +15,7 @@ use super::keys::{self, CustomerKey, DISTRICTS, customers_named};
 use super::schema::{CustomerData, History};
 use super::tables::{Tables, missing};
 
-/// What is entered at the terminal.
+/// The input at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) warehouse: u16,
@@ -22,10 +23,10 @@ pub(crate) struct Input {
     pub(crate) customer_warehouse: u16,
     pub(crate) customer_district: u8,
     pub(crate) customer: Selection,
-    /// In cents.
+    /// Amount in cents.
     pub(crate) amount: i32,
     pub(crate) date: u64,
-    /// The desk that writes the history row, and the row's number among that desk's.
+    /// Number of the writing desk, and number of the history row at this desk.
     pub(crate) history: (u16, u64),
 }
 
@@ -54,7 +55,7 @@ impl Input {
     }
 }
 
-/// The customer that a selection means: the middle one by first name (2.5.2.2), in the order of the index.
+/// The customer of a selection: by name, the middle customer in the index's order of first names (2.5.2.2).
 #[inline]
 pub(crate) fn customer_selected(
     reader: &mut impl Readable,
@@ -83,7 +84,7 @@ pub(crate) fn customer_selected(
     Ok(keys::customer(warehouse, district, number))
 }
 
-/// Books the payment; answers the customer's number.
+/// Books the payment; returns the customer's number.
 pub(crate) fn run(
     tx: &mut Transaction<'_>,
     tables: &Tables,
@@ -149,7 +150,7 @@ fn history_row(customer: u32, input: &Input, warehouse_name: [u8; 10], district_
     }
 }
 
-/// The payments of a customer with bad credit are written in front of what is known of him (2.5.2.2).
+/// Writes a payment of a customer with bad credit in front of the customer's data (2.5.2.2).
 fn remember(row: &mut CustomerData, key: CustomerKey, input: &Input) {
     let mut note = [0; 64];
     let mut rest = &mut note[..];

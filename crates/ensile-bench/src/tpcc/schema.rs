@@ -1,6 +1,6 @@
 //! TPC-C's nine tables (clause 1.3) as fixed layouts. CUSTOMER and STOCK are partitioned vertically, as clause 1.4
-//! allows: what transactions change stands apart from what they hardly touch, so that neither records nor the log copy
-//! the latter.
+//! allows: columns that transactions change stand apart from rarely touched columns, so that neither records nor the
+//! log copy the latter.
 //!
 //! Every field has its declared width: character fields are arrays filled up with zeros, money is in cents, taxes and
 //! discounts are in ten-thousandths, dates are microseconds since 1970 with 0 for "not yet". Multi-byte numbers are
@@ -24,7 +24,7 @@ macro_rules! rows {
 }
 
 rows! {
-    /// Where somebody lives or a house stands.
+    /// The address of a person or house.
     Address: "tpcc.address v1" {
         street_1: [u8; 20],
         street_2: [u8; 20],
@@ -63,7 +63,7 @@ rows! {
         phone: [u8; 16],
         address: Address,
     }
-    /// C_DATA of CUSTOMER, which only payments of bad credit touch.
+    /// C_DATA of CUSTOMER, touched only by payments of bad credit.
     CustomerData: "tpcc.customer_data v1" {
         data: [u8; 500],
     }
@@ -78,7 +78,7 @@ rows! {
         amount: I32,
         data: [u8; 24],
     }
-    /// NEW-ORDER: all that it says is its key; the byte is there because a row is a row.
+    /// NEW-ORDER: the key is the information; the byte exists because a row needs a value.
     NewOrder: "tpcc.new_order v1" {
         waiting: u8,
     }

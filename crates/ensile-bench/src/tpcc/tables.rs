@@ -1,6 +1,6 @@
 //! TPC-C's tables opened in a database, with their two secondary indexes, and the scale of the business.
 //!
-//! Neighbours: loaded by [`super::load`], used by the five transactions, checked by [`super::consistency`].
+//! Neighbours: [`super::load`] fills the tables, the five transactions use them, [`super::consistency`] checks them.
 
 use ensile::{Database, Index, Table};
 use ensile_base::sync::{AtomicU32, Ordering};
@@ -13,24 +13,24 @@ use super::schema::{
     Customer, CustomerData, District, History, Item, NewOrder, Order, OrderLine, Stock, StockInfo, Warehouse,
 };
 
-/// How large the business is; the specification's numbers for one warehouse unless asked otherwise.
+/// Size of the business. The defaults are the specification's numbers for one warehouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) warehouses: u16,
     /// Items of the catalogue, and stock rows of each warehouse: 100,000.
     pub(crate) items: u32,
-    /// Customers of a district, and orders that it starts with: 3,000.
+    /// Customers of a district, and its initial orders: 3,000.
     pub(crate) customers: u32,
 }
 
 impl Scale {
-    /// The orders of a fresh district up to this one are delivered: 2,100 of 3,000.
+    /// Number of the last delivered order of a fresh district: 2,100 of 3,000.
     pub(crate) fn delivered(self) -> u32 {
         self.customers * 7 / 10
     }
 }
 
-/// Everything that a TPC-C transaction touches.
+/// The tables of TPC-C's transactions, with the state beside the database.
 pub(crate) struct Tables {
     pub(crate) db: Database,
     pub(crate) scale: Scale,
@@ -47,36 +47,36 @@ pub(crate) struct Tables {
     pub(crate) item: Table<ItemKey, Item>,
     pub(crate) stock: Table<StockKey, Stock>,
     pub(crate) stock_info: Table<StockKey, StockInfo>,
-    /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
-    /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
+    /// The first order of each district that may still wait for delivery. Deliveries start their scan at this order,
+    /// not at the remains of delivered orders that are not yet cleaned away. The number only moves up, after a commit.
     pub(crate) undelivered: Vec<AtomicU32>,
-    /// Order numbers by district, for a run that does not take them from the district's row.
+    /// Order numbers by district, for a run without order numbers from the district's row.
     order_ids: Vec<OwnLine<AtomicU32>>,
-    /// One set of tables for each warehouse, where they are split.
+    /// A set of tables for each warehouse; empty if the tables are not split.
     parts: Vec<Tables>,
-    /// The next writer of history rows: each terminal of each slice is one, and numbers its own rows.
+    /// Number of the next writer of history rows. A terminal is one writer per slice, with its own row numbers.
     writers: AtomicU32,
 }
 
 /// Places of a warehouse among the hints: more than districts, so that no two warehouses' hints lie on one line.
 const HINTS_PER_WAREHOUSE: usize = 32;
 
-/// A value with a cache line (and the one that is fetched with it) to itself.
+/// A value that shares its cache line, and the line fetched with it, with no other value.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
-/// Writers that one life of the process may have; the loader of the first life is its number 0.
+/// Maximum number of writers in one life of the process; the loader of the first life is writer 0.
 const WRITERS_PER_LIFE: u32 = 1 << 10;
 
 impl Tables {
-    /// Opens (or makes) the tables in `db`.
+    /// Opens the tables in `db`, and creates missing tables.
     pub(crate) fn open(db: &Database, scale: Scale) -> ensile::Result<Self> {
         Self::open_set(db, scale, "")
     }
 
-    /// Opens (or makes) one set of tables for each warehouse (Silo §5.4, `Split`), the catalogue of items included.
-    /// Of the five transactions only new-order finds its way in them.
+    /// Opens one set of tables for each warehouse (Silo §5.4, `Split`), the catalogue of items included, and creates
+    /// missing sets. Of the five transactions only new-order supports split tables.
     pub(crate) fn open_split(db: &Database, scale: Scale) -> ensile::Result<Self> {
         let part = |warehouse: u16| Self::open_set(db, scale, &format!(" of warehouse {warehouse}"));
         let parts: Vec<Self> = (1..=scale.warehouses).map(part).collect::<ensile::Result<_>>()?;
@@ -119,7 +119,7 @@ impl Tables {
         })
     }
 
-    /// The tables that hold a warehouse's rows.
+    /// The tables with the rows of a warehouse.
     #[inline]
     pub(crate) fn of(&self, warehouse: u16) -> &Self {
         self.parts.get(usize::from(warehouse) - 1).unwrap_or(self)
@@ -130,21 +130,21 @@ impl Tables {
         if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
     }
 
-    /// The next order number of a district from the counter beside the database. It never goes back: an order that is
-    /// rolled back leaves a gap.
+    /// The next order number of a district from the counter beside the database. The counter never goes back: a
+    /// rolled-back order leaves a gap.
     pub(crate) fn next_order_id(&self, warehouse: u16, district: u8) -> u32 {
         let counter = &self.order_ids[Self::district_index(warehouse, district)].0;
-        // Relaxed: only that nobody else gets the number matters.
+        // Relaxed: only the uniqueness of the number matters.
         counter.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes room for the history of a process that goes on after `lives` others on the same folder.
+    /// Makes room for the history of a process that continues after `lives` other processes on the same folder.
     pub(crate) fn begin_life(&self, lives: u32) {
         // Relaxed: set before any terminal exists.
         self.writers.store(lives * WRITERS_PER_LIFE + 1, Ordering::Relaxed);
     }
 
-    /// A number for a writer of history that nobody else has.
+    /// A unique number for a writer of history.
     pub(crate) fn next_writer(&self) -> u16 {
         // Relaxed: only the number matters.
         let writer = self.writers.fetch_add(1, Ordering::Relaxed);
@@ -165,7 +165,7 @@ impl Tables {
     }
 }
 
-/// A row that the schema promises is not there.
+/// The error of a missing row, a row that the schema promises.
 #[cold]
 pub(crate) fn missing(what: &str) -> ensile::Error {
     ensile::Error::Misuse(format!("a row of {what} that TPC-C relies on is not there"))

@@ -1,7 +1,7 @@
-//! YCSB on the database: `memsilo` without a log, `silo` with one. Each request is a transaction of its own, alone or
-//! in a batch whose descents overlap.
+//! YCSB on the database: `memsilo` without a log, `silo` with a log. Each request is a transaction of its own, alone or
+//! in a batch with overlapped descents.
 //!
-//! Neighbours: requests come from [`crate::ycsb`]; the driver runs it as a [`Subject`].
+//! Neighbours: requests come from [`crate::ycsb`]; the driver runs an engine as a [`Subject`].
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ use crate::ycsb::load::{LoadPlan, for_each_share};
 use crate::ycsb::mix::{Operation, Request, Requests};
 use crate::ycsb::payload::Payload;
 
-/// Rows of one loading transaction.
+/// Number of rows in one loading transaction.
 const ROWS_PER_TRANSACTION: u64 = 64;
 
 /// A database under YCSB.
@@ -33,7 +33,7 @@ pub(crate) struct Engine<const N: usize> {
 }
 
 impl<const N: usize> Engine<N> {
-    /// Opens and loads it.
+    /// Opens and loads the database.
     pub(crate) fn load(
         kind: SystemKind,
         options: &Options,
@@ -46,7 +46,7 @@ impl<const N: usize> Engine<N> {
         Ok(if waits { loaded.strict() } else { loaded })
     }
 
-    /// Loads a database that was opened otherwise, and is empty.
+    /// Loads an empty database that the caller has opened.
     pub(crate) fn over(kind: SystemKind, db: Database, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let table = db.table("usertable")?;
         load_table(&db, &table, plan)?;
@@ -54,39 +54,39 @@ impl<const N: usize> Engine<N> {
         Ok(Self { kind, name: kind.name(), db, table, requests, present, is_strict: false })
     }
 
-    /// With each transaction until it is durable: for a database that was opened with `Durability::Strict`.
+    /// The engine with waits until each transaction is durable: for a database opened with `Durability::Strict`.
     pub(crate) fn strict(self) -> Self {
         Self { is_strict: true, ..self }
     }
 
-    /// Whether transactions wait until they are durable.
+    /// True if transactions wait until durable.
     pub(crate) fn is_strict(&self) -> bool {
         self.is_strict
     }
 
-    /// The same under another name: for a variant of the engine.
+    /// The engine under another name: for a variant of the engine.
     pub(crate) fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// The database, for benchmarks that look at more than its rate.
+    /// The database, for benchmarks of more than its rate.
     pub(crate) fn database(&self) -> &Database {
         &self.db
     }
 
-    /// Its one table.
+    /// The one table of the database.
     pub(crate) fn table(&self) -> &Table<u64, Payload<N>> {
         &self.table
     }
 
-    /// The next request of its mix, as a transaction of its own.
+    /// Runs the next request of the mix, as a transaction of its own.
     #[inline]
     pub(crate) fn step(&self, random: &mut Random) -> Result<Step> {
         self.one(self.requests.draw(random, &self.present))
     }
 
-    /// As [`Engine::step`], until its result is durable: so it has nothing to wait for afterwards. Says whether it
-    /// wrote.
+    /// As [`Engine::step`], until the result is durable. So the step has nothing to wait for afterwards. The second
+    /// value is true if the transaction wrote.
     #[inline]
     pub(crate) fn step_strict(&self, random: &mut Random) -> Result<(Step, bool)> {
         let request = self.requests.draw(random, &self.present);
@@ -162,7 +162,7 @@ pub(crate) fn load_table<const N: usize>(
     })
 }
 
-/// One request's transaction.
+/// The transaction of one request.
 #[inline]
 fn body<const N: usize>(
     tx: &mut Transaction<'_>,

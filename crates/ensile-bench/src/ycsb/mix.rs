@@ -1,7 +1,7 @@
-//! What YCSB requests do: the mixes by name, and the draw of one request.
+//! Actions of YCSB requests: the mixes by name, and the draw of one request.
 //!
-//! `silo` is the mix of Silo §5.2 (80 % reads, 20 % read-modify-writes), `silor` that of SiloR §6.2 (70 % gets, 30 %
-//! puts), `a` to `f` are the standard ones.
+//! `silo` is the mix of Silo §5.2 (80 % reads, 20 % read-modify-writes), `silor` the mix of SiloR §6.2 (70 % gets, 30 %
+//! puts); `a` to `f` are the standard mixes.
 //!
 //! Neighbours: every system of [`crate::system`] carries out the same [`Request`]s.
 
@@ -11,7 +11,7 @@ use ensile_base::sync::{AtomicU64, Ordering};
 
 use super::distribution::{Distribution, KeyChooser};
 
-/// The longest scan of workload e.
+/// Maximum number of rows in a scan of workload e.
 const SCAN_ROWS_MAX: u64 = 100;
 
 /// The mixes.
@@ -37,16 +37,16 @@ pub(crate) enum Workload {
     F,
 }
 
-/// What one request does.
+/// The action of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Get the value and look at it.
+    /// Get the value and read it.
     Read,
-    /// Get the value and change one field of it.
+    /// Get the value and change one field.
     Modify,
     /// Write the whole value, unread.
     Put,
-    /// Write a key that is new.
+    /// Write a new key.
     Insert,
     /// Read this many rows from the key on.
     Scan(u32),
@@ -75,7 +75,7 @@ const fn shares(workload: Workload) -> ([u64; 5], Distribution) {
 }
 
 impl Workload {
-    /// Whether the mix scans, which not every system can.
+    /// True if the mix scans. Some systems cannot scan.
     pub(crate) fn scans(self) -> bool {
         shares(self).0[4] > 0
     }
@@ -103,13 +103,13 @@ impl Requests {
         Self { ends, inserts: shares[3] > 0, keys: KeyChooser::new(records, distribution.unwrap_or(usual)) }
     }
 
-    /// One request; `present` counts the keys of the system's table and is moved by inserts.
+    /// Draws one request. `present` is the number of keys in the system's table; inserts increase the number.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random, present: &AtomicU64) -> Request {
         let dice = random.below(100);
         let [reads, modifies, puts, inserts] = self.ends;
         if dice >= puts && dice < inserts {
-            // Relaxed: the counter only hands out numbers; what is under them is ordered by the transactions.
+            // Relaxed: the counter only hands out numbers; transactions order the rows under the numbers.
             let key = present.fetch_add(1, Ordering::Relaxed);
             return Request { key, operation: Operation::Insert };
         }
@@ -122,8 +122,8 @@ impl Requests {
         } else {
             Operation::Scan(random.between(1, SCAN_ROWS_MAX) as u32)
         };
-        // Relaxed: any recent count serves, transactions order what is under the keys; without inserts the counter
-        // never moves and is not looked at.
+        // Relaxed: any recent count serves, transactions order the rows under the keys; without inserts the counter
+        // never moves and is not read.
         let present = if self.inserts { present.load(Ordering::Relaxed) } else { 0 };
         Request { key: self.keys.draw(random, present), operation }
     }

@@ -1,6 +1,6 @@
-//! The value of a YCSB record: N bytes, of which transactions look at or change the first word.
+//! The value of a YCSB record: N bytes. Transactions read or change the first word.
 //!
-//! Neighbours: every system of [`crate::system`] stores it; the engine as a fixed layout.
+//! Neighbours: every system of [`crate::system`] stores the value; the engine as a fixed layout.
 
 use std::hint::black_box;
 
@@ -27,7 +27,7 @@ impl<const N: usize> Payload<N> {
         u64::from_le_bytes(self.0[..8].try_into().expect("eight bytes"))
     }
 
-    /// Looks at the value in a way that the compiler cannot skip.
+    /// Reads the value in a way that the compiler cannot skip.
     #[inline]
     pub(crate) fn look(&self) {
         black_box(self.word());
@@ -41,7 +41,7 @@ impl<const N: usize> Payload<N> {
     }
 }
 
-/// What `ensile::fixed_layout!` makes of a struct of one width, for every width.
+/// The expansion of `ensile::fixed_layout!` for a struct of one width, here for every width.
 impl<const N: usize> Value for Payload<N> {
     const BYTES: Option<usize> = Some(N);
 

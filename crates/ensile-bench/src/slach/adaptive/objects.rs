@@ -1,10 +1,10 @@
-//! The number of objects at which checkpoints cost a fixed threshold enough to compare with.
+//! Search for a number of objects at which checkpoints cost a fixed threshold enough for a comparison.
 //!
 //! ```text
 //! double   from the least number until one loses enough, three times in a row
 //! halve    the interval below it, so that not much more is lost
 //! ```
-//! Invariant: a search that finds no such number says so, with the number that lost the most.
+//! Invariant: a search without success reports the number with the largest loss.
 //!
 //! [`super::adaptive`] measures the loss of a number.
 
@@ -13,26 +13,27 @@ use crate::machine;
 use crate::slach::arguments::SlachArguments;
 use crate::slach::lossy_rate::LOST_PERCENT;
 
-/// The loss that is searched for, in percent: rounds that lose somewhat less are still above 5 %.
+/// Loss to search for, in percent: rounds that lose somewhat less are still above 5 %.
 const SEARCHED_PERCENT: f64 = 1.5 * LOST_PERCENT;
-/// Measurements in a row that lose enough. A machine that is busy with something else for a while loses requests, too.
+/// Number of measurements in a row that must lose enough. A machine busy with other work for a while loses requests,
+/// too.
 const MEASURED: usize = 3;
-/// How often the interval is halved.
+/// Number of halvings of the interval.
 const HALVED: u32 = 2;
-/// Memory of an object at most, with its key and what a checkpoint takes, and the share of the free memory to use.
+/// Maximum memory of an object, with its key and its part of a checkpoint, and the divisor of the free memory.
 const OBJECT_BYTES: u64 = 400;
 const MEMORY_SHARE: u64 = 2;
 
-/// A number of objects, and what was lost at it.
+/// A number of objects, and its loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) objects: u64,
-    /// The smallest of the measurements, in percent.
+    /// The smallest of the measured losses, in percent.
     pub(super) loss_percent: f64,
 }
 
 impl Found {
-    /// How it was found, for people.
+    /// The result of the search, for people.
     pub(super) fn words(self, policy: &str) -> String {
         let lost = self.loss_percent;
         if lost >= SEARCHED_PERCENT {
@@ -46,14 +47,14 @@ impl Found {
     }
 }
 
-/// The largest number that is tried.
+/// Largest number to try.
 pub(super) fn most(arguments: &SlachArguments) -> u64 {
     let fitting = machine::available_bytes() / MEMORY_SHARE / OBJECT_BYTES;
     arguments.adaptive.objects_max.min(fitting).max(1)
 }
 
-/// The number of objects between `least` and `most` at which about [`SEARCHED_PERCENT`] are lost, or the one that loses
-/// the most if none loses as much. `lost_at` measures the percentage.
+/// The number of objects between `least` and `most` with a loss of about [`SEARCHED_PERCENT`], or the number with the
+/// largest loss if no number loses as much. `lost_at` measures the percentage.
 pub(super) fn search(least: u64, most: u64, mut lost_at: impl FnMut(u64) -> Result<f64>) -> Result<Found> {
     let mut measure = |objects: u64| {
         let mut loss_percent = f64::INFINITY;
@@ -84,7 +85,7 @@ pub(super) fn search(least: u64, most: u64, mut lost_at: impl FnMut(u64) -> Resu
     Ok(best)
 }
 
-/// Halves the interval between a number that loses too little and one that loses enough.
+/// Halves the interval between a number that loses too little and a number that loses enough.
 fn halved(mut low: u64, mut high: Found, mut measure: impl FnMut(u64) -> Result<Found>) -> Result<Found> {
     for _ in 0..HALVED {
         let middle = (low as f64 * high.objects as f64).sqrt() as u64;
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_number_found_loses_enough_and_little_more() {
-        // A loss that grows with the number: 7.5 % at 3,300, between 3,200 and 6,400.
+        // A loss proportional to the number: 7.5 % at 3,300, between 3,200 and 6,400.
         let found = search(100, 100_000, |objects| Ok(objects as f64 / 440.0)).expect("it is measured");
         assert!((3_300..=4_000).contains(&found.objects), "{found:?}");
         assert!(found.loss_percent >= SEARCHED_PERCENT && !found.words("fixed").contains("no such number"));

@@ -1,5 +1,5 @@
-//! The process of `slach berkeley` that has the hash table, process-safe and called by one thread. It is asked as
-//! `berkeley.c` is, line by line, and makes its checkpoints itself.
+//! The hash-table process of `slach berkeley`, process-safe, called by one thread. Its requests are the lines of
+//! `berkeley.c`'s protocol, and the process makes its own checkpoints.
 //!
 //! ```text
 //! lookups SECONDS SEED                       calls nanoseconds 0 0
@@ -7,7 +7,7 @@
 //! updates SECONDS SEED INTERVAL LEAST MOST   calls nanoseconds checkpoints, their nanoseconds and bytes, bytes of log
 //! settle                                     0, behind a checkpoint
 //! ```
-//! Checkpoints have the schedule of `berkeley.c`: one each INTERVAL, and the run goes on until LEAST have ended.
+//! Checkpoints have the schedule of `berkeley.c`: one per INTERVAL, and the run goes on until LEAST have ended.
 //!
 //! [`super::sides`] starts the process. [`super::keys`] draws the keys. [`super::service`] and [`super::element`] are
 //! the tables.
@@ -31,13 +31,13 @@ use crate::failure::{Failure, Result};
 const CALLS_A_LOOK: usize = 64;
 const _: () = assert!(CALLS_A_LOOK.is_multiple_of(MULTI_GET), "whole multi-gets");
 
-/// Which hash table.
+/// The hash table of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableKind {
     /// The hash table of ensile-services, called in process.
     #[default]
     Service,
-    /// A collection of elements, each an object, declared for the size of the values; it has no lookup of several keys.
+    /// A collection of elements, each an object, declared for the size of the values; without lookups of several keys.
     Collection,
 }
 
@@ -62,10 +62,10 @@ pub struct BerkeleyTableArguments {
 pub(super) trait HashTable: Sized {
     fn open(builder: ObjectsBuilder) -> Result<Self>;
 
-    /// Copies the value of a key out. False if there is none, or none as long as its room.
+    /// Copies the value of a key out. False if the key has no value, or a value of another length than `room`.
     fn get(&self, key: u64, room: &mut [u8]) -> Result<bool>;
 
-    /// The same for several keys, whose values are as long as an equal part of the room.
+    /// Copies the values of several keys out, each into an equal part of `room`.
     fn get_many(&self, keys: &[u64; MULTI_GET], room: &mut [u8]) -> Result<bool>;
 
     fn set(&mut self, key: u64, value: &[u8]) -> Result<()>;
@@ -101,9 +101,9 @@ struct Run {
 /// The schedule of checkpoints, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Schedule {
-    /// Time from the beginning of a checkpoint to that of the next one; 0 without checkpoints.
+    /// Time from the beginning of a checkpoint to the beginning of the next; 0 without checkpoints.
     interval: f64,
-    /// Number of checkpoints that end before the run does, unless the run is given up after `most` seconds.
+    /// Minimum number of checkpoints that end within the run. The run is given up after `most` seconds.
     least: u64,
     most: f64,
 }
@@ -182,7 +182,7 @@ impl<T: HashTable> Server<T> {
         server.table.close()
     }
 
-    /// Numbers go up, so keys come at random.
+    /// Loads numbers in ascending order, so keys come at random.
     fn load(&mut self) -> Result<()> {
         for number in 0..self.calls.keys {
             self.table.set(mixed(number), self.calls.value(number))?;
@@ -190,8 +190,8 @@ impl<T: HashTable> Server<T> {
         wait_for(self.table.checkpoint())
     }
 
-    /// Calls for at least so many seconds, [`CALLS_A_LOOK`] keys at a time, until `call` returns true. `call` gets the
-    /// number of earlier calls, and the time of the last look at the clock.
+    /// Calls for at least `seconds`, [`CALLS_A_LOOK`] keys at a time, until `call` returns true. `call` gets the number
+    /// of earlier calls, and the time of the last look at the clock.
     fn repeat(
         &mut self,
         seconds: f64,
@@ -251,15 +251,15 @@ impl<T: HashTable> Server<T> {
             checkpoints.look(now, || table.checkpoint())?;
             Ok(checkpoints.are_enough(now))
         })?;
-        // A checkpoint that is still under way is none of the run.
+        // A checkpoint still under way is not counted in the run.
         checkpoints.under_way.take().map_or(Ok(()), |(handle, _)| wait_for(handle))?;
         Ok((run, checkpoints))
     }
 }
 
-/// A checkpoint that was begun.
+/// A checkpoint under way.
 trait UnderWay {
-    /// The bytes that it wrote, once it has ended.
+    /// The bytes written, once the checkpoint has ended.
     fn bytes_written(&self) -> Result<Option<u64>>;
 }
 

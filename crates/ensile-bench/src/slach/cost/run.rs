@@ -1,8 +1,8 @@
-//! The process that `slach cost` counts and times: objects, and calls of them on one thread.
+//! The process that `slach cost` counts and times: calls of objects on one thread.
 //!
-//! It prints the nanoseconds that the calls took, or the open that replays them.
+//! The process prints the nanoseconds of the calls, or of the open that replays the calls.
 //!
-//! Neighbours: [`super`] starts it, under cachegrind or alone; [`objects`] has what is called.
+//! Neighbours: [`super`] starts the process, under cachegrind or alone; [`objects`] has the objects.
 
 pub(in crate::slach) mod objects;
 
@@ -23,27 +23,27 @@ use crate::failure::{Failure, Result};
 use crate::slach::arguments::SlachArguments;
 use crate::system::fresh_folder;
 
-/// The objects' folder, in the folder of all data.
+/// Folder of the objects, in the folder of all data.
 const FOLDER: &str = "slach-cost-run";
-/// Bytes of an operation that is called, and of one that is replayed.
+/// Bytes of a called operation, and of a replayed operation.
 const CALLED_BYTES: usize = 40;
 const REPLAYED_BYTES: usize = 100;
-/// What is asked for: nanoseconds of a logged update beside an unlogged one, relaxed and process-safe.
+/// Limits: nanoseconds of a logged update beside an unlogged update, relaxed and process-safe.
 const LOGGED_NANOS_MAX: f64 = 60.0;
 const SAFE_NANOS_MAX: f64 = 120.0;
-/// No epoch ends by itself while calls are counted.
+/// Length of an epoch, so long that no epoch ends by itself while calls are counted.
 const EPOCH: Duration = Duration::from_secs(10);
 
-/// What is called.
+/// The called operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Called {
     /// An update of an object in a hash map of locks.
     UnloggedUpdate,
     /// An update of an object of a collection.
     Update,
-    /// An update of an object of a collection that is process-safe.
+    /// An update of an object of a process-safe collection.
     SafeUpdate,
-    /// A whole value of a collection.
+    /// A put of a whole value in a collection.
     Put,
     /// A read in a hash map of locks.
     UnloggedGet,
@@ -51,11 +51,11 @@ pub(crate) enum Called {
     Get,
     /// An update of an object of the application's own.
     OwnUnloggedUpdate,
-    /// The same, logged before.
+    /// An update of an object of the application's own, logged before.
     OwnUpdate,
-    /// The same, process-safe.
+    /// A logged update of an object of the application's own, process-safe.
     OwnSafeUpdate,
-    /// Writes what `replay` replays.
+    /// Writes the operations for `replay`.
     WriteReplayed,
     /// The open of a collection.
     Replay,
@@ -78,17 +78,17 @@ impl Called {
         }
     }
 
-    /// Whether it is there for another one's sake.
+    /// True if the call only prepares another call.
     pub(super) fn is_preparation(self) -> bool {
         self == Self::WriteReplayed
     }
 
-    /// What must have run before it.
+    /// The call that must have run before.
     pub(super) fn preparation(self) -> Option<Self> {
         (self == Self::Replay).then_some(Self::WriteReplayed)
     }
 
-    /// What it is compared with.
+    /// The unlogged call to compare with.
     pub(super) fn unlogged(self) -> Option<Self> {
         match self {
             Self::Update | Self::SafeUpdate | Self::Put => Some(Self::UnloggedUpdate),
@@ -98,7 +98,7 @@ impl Called {
         }
     }
 
-    /// The most nanoseconds more than unlogged that are asked for, if any are.
+    /// Maximum nanoseconds above the unlogged call; `None` without a limit.
     pub(super) fn nanos_max(self) -> Option<f64> {
         match self {
             Self::Update | Self::OwnUpdate => Some(LOGGED_NANOS_MAX),
@@ -107,7 +107,7 @@ impl Called {
         }
     }
 
-    /// When its results are released.
+    /// Durability of the objects.
     fn durability(self) -> ObjectDurability {
         match self {
             Self::SafeUpdate | Self::OwnSafeUpdate => ObjectDurability::Process,
@@ -131,7 +131,7 @@ pub struct SlachRunArguments {
     seed: u64,
 }
 
-/// The words that ask for a run.
+/// The command line of a run.
 pub(super) fn words(called: Called, calls: u64, arguments: &SlachArguments) -> Vec<String> {
     let called = called.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let mut words = vec!["slach-cost-run".to_owned()];
@@ -147,7 +147,7 @@ pub(super) fn words(called: Called, calls: u64, arguments: &SlachArguments) -> V
     words
 }
 
-/// Where the objects of a run are.
+/// Path of the objects of a run.
 pub(super) fn folder(data: &Path) -> PathBuf {
     data.join(FOLDER)
 }
@@ -228,7 +228,7 @@ impl<const BYTES: usize> Calls<BYTES> {
         Self { random, objects: arguments.objects, calls: arguments.calls, operation: [7; BYTES] }
     }
 
-    /// Makes them, and says how many nanoseconds they took.
+    /// Makes the calls; returns their nanoseconds.
     fn time<E>(mut self, mut call: impl FnMut(u64, &[u8; BYTES]) -> Result<(), E>) -> Result<u64, E> {
         let clock = Clock::machine();
         let begin = clock.nanos();
@@ -240,7 +240,7 @@ impl<const BYTES: usize> Calls<BYTES> {
     }
 }
 
-/// Calls of objects in a map that is made before, each behind a lock of its own.
+/// Calls of objects in a map filled before, each behind a lock of its own.
 fn unlogged(
     arguments: &SlachRunArguments,
     call: impl Fn(&mut Held<CALLED_BYTES>, &[u8; CALLED_BYTES]),
@@ -255,7 +255,7 @@ fn unlogged(
     timed.unwrap_or_else(|never| match never {})
 }
 
-/// A collection in which each object is, durable.
+/// A collection filled with durable objects.
 fn opened<const BYTES: usize>(
     arguments: &SlachRunArguments,
 ) -> Result<(Objects<u64, Held<BYTES>>, Calls<BYTES>)> {
@@ -270,7 +270,7 @@ fn opened<const BYTES: usize>(
     Ok((objects, Calls::of(arguments)))
 }
 
-/// Calls of a collection.
+/// Makes calls of a collection.
 fn collection(
     arguments: &SlachRunArguments,
     call: impl Fn(
@@ -288,7 +288,7 @@ fn collection(
 /// Opens the log of an application.
 type OpenLog<'l> = &'l dyn Fn(&Arc<OwnObjects<CALLED_BYTES>>) -> Result<ApplicationLog>;
 
-/// Updates of the application's own objects, logged if there is a log.
+/// Updates of the application's own objects, logged if `log` is given.
 fn own(arguments: &SlachRunArguments, log: Option<OpenLog<'_>>) -> Result<u64> {
     let own = Arc::new(OwnObjects::<CALLED_BYTES>::new(arguments.objects));
     let Some(log) = log else {

@@ -1,10 +1,13 @@
-//! `slach load`: requests to a service over loopback at a given rate, whatever the service does (§6.1, figure 6).
+//! `slach load`: requests to a service over loopback at a given rate, independent of the service's speed (§6.1, figure
+//! 6).
 //!
-//! Lost is what has no good reply within the time-out: LossPercent = 100 - SuccessfulRequests / TotalRequests x 100.
+//! A request without a good reply within the time-out is lost: LossPercent = 100 - SuccessfulRequests / TotalRequests x
+//! 100.
 //!
 //! Invariants:
 //! - Each arrival of the measured time is either answered in time or lost; an error reply is lost.
-//! - How late the generator itself was is told: where that is as long as a response, the response is the generator's.
+//! - The generator's own lateness is reported. If the lateness is as long as a response, the response is the
+//!   generator's.
 //!
 //! Neighbours: [`super::ServiceProcess`] is the service, unless an address is given; [`super::open_loop`] is the load.
 
@@ -32,32 +35,32 @@ use crate::system::fresh_folder;
 use crate::tally::new_histogram;
 
 const FOLDER: &str = "slach-load";
-/// Before the measured time the load goes on for so much of it, and does not count.
+/// Length of the warm-up before the measured time, as a share of the measured time. The warm-up does not count.
 const WARM_UP: f64 = 0.2;
 
 const LOSS: (&str, &str) = ("loss", "%");
 const MEAN: (&str, &str) = ("response, mean", "ms");
 const BURST: (&str, &str) = ("daily burst", "hosts/s");
-/// The day of the first burst, counted from 1970: above that of other writes.
+/// The day of the first burst, counted from 1970: above the day of other writes.
 const FIRST_DAY: u32 = 20_001;
 
-/// The daily figures of many hosts, which come at once.
+/// The daily figures of many hosts, sent in one burst.
 #[derive(Clone, Copy)]
 struct Burst {
     hosts: u64,
     day: u32,
 }
 
-/// What a run has shown.
+/// The results of a run.
 pub(super) struct Outcome {
     total: u64,
     in_time: u64,
     seconds: f64,
-    /// Nanoseconds from the intended arrival, of those that were answered in time.
+    /// Nanoseconds from the intended arrival to the reply, of requests answered in time.
     responses: Histogram<u64>,
-    /// Nanoseconds between an intended arrival and its request being handed to the system.
+    /// Nanoseconds from the intended arrival of a request to its send.
     late: Histogram<u64>,
-    /// Seconds that a burst beside it took.
+    /// Seconds of a burst beside the run; `None` without a burst.
     burst_seconds: Option<f64>,
 }
 
@@ -149,7 +152,7 @@ fn options(services: &ServicesArguments) -> Vec<String> {
     options
 }
 
-/// How durable the service's replies are.
+/// Durability of the service's replies, in words.
 fn level(services: &ServicesArguments) -> String {
     match services.no_log {
         true => "no log".to_owned(),
@@ -194,7 +197,7 @@ fn figure(
     (figure, true, said)
 }
 
-/// Who measures: behind the warm-up, until the end.
+/// The observer of the measured time, from the end of the warm-up.
 struct Measuring<'o> {
     outcome: &'o mut Outcome,
     from: u64,
@@ -225,7 +228,7 @@ impl Watch for Measuring<'_> {
     }
 }
 
-/// As [`run`], with a burst that begins in the midst of the measured time, if it is of any hosts.
+/// As [`run`], with a burst in the middle of the measured time, if the burst has hosts.
 fn run_with_burst(
     target: &Target,
     load: Load,
@@ -247,7 +250,7 @@ fn run_with_burst(
     })
 }
 
-/// Sends a burst; the seconds that it took.
+/// Sends a burst; returns its time in seconds.
 fn send_burst(address: SocketAddr, burst: Burst) -> Result<f64> {
     let failed = |error: ClientError| Failure::Usage(format!("the daily burst: {error}"));
     let clock = Clock::machine();
@@ -259,7 +262,7 @@ fn send_burst(address: SocketAddr, burst: Burst) -> Result<f64> {
     Ok((clock.nanos() - begun) as f64 / 1e9)
 }
 
-/// One rate and share of writes: warms up, measures, and waits for what is under way.
+/// Runs one rate and share of writes: warms up, measures, and waits for the requests under way.
 pub(super) fn run(target: &Target, load: Load, seconds: f64, random: &mut Random) -> Result<Outcome> {
     let clock = Clock::machine();
     let from = (seconds * WARM_UP * 1e9) as u64;

@@ -1,15 +1,16 @@
-//! Requests over loopback: at a rate whatever the service does, or as many as it takes.
+//! Requests over loopback: at a fixed rate, or as many as the service takes.
 //!
 //! ```text
 //! open        arrivals exponential, drawn before: a slow service gets no fewer requests
 //!             response: from the intended arrival to the reply, so what waits in the generator counts too
 //! saturated   so many requests under way all the time; another one for each reply
 //! ```
-//! One thread has all connections; requests go to them in turns, and each may have many under way. An open load looks
-//! up every [`TICK`] and sends what was to arrive by then. One that sends each request by itself takes a core whatever
-//! the rate, and has the service take another one: on one machine, cores that the service would have.
+//! One thread has all connections. Requests go to the connections in turns, and a connection may have many requests
+//! under way. An open load wakes up every [`TICK`] and sends the requests due by then. A generator that sends each
+//! request by itself takes a core at any rate, and costs the service another core: on one machine, cores that the
+//! service would have.
 //!
-//! Neighbours: [`super::clients`] sends and receives, [`super::requests`] are what is sent; experiments watch.
+//! Neighbours: [`super::clients`] sends and receives, [`super::requests`] encodes the requests; experiments watch.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,44 +23,45 @@ use super::clients::{Clients, Reply};
 use super::requests::Requests;
 use crate::failure::{Failure, Result};
 
-/// Of a saturated connection so many requests are under way.
+/// Number of requests under way on a saturated connection.
 const UNDER_WAY: usize = 32;
 
-/// Between two looks of an open load. A response is longer by up to twice as much.
+/// Time between two looks of an open load. A response is longer by up to twice this time.
 const TICK: Duration = Duration::from_micros(100);
 
-/// What is asked of a service, and where it is.
+/// A service's address, and the requests for the service.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) address: SocketAddr,
     pub(super) requests: Requests,
-    /// Objects that requests are of, from 0 on.
+    /// Number of objects of the requests; objects count from 0.
     pub(super) objects: u64,
     pub(super) connections: usize,
-    /// A request that waits longer is lost.
+    /// Time-out of a request, in nanoseconds. A request that waits longer is lost.
     pub(super) timeout_nanos: u64,
 }
 
-/// A load: requests a second, and how many in a hundred write.
+/// A load: requests a second, and writes in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) rate: u64,
     pub(super) writes: u64,
 }
 
-/// Who looks at an open load. Times are nanoseconds since its beginning.
+/// Observer of an open load. Times are nanoseconds since its beginning.
 pub(super) trait Watch {
-    /// When no more requests arrive; asked again and again.
+    /// The end of arrivals. The load calls this function again and again.
     fn end(&mut self, now: u64) -> Result<u64>;
 
-    /// A request was to arrive then, and was sent so much later; `None` if it was not even sent.
+    /// Called for a request with intended arrival `at`, sent `late` nanoseconds later; `None` if the request was not
+    /// sent.
     fn arrived(&mut self, at: u64, late: Option<u64>);
 
-    /// A reply came, so long after the intended arrival.
+    /// Called for a reply, `response` nanoseconds after the intended arrival.
     fn replied(&mut self, arrived: u64, response: u64, is_good: bool);
 }
 
-/// Sends requests at a rate until that is over, and waits for what is under way.
+/// Sends requests at a rate until the end, and waits for the requests under way.
 pub(super) fn open_loop(
     target: &Target,
     load: Load,
@@ -69,7 +71,7 @@ pub(super) fn open_loop(
     let mut clients = Clients::connect(target.address, target.connections)?;
     let mut next = clock.nanos() + exponential(load.rate, random);
     let mut turn = 0;
-    // More than that is under way only if what comes is lost anyway.
+    // More requests are under way only if new requests are lost anyway.
     let under_way_max = (2.0 * load.rate as f64 * target.timeout_nanos as f64 / 1e9).max(1_000.0) as usize;
     loop {
         let began = clock.nanos();
@@ -103,7 +105,8 @@ pub(super) fn open_loop(
     }
 }
 
-/// Requests a second that the service takes when so many are under way all the time. A tenth of the time goes before.
+/// Requests a second that the service takes with [`UNDER_WAY`] requests on each connection. A tenth of the time is a
+/// warm-up.
 pub(super) fn saturated(target: &Target, writes: u64, seconds: f64, random: &mut Random) -> Result<f64> {
     let clock = Clock::machine();
     let (from, over) = ((seconds * 1e8) as u64, (seconds * 1.1e9) as u64);
@@ -122,8 +125,8 @@ pub(super) fn make(target: &Target) -> Result<()> {
     pump(target, |_, _| made.next().map(|object| (object, true)))
 }
 
-/// Keeps all connections busy. `next` says of which object a request is, and whether it writes; it is told the
-/// connection, and whether a reply is the reason. `None` from then on ends it.
+/// Keeps all connections busy. `next` returns the object of a request, and true for a write; its arguments are the
+/// connection, and true if a reply is the reason. The first `None` of `next` ends the requests.
 fn pump(target: &Target, mut next: impl FnMut(usize, bool) -> Option<(u64, bool)>) -> Result<()> {
     let mut clients = Clients::connect(target.address, target.connections)?;
     let (mut wanted, mut refused) = (vec![UNDER_WAY; target.connections], 0_u64);
@@ -157,7 +160,7 @@ fn pump(target: &Target, mut next: impl FnMut(usize, bool) -> Option<(u64, bool)
 /// Nanoseconds until the next arrival: exponential, a given number a second.
 fn exponential(rate: u64, random: &mut Random) -> u64 {
     let mean = 1e9 / rate as f64;
-    // The unit interval has no one, so the logarithm is of no zero.
+    // The unit interval excludes one, so the logarithm's argument is never zero.
     (-(1.0 - random.unit()).ln() * mean) as u64
 }
 
@@ -173,7 +176,7 @@ mod tests {
         let gaps: Vec<u64> = (0..100_000).map(|_| exponential(1_000, &mut random)).collect();
         let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
         assert!((0.98e6..1.02e6).contains(&mean), "{mean}");
-        // Of an exponential one part in e is above the mean.
+        // In an exponential distribution one part in e is above the mean.
         let above = gaps.iter().filter(|gap| **gap as f64 > mean).count() as f64 / gaps.len() as f64;
         assert!((0.36..0.376).contains(&above), "{above}");
     }

@@ -1,8 +1,8 @@
-//! The requests of load generators, encoded before: of a request only its key changes.
+//! The requests of load generators, encoded in advance: only the key of a request changes.
 //!
-//! Invariant: a request names the object of its number, whose key has the same length for all.
+//! Invariant: a request names the object of its number; the keys of a service have one length.
 //!
-//! Neighbours: [`super::load`] and the experiments over loopback send them.
+//! Neighbours: [`super::load`] and the experiments over loopback send the requests.
 
 use ensile_resp::encode_request;
 use ensile_services::command::ServiceKind;
@@ -12,7 +12,7 @@ use crate::slach::urls::{URL_BYTES, write_digits, write_url};
 /// Digits of a number.
 const DIGITS: usize = 12;
 
-/// The bytes of a request, and where its key stands.
+/// The bytes of a request, and the offset of its key.
 #[derive(Clone, Debug)]
 struct EncodedRequest {
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Of a service; values of the hash table have this many bytes.
+    /// The requests of a service. Values of the hash table have `value_bytes` bytes.
     pub(super) fn of(service: ServiceKind, value_bytes: u64) -> Self {
         let value = "v".repeat(value_bytes as usize);
         let (key_bytes, read, write): (usize, &str, Vec<&str>) = match service {
@@ -43,7 +43,7 @@ impl Requests {
             }
         };
         let encoded = |name: &str, more: &[&str]| {
-            // No name and no argument is as long as a key of zeros, nor has one in it.
+            // Only the placeholder has zero bytes, so the search finds the place of the key.
             let mut words = vec![name.as_bytes().to_vec(), vec![0; key_bytes]];
             words.extend(more.iter().map(|word| word.as_bytes().to_vec()));
             let mut bytes = Vec::new();
@@ -77,7 +77,7 @@ impl Requests {
     }
 }
 
-/// The name of a host, as requests have it.
+/// The name of a host in requests.
 pub(super) fn host_name(number: u64) -> Vec<u8> {
     format!("host{number:0width$}.example", width = DIGITS).into_bytes()
 }
