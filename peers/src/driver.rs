@@ -1,8 +1,8 @@
-//! The comparison: a process for each system, and one process runs at a time.
+//! The comparison: every system has a process, and one process runs at a time.
 //!
-//! The driver stops the other processes meanwhile, with their background threads. Before the first round the driver
-//! kills the process of each system after some process-safe commits. A system that loses a commit gets a reason in
-//! place of the figure.
+//! The driver stops the other processes meanwhile, background threads included. Before the first round the driver kills
+//! the process of every system after some process-safe commits. A system that loses a commit gets a reason in place of
+//! the figure.
 
 mod process;
 
@@ -18,7 +18,7 @@ use crate::report::{Outcome, Report, Safety, System};
 use crate::store::{Facts, Level, Peer};
 use crate::workload::Workload;
 
-/// Rows of the databases whose process is killed.
+/// Number of rows of a database with a killed process.
 const SAFETY_ROWS: u64 = 1_000;
 /// Commits before the process is killed.
 const SAFETY_COMMITS: u64 = 500;

@@ -21,9 +21,9 @@ pub(crate) use tables::rounded;
 /// Outcome of the kill of a process after process-safe commits.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Safety {
-    /// Commits that had returned.
+    /// Number of commits that had returned.
     pub(crate) commits: u64,
-    /// Those of them that the next open found.
+    /// Number of commits that the next open found.
     pub(crate) survived: u64,
 }
 
@@ -33,7 +33,7 @@ impl Safety {
         self.survived == self.commits
     }
 
-    /// The reason why there is no figure.
+    /// Reason for the missing figure.
     pub(crate) fn reason(self) -> String {
         format!(
             "not process-safe: {} of {} commits survived a kill of the process",
@@ -64,7 +64,7 @@ impl System {
     }
 }
 
-/// A figure of one round, or the reason why there is none.
+/// A figure of one round, or the reason for a missing figure.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Figure(f64),
@@ -78,11 +78,11 @@ pub(crate) struct Line {
     pub(crate) system: Peer,
     pub(crate) unit: String,
     pub(crate) better: Better,
-    /// Median over the rounds; none with a reason.
+    /// Median over the rounds; `None` with a reason.
     pub(crate) value: Option<f64>,
     /// Median of the rounds' ratios to Ensile.
     pub(crate) ratio_to_ensile: Option<f64>,
-    /// A figure for each round.
+    /// Figures of the rounds.
     pub(crate) rounds: Vec<f64>,
     pub(crate) reason: Option<String>,
 }
@@ -173,7 +173,7 @@ impl Report {
     }
 }
 
-/// The command line without the folders, which are the machine's.
+/// Command line without the machine's folders.
 fn command(mut words: impl Iterator<Item = String>) -> String {
     let mut command = "ensile-peers".to_owned();
     while let Some(word) = words.next() {

@@ -1,12 +1,12 @@
 //! The files of the tree, read as text.
 //!
-//! Neighbours: [`mod@crate::tidy`] and [`mod@crate::planted`] look at all of them.
+//! Neighbours: [`mod@crate::tidy`] and [`mod@crate::planted`] look at the files.
 
 use std::path::Path;
 use std::{fs, io};
 
-/// Reads every file under `folder` whose name ends in `ending`, in the order of their names. A folder that is not
-/// there holds none.
+/// Reads every file under `folder` with a name that ends in `ending`, in the order of names. A missing folder has no
+/// files.
 pub(crate) fn read_tree(
     root: &Path,
     folder: &str,

@@ -1,11 +1,11 @@
-//! `cargo xtask install-c PREFIX`: builds the library for C and C++ and puts it, its headers and a pkg-config file
-//! where compilers look for them.
+//! `cargo xtask install-c PREFIX`: builds the library for C and C++, and installs library, headers and a pkg-config
+//! file in the places that compilers search.
 //!
 //! ```text
 //! PREFIX/include/ensile/objects.h, objects.hpp
 //! PREFIX/lib/libensile_c.a, libensile_c.so -> libensile_c.so.3 (the header's ABI version), pkgconfig/ensile-c.pc
 //! ```
-//! Invariant: the names of what was built come from cargo, and the version from the header.
+//! Invariant: the names of the built files and the package's version come from cargo, the ABI version from the header.
 //!
 //! Neighbours: `crates/ensile-c` has sources, headers and the README that names this command.
 
@@ -20,7 +20,7 @@ const STATIC: &str = "libensile_c.a";
 const SHARED: &str = "libensile_c.so";
 const HEADERS: [&str; 2] = ["objects.h", "objects.hpp"];
 
-/// Builds and installs. What is there already is replaced.
+/// Builds and installs. Existing files are replaced.
 pub(crate) fn install_c(root: &Path, prefix: &Path) -> io::Result<()> {
     let prefix = std::path::absolute(prefix)?;
     let include = root.join("crates/ensile-c/include/ensile");
@@ -49,7 +49,7 @@ pub(crate) fn install_c(root: &Path, prefix: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file in the place of the old one: a program that has that one mapped goes on with it.
+/// Puts a new file in the place of the old file: a program with the old file mapped goes on with the old file.
 fn replace(from: &Path, to: &Path) -> io::Result<()> {
     let name = to.file_name().unwrap_or_default().to_string_lossy();
     let next = to.with_file_name(format!("{name}.next"));
@@ -57,7 +57,7 @@ fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(next, to)
 }
 
-/// Builds the library as it ships: its version, and the files that cargo made.
+/// Builds the library as it ships. Returns the version, and the files that cargo made.
 fn build(root: &Path) -> io::Result<(String, Vec<PathBuf>)> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments =
@@ -70,7 +70,7 @@ fn build(root: &Path) -> io::Result<(String, Vec<PathBuf>)> {
         .ok_or_else(|| io::Error::other(format!("cargo does not say what it built of {PACKAGE}")))
 }
 
-/// What cargo's messages say of the library: its version and its files.
+/// Version and files of the library, from cargo's messages.
 fn built_files(messages: &str) -> Option<(String, Vec<PathBuf>)> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let library = messages.into_iter().find(|message| {
@@ -94,7 +94,7 @@ fn abi_version(header: &str) -> io::Result<u32> {
         .ok_or_else(|| io::Error::other("objects.h declares no ENSILE_ABI_VERSION"))
 }
 
-/// The pkg-config file. `static_libs` is what a program links that shall run without the shared library.
+/// The pkg-config file. `static_libs` has the link arguments of a program that runs without the shared library.
 fn pkg_config(prefix: &Path, version: &str) -> String {
     format!(
         "prefix={}\nincludedir=${{prefix}}/include\nlibdir=${{prefix}}/lib\n\

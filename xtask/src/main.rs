@@ -1,9 +1,9 @@
 //! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states,
 //! `cargo xtask planted` plants the bugs of `planted/`, and `cargo xtask install-c` installs the library for C and C++.
 //!
-//! The checks read the sources as text and tokens, so they run in a moment and need no other crate to compile.
+//! The checks read the sources as text and tokens, so the checks run in a moment and need no other crate to compile.
 //!
-//! Neighbours: run by `.ci/run`; depends on no crate of the workspace, and none depends on it.
+//! Neighbours: `.ci/run` runs the command; xtask depends on no crate of the workspace, and no crate depends on xtask.
 #![forbid(unsafe_code)]
 
 mod files;
@@ -66,7 +66,7 @@ fn install_c(prefix: &str) -> ExitCode {
     }
 }
 
-/// The folder above this package when cargo runs us, or the current one.
+/// The folder above this package if cargo runs xtask, or the current folder.
 fn workspace_root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|folder| PathBuf::from(folder).parent().map(PathBuf::from))

@@ -1,8 +1,8 @@
-//! Planted bugs: each is a change that somebody could make by mistake, with the command that must fail for it.
+//! Planted bugs: a bug is a change that somebody could make by mistake, with the command that must fail for the bug.
 //!
 //! `planted/` is the catalogue and `docs/results/planted.csv` the table of sightings. A bug is stale if it has no row,
-//! or if the bug, its command or the function around it has changed since. A run plants stale bugs, so it goes on where
-//! an earlier run stopped.
+//! or if bug, command or surrounding function has changed since. A run plants stale bugs, so a run goes on at the end
+//! of an earlier run.
 //!
 //! Neighbours: [`mod@crate::tidy`] checks the catalogue; `ci/planted.sh` and `.ci/run` run this.
 
@@ -32,7 +32,7 @@ pub(crate) const USAGE: &str = "       cargo xtask planted [--all] [--unasserted
        cargo xtask planted list
        cargo xtask planted record ROOM DIFF";
 
-/// Time for which the simulation hunts a bug if `ENSILE_SECONDS` does not say it, in seconds.
+/// Time of the simulation's hunt for a bug without `ENSILE_SECONDS`, in seconds.
 const HUNT_SECONDS: u64 = 60;
 
 /// Runs the command. True if nothing is left to mend.
@@ -109,7 +109,7 @@ fn refused(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
 }
 
-/// The whole catalogue; an error if a part of it cannot be read.
+/// The whole catalogue; an error if a part is unreadable.
 fn readable(root: &Path) -> io::Result<Vec<Bug>> {
     let (bugs, unreadable) = read(root)?;
     match unreadable.first() {
@@ -118,7 +118,7 @@ fn readable(root: &Path) -> io::Result<Vec<Bug>> {
     }
 }
 
-/// The files that bugs can be planted in, as pairs of path and text.
+/// Files for planted bugs, as pairs of path and text.
 pub(crate) fn texts(root: &Path) -> io::Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for ending in [".rs", ".h", ".hpp"] {
@@ -135,7 +135,7 @@ fn candidates<'b>(tree: &Tree<'_>, bugs: &'b [Bug]) -> io::Result<Vec<Candidate<
     bugs.iter().map(place).collect()
 }
 
-/// Names of the candidates that have no row of the present code.
+/// Names of the candidates without a row of the present code.
 fn stale(candidates: &[Candidate<'_>], results: &Results) -> io::Result<Vec<String>> {
     let rows = results.read()?;
     let is_fresh = |candidate: &Candidate<'_>| {

@@ -11,15 +11,15 @@ use crate::lexer::{Kind, Token, tokens};
 
 /// A Rust file of the workspace, taken apart.
 pub(crate) struct Source<'s> {
-    /// From the root of the workspace, with forward slashes.
+    /// Path from the root of the workspace, with forward slashes.
     pub(crate) path: &'s str,
     pub(crate) lines: Vec<&'s str>,
-    /// Everything but comments.
+    /// Tokens, comments excluded.
     pub(crate) code: Vec<Token<'s>>,
     pub(crate) comments: Vec<Token<'s>>,
-    /// For each bracket in `code` the index of its partner.
+    /// Index of the partner of every bracket in `code`.
     partners: Vec<Option<usize>>,
-    /// True for each line (from 0) of test code.
+    /// True for every line (from 0) of test code.
     test_lines: Vec<bool>,
     /// True if the whole file is test code.
     pub(crate) is_test: bool,
@@ -53,12 +53,12 @@ impl<'s> Source<'s> {
         source
     }
 
-    /// The text of token `at`, or nothing past either end.
+    /// Text of token `at`; empty past either end.
     pub(crate) fn text(&self, at: usize) -> &'s str {
         self.code.get(at).map_or("", |token| token.text)
     }
 
-    /// The bracket that belongs to the one at `at`; `at` itself when there is none.
+    /// Index of the partner of the bracket at `at`, or `at` without a partner.
     pub(crate) fn partner(&self, at: usize) -> usize {
         self.partners.get(at).copied().flatten().unwrap_or(at)
     }
@@ -79,8 +79,8 @@ impl<'s> Source<'s> {
         self.test_lines.fill(true);
     }
 
-    /// Comments that touch the `above` lines before `line` or `line` itself. A comment on lines of its own that
-    /// reaches into that window counts from its first line.
+    /// Comments that touch `line` or the `above` lines before. A comment on separate lines with a part in this window
+    /// counts from its first line.
     pub(crate) fn comments_near(&self, line: usize, above: usize) -> impl Iterator<Item = &Token<'s>> {
         let mut first = line.saturating_sub(above).max(1);
         while first > 1 && self.is_comment_line(first) && self.is_comment_line(first - 1) {
@@ -93,8 +93,8 @@ impl<'s> Source<'s> {
         self.lines.get(line - 1).is_some_and(|text| text.trim_start().starts_with("//"))
     }
 
-    /// Index of the first token of the item whose keyword (or qualifier) stands at `at`: visibility, qualifiers and
-    /// attributes belong to it.
+    /// Index of the first token of the item with a keyword (or qualifier) at `at`. Visibility, qualifiers and
+    /// attributes belong to the item.
     pub(crate) fn item_start(&self, at: usize) -> usize {
         let mut start = at;
         while let Some(before) = start.checked_sub(1) {
@@ -113,7 +113,7 @@ impl<'s> Source<'s> {
         start
     }
 
-    /// The comments before and among the tokens that lead up to the item keyword at `at`.
+    /// Comments before and among the tokens that lead up to the item keyword at `at`.
     pub(crate) fn comments_of_item(&self, at: usize) -> impl Iterator<Item = &Token<'s>> {
         let start = self.item_start(at);
         let after = start.checked_sub(1).map_or(0, |before| self.code[before].last_line);
@@ -121,7 +121,7 @@ impl<'s> Source<'s> {
         self.comments.iter().filter(move |comment| comment.line > after && comment.line <= until)
     }
 
-    /// Every function that has a body, closures excluded.
+    /// Functions with a body, closures excluded.
     pub(crate) fn functions(&self) -> Vec<Function<'s>> {
         let mut found = Vec::new();
         for (at, token) in self.code.iter().enumerate() {
@@ -138,7 +138,7 @@ impl<'s> Source<'s> {
         found
     }
 
-    /// Index of the `}` or `;` that ends the item which begins at `at`.
+    /// Index of the `}` or `;` at the end of the item that begins at `at`.
     pub(crate) fn item_end(&self, at: usize) -> usize {
         let mut at = at;
         while at < self.code.len() {
@@ -167,7 +167,7 @@ impl<'s> Source<'s> {
         self.code.len().saturating_sub(1)
     }
 
-    /// The attributes of the file: index of the `#` and of the first token between the brackets.
+    /// Attributes of the file: index of the `#` and of the first token between the brackets.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.code.len()).filter(|&at| self.text(at) == "#").filter_map(|at| {
             let open = if self.text(at + 1) == "!" { at + 2 } else { at + 1 };
@@ -217,7 +217,8 @@ impl<'s> Source<'s> {
         ahead.into_iter().any(|text| KEYWORDS.contains(&text) || text == "type")
     }
 
-    /// `test`, `tokio::test`, or `cfg(..)` that holds in tests only (so neither `not(test)` nor `any(test, ..)`).
+    /// True for `test`, `tokio::test`, or a `cfg(..)` that holds in tests only. Neither `not(test)` nor
+    /// `any(test, ..)` holds in tests only.
     fn is_test_attribute(&self, inside: usize) -> bool {
         let end = self.partner(inside - 1);
         if self.text(inside) != "cfg" {
@@ -234,7 +235,7 @@ impl<'s> Source<'s> {
         false
     }
 
-    /// Paths of the modules that this file declares as `#[cfg(test)] mod name;`.
+    /// Paths of the modules declared as `#[cfg(test)] mod name;` in this file.
     pub(crate) fn test_modules(&self) -> BTreeSet<String> {
         let (folder, file) = self.path.rsplit_once('/').unwrap_or(("", self.path));
         let stem = file.trim_end_matches(".rs");
@@ -254,7 +255,7 @@ impl<'s> Source<'s> {
             .collect()
     }
 
-    /// Every path of the file, `use` trees flattened.
+    /// Paths of the file, with flattened `use` trees.
     pub(crate) fn paths(&self) -> Vec<Path<'s>> {
         let mut found = Vec::new();
         let mut at = 0;
@@ -279,7 +280,7 @@ impl<'s> Source<'s> {
         found
     }
 
-    /// Reads one `use` tree from `at`; gives the index behind it.
+    /// Reads one `use` tree from `at`. Returns the index behind the tree.
     fn use_tree(&self, at: usize, prefix: &mut Vec<&'s str>, found: &mut Vec<Path<'s>>) -> usize {
         let (mut at, depth) = (at, prefix.len());
         let line = self.code.get(at).map_or(0, |token| token.line);
@@ -292,7 +293,7 @@ impl<'s> Source<'s> {
                     at += 1;
                     while at < end {
                         let after = self.use_tree(at, prefix, found);
-                        // A comma, or a mark that no `use` tree has: both are skipped.
+                        // The loop skips a comma, and a mark that no `use` tree has.
                         at = after + usize::from(after == at || self.text(after) == ",");
                     }
                     prefix.truncate(depth);

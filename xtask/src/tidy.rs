@@ -1,7 +1,7 @@
 //! The rules of the tree, and the walk that applies them.
 //!
-//! Each rule is a function from a file (or from the workspace's manifests) to findings; [`RULES`] is the list. A
-//! finding is printed as `file:line: rule: what to do`. Every rule has a bad and a good sample in `tidy/tests.rs`.
+//! A rule is a function from a file (or from the workspace's manifests) to findings; [`RULES`] is the list. A finding
+//! is printed as `file:line: rule: advice`. Every rule has a bad and a good sample in `tidy/tests.rs`.
 //!
 //! Neighbours: [`crate::source`] takes the files apart; `CONTRIBUTING.md` states the rules in prose.
 
@@ -57,7 +57,7 @@ impl Report<'_> {
 /// Knowledge of the rules beside the examined file.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// Names of the invariants that `docs/protocols/` defines; `None` without any such document.
+    /// Names of the invariants that `docs/protocols/` defines; `None` without a definition.
     invariants: Option<BTreeSet<String>>,
 }
 
@@ -92,10 +92,11 @@ const RULES: &[(&str, Check)] = &[
 /// Rules of the whole tree, and of files in other languages.
 const OTHER_RULES: [&str; 6] = ["floors", "limits", "patches", circles::RULE, names::RULE, assertions::RULE];
 
-/// Rules that the tree does not keep yet. Their findings are counted and do not fail; `tidy RULE` shows them.
+/// Rules that the tree does not keep yet. Findings of these rules are counted and do not fail; `tidy RULE` shows the
+/// findings.
 const WAITING: &[&str] = &[];
 
-/// Checks the tree under `root` and prints the findings, of the rule `only` if given. True if there is no finding.
+/// Checks the tree under `root` and prints the findings, of the rule `only` if given. True without a finding.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     let mut texts = Vec::new();
     for folder in ["crates", "xtask"] {
@@ -127,7 +128,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     Ok(report(findings, files, only))
 }
 
-/// Prints the findings, of the rule `only` if given. True if there is no finding.
+/// Prints the findings, of the rule `only` if given. True without a finding.
 fn report(mut findings: Vec<Finding>, files: usize, only: Option<&str>) -> bool {
     findings.sort();
     let is_waiting = |finding: &Finding| only.is_none() && WAITING.contains(&finding.rule);
@@ -145,7 +146,7 @@ fn report(mut findings: Vec<Finding>, files: usize, only: Option<&str>) -> bool 
     findings.is_empty()
 }
 
-/// All files as sources. The modules of a `#[cfg(test)] mod` are marked as tests.
+/// Files as sources. The modules of a `#[cfg(test)] mod` are marked as tests.
 fn sources(texts: &[(String, String)]) -> Vec<Source<'_>> {
     let mut sources: Vec<Source<'_>> = texts.iter().map(|(path, text)| Source::new(path, text)).collect();
     let test_modules: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -160,7 +161,7 @@ fn sources(texts: &[(String, String)]) -> Vec<Source<'_>> {
     sources
 }
 
-/// Findings of all rules that read files.
+/// Findings of the rules that read files.
 fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &Facts) -> Vec<Finding> {
     let sources = sources(texts);
     let mut findings = circles::check(&sources);

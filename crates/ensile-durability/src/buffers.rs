@@ -1,18 +1,19 @@
-//! Buffers: what a worker writes while it commits, and how another thread takes it without waiting for that worker.
+//! Buffers: a worker writes a buffer while the worker commits. Another thread takes the buffer without a wait for the
+//! worker.
 //!
 //! ```text
 //! worker --reserve, append, release--> its slot --part-filled, by one exchange--------> the thread that writes
 //!    \--full, to the queue-------------------------------------------------------------/        |
 //!     <--empty, from the queue, as far as the bound allows-------------------------------------/
 //! ```
-//! The room knows neither files nor claims: which entries a thread needs, and what it may say of them, is its own.
+//! The room knows neither files nor claims: a thread knows which entries the thread needs and may vouch for.
 //!
 //! Invariants:
-//! - E1: what may allocate or wait comes before the worker binds; an append does neither.
-//! - L2: a buffer that no worker holds can be taken without the worker running.
-//! - B1 to B3: where the log is process-safe, each buffer's entries stand in a mapped file too (`mapped`).
+//! - E1: a step that may allocate or wait comes before the worker binds; an append neither allocates nor waits.
+//! - L2: another thread can take a buffer that no worker holds. The worker need not run.
+//! - B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too (`mapped`).
 //!
-//! Neighbours: below, `block` has the format of what is appended; above, the log's appenders and loggers.
+//! Neighbours: below, `block` has the format of appended entries; above, the log's appenders and loggers.
 
 mod buffer;
 mod mapped;

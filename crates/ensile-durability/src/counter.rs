@@ -1,10 +1,10 @@
-//! A number that is reported to people, and that nothing else depends on.
+//! A number that is reported to people: nothing else depends on the number.
 //!
-//! Neighbours: log, leases and checkpoints count with it; the engine's statistics read it.
+//! Neighbours: log, leases and checkpoints count; the engine's statistics read the numbers.
 
 use ensile_base::sync::{AtomicU64, Ordering};
 
-/// A number for people: it orders nothing.
+/// A number for people. The number orders nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

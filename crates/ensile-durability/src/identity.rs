@@ -1,34 +1,36 @@
-//! Which database a file belongs to (I1): 128 random bits, drawn when the database is made.
+//! Identity of a database, carried by every file of the database (I1): 128 random bits, drawn when the database is
+//! made.
 //!
-//! Files that are copied carry it along, so it does not tell a copy from the original: the folders' own numbers do.
+//! A copied file carries the identity along, so the identity does not tell a copy from the original: the folders' own
+//! numbers do.
 //!
-//! Neighbours: in the manifest, the hint, the mark of each folder and the first block of every file.
+//! Neighbours: manifest, hint, the mark of every folder and the first block of every file have the identity.
 
 use std::fmt;
 
 use ensile_base::random::Random;
 
-/// A database's identity. Adopting a copy draws a new one, and keeps this one as the parent.
+/// Identity of a database. Adopting a copy draws a new identity, and keeps the old identity as the parent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Identity(u128);
 
 impl Identity {
-    /// One that no other database has.
+    /// Draws an identity that no other database has.
     pub(crate) fn draw() -> Self {
         Self(Random::unique_128())
     }
 
-    /// As an opening block has it: in the order of its hex digits.
+    /// Bytes in an opening block, in the order of the hex digits.
     pub(crate) fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// Of an opening block.
+    /// Identity from the bytes of an opening block.
     pub(crate) fn of_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
     }
 
-    /// As text has it: 32 lowercase hex digits; one spelling each.
+    /// Identity from text: 32 lowercase hex digits. An identity has a single spelling.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let identity = Self(u128::from_str_radix(text, 16).ok()?);
         (identity.to_string() == text).then_some(identity)

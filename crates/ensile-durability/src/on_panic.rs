@@ -1,9 +1,10 @@
-//! A guard for a step of a thread: what the others must be told if it panics.
+//! A guard for a step of a thread: if the step panics, the guard tells the other threads.
 //!
-//! Neighbours: a logger's step stops the log with it, a checkpointer's ends the checkpoints.
+//! Neighbours: the guard of a logger's step stops the log, the guard of a checkpointer's step ends the checkpoints.
 
-/// Calls its function when it is dropped by a panic that began after it was made. One that was under way before is
-/// another's: a handle dropped by it closes the database, and these steps are as good as any.
+/// Calls its function if a panic drops the guard, and the panic began after the guard was made. An earlier panic
+/// belongs to another step: a handle dropped by the panic closes the database, and the steps of this close are as good
+/// as other steps.
 pub(crate) struct OnPanic<F: Fn()> {
     tell: F,
     was_panicking: bool,

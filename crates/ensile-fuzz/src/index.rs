@@ -1,5 +1,6 @@
-//! Target: the index against `BTreeMap`. Inserts, removals, replacements, look-ups, scans both ways with limits, and a
-//! check of the whole tree and of its memory, on keys that share slices, end at a slice's end and hold NULs.
+//! Target: the index against `BTreeMap`. Steps are inserts, removals, replacements, look-ups, scans both ways with
+//! limits, and a check of the whole tree and of the tree's memory. Keys share slices, end at a slice's end and hold
+//! NULs.
 //!
 //! Neighbours: `ensile_index::testing::Bench` is the tree with its memory.
 
@@ -13,12 +14,12 @@ use crate::input::Input;
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Steps of one input.
+/// Most steps of an input.
 const STEPS_MAX: usize = 3_000;
-/// Bytes of what a scan or a long key may repeat.
+/// Unit of a run in a long key, in bytes: the length of a slice.
 const RUN_BYTES: usize = 8;
 
-/// A key: bytes as they come, a long run with an ending, or one that is there, as it is, longer, or shorter.
+/// Draws a key: bytes of the input, a long run with an ending, or a present key: unchanged, longer or shorter.
 fn draw_key(input: &mut Input<'_>, model: &Model) -> Vec<u8> {
     let kind = input.byte();
     let mut key = match kind % 4 {
@@ -77,7 +78,7 @@ fn check_scan(input: &mut Input<'_>, bench: &Bench, model: &Model) {
     assert_eq!(found, expected, "{lower:?} {upper:?} {direction:?} up to {entries_max}");
 }
 
-/// Each step is a byte that says what to do, and the bytes of its keys.
+/// A step is a byte for the action, and the bytes of the keys.
 pub fn index(data: &[u8]) {
     let mut input = Input::new(data);
     let (mut bench, mut model) = (Bench::new(), Model::new());

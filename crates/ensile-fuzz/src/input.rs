@@ -1,8 +1,8 @@
-//! Bytes as a source of choices: every input is valid, and a small change of it is a small change of what is chosen.
+//! Bytes as a source of choices: every input is valid, and a small change of an input is a small change of the choices.
 //!
-//! Neighbours: all targets draw from it.
+//! Neighbours: the targets draw from an input.
 
-/// What is left of an input. Empty, it gives zeros.
+/// Rest of an input. An empty rest gives zeros.
 pub(crate) struct Input<'i> {
     rest: &'i [u8],
 }

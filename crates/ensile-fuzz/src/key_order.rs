@@ -1,7 +1,7 @@
-//! Target: the key codec. The order of encodings is that of the keys, no delimited form begins another, what is encoded
-//! decodes to the same key, and what decodes from any bytes encodes to those bytes.
+//! Target: the key codec. Encodings have the order of the keys, and no delimited form begins another delimited form. An
+//! encoded key decodes to the same key. A key that decodes from any bytes encodes to the same bytes.
 //!
-//! Neighbours: `ensile_engine::codec::key`, whose documentation promises this.
+//! Neighbours: `ensile_engine::codec::key` documents these promises.
 
 use std::fmt::Debug;
 
@@ -87,7 +87,7 @@ fn delimited(key: &impl Key) -> Vec<u8> {
     buffer.as_ref().to_vec()
 }
 
-/// Two keys of one type, and bytes that may be a third.
+/// Checks two keys of one type, and bytes that may be a third key.
 fn check<K: Draw>(input: &mut Input<'_>) {
     let (a, b) = (K::draw(input), K::draw(input));
     assert_eq!(a.cmp(&b), last(&a).cmp(&last(&b)), "last forms of {a:?} and {b:?}");
@@ -111,7 +111,7 @@ fn check<K: Draw>(input: &mut Input<'_>) {
     }
 }
 
-/// The first byte chooses a type, the next ones make two keys of it, the rest is decoded as it is.
+/// The first byte chooses a type. The next bytes make two keys of the type. The rest is decoded unchanged.
 pub fn key_order(data: &[u8]) {
     const CHECKS: [fn(&mut Input<'_>); 16] = [
         check::<u32>,

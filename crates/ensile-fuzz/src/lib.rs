@@ -1,7 +1,7 @@
-//! Fuzz targets as ordinary functions: any bytes go in, a broken promise panics.
+//! Fuzz targets as ordinary functions: a target takes any bytes, and panics at a broken promise.
 //!
-//! `fuzz/` wraps them for cargo-fuzz, whose coverage guides the bytes; `tests/corpora.rs` replays the kept corpora in
-//! `fuzz/corpus` and mutates them on the stable toolchain, with every run of the tests.
+//! `fuzz/` wraps the targets for cargo-fuzz: coverage guides the bytes. `tests/corpora.rs` replays the kept corpora in
+//! `fuzz/corpus` and mutates the kept inputs on the stable toolchain, with every run of the tests.
 //!
 //! Neighbours: the key codec (engine), the index, the formats of log and page files, recovery and the RESP codec are
 //! fuzzed; the disk is `ensile-sim`'s.
@@ -24,7 +24,7 @@ pub use page_files::page_files;
 pub use recovery::recovery;
 pub use resp::resp;
 
-/// A target: its name, which is that of its corpus too, and what it runs.
+/// A target: name of the target and of its corpus, and function of the target.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.

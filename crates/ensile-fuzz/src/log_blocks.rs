@@ -1,9 +1,11 @@
-//! Target: the log's parser. An input is a plan of blocks for up to three logs, written here from `docs/formats` and
-//! not by the engine's code, with right checksums where the plan does not say otherwise; then some bytes are damaged.
+//! Target: the log's parser. An input is a plan of blocks for up to three logs. The target writes the blocks from
+//! `docs/formats`, without the engine's code, and with right checksums unless the plan says otherwise. Then the target
+//! damages some bytes.
 //!
-//! What must hold: recovery ends, without a panic; it errs in a way that names what is wrong, or brings back every
-//! entry that counts of the part that follows the rules, and no entry that is not in an undamaged block.
+//! Invariants: recovery ends without a panic. Recovery names the fault and fails, or returns every counting entry of
+//! the part that follows the rules. Recovery returns no entry from outside the undamaged blocks.
 //!
+//! Neighbours: `ensile_durability::recover`, on the simulated disk.
 //! Neighbours: `ensile_durability::recover`, on the simulated disk.
 
 use std::collections::BTreeMap;
@@ -18,18 +20,18 @@ use ensile_sim::SimDisk;
 
 use crate::input::Input;
 
-/// Of the generation.
+/// Salt of the generation.
 pub(crate) const SALT: u32 = 0x5a17_0000;
 const HEADER_BYTES: usize = 80;
-/// The kind of a file's first block, and bytes of its payload.
+/// Kind of a file's first block. `ORIGIN_BYTES` is the length of the block's payload, in bytes.
 const OPENING: u8 = 2;
 const ORIGIN_BYTES: usize = 48;
-/// The database's.
+/// Identity of the database.
 pub(crate) const IDENTITY: u128 = 0x5b1e_0c9a_77d2_4f0e_8f6d_3a2b_1c4d_5e6f;
-/// Blocks of one input, so that it stays quick.
+/// Most blocks of an input: a short input stays quick.
 const BLOCKS_MAX: usize = 200;
 
-/// How often an entry is there, by TID and body.
+/// Number of copies of an entry, by TID and body.
 type Entries = BTreeMap<(u64, Vec<u8>), u32>;
 
 #[derive(Default)]
@@ -49,14 +51,14 @@ impl Recoverable for Replayed {
     }
 }
 
-/// A data block: where it begins and ends, and its entries, by TID and body.
+/// A data block: begin and end in bytes, and entries by TID and body.
 struct Block {
     from: usize,
     to: usize,
     entries: Vec<(u64, Vec<u8>)>,
 }
 
-/// One log as it is written, and what is known of it.
+/// A log under construction, and known facts about the log.
 pub(crate) struct Writer {
     logger: u32,
     bytes: Vec<u8>,
@@ -65,15 +67,15 @@ pub(crate) struct Writer {
     chain: u32,
     epoch: u64,
     mark: u64,
-    /// Data blocks; those that stand in [`Self::bytes`] as they were written are intact.
+    /// Data blocks. A block is intact if [`Self::bytes`] still has the bytes as written.
     blocks: Vec<Block>,
-    /// Where the part that follows the rules ends, and its last mark.
+    /// End of the part that follows the rules, in bytes. `clean_mark` is the last mark of this part.
     clean_to: usize,
     clean_mark: u64,
     is_clean: bool,
 }
 
-/// A header's fields, in the order of the format.
+/// Fields of a header, in the order of the format.
 #[derive(Clone, Copy, Default)]
 struct Fields {
     kind: u8,
@@ -100,7 +102,8 @@ impl Writer {
             clean_mark: 0,
             is_clean: true,
         };
-        // The opening block, whose checksum begins with zero, names the database and the salt; its entries are values.
+        // The opening block names the database and the salt. The checksum of the opening block begins with zero, and
+        // the generation's entries are values.
         let mut origin = [0; ORIGIN_BYTES];
         origin[..16].copy_from_slice(&IDENTITY.to_be_bytes());
         origin[16..20].copy_from_slice(&salt.to_le_bytes());
@@ -110,14 +113,14 @@ impl Writer {
         writer
     }
 
-    /// The file of a log without entries, all of whose epochs up to `mark` are durable.
+    /// File of a log without entries. Every epoch up to `mark` is durable.
     pub(crate) fn marked(mark: u64) -> Vec<u8> {
         let mut writer = Self::new(0, SALT);
         writer.block(Fields { kind: 1, mark, ..Fields::default() }, &[], None);
         writer.bytes
     }
 
-    /// Writes a block; `tweak` is a place in the header to change under a right checksum.
+    /// Writes a block. `tweak` is a place in the header to change under a right checksum.
     fn block(&mut self, fields: Fields, payload: &[u8], tweak: Option<(usize, u8)>) {
         let mut padded = payload.to_vec();
         padded.resize(payload.len().next_multiple_of(8), 0);
@@ -146,7 +149,7 @@ impl Writer {
         }
     }
 
-    /// Entries of growing epochs, as a worker leaves them.
+    /// Writes entries of growing epochs, in the order of a worker.
     fn data(&mut self, input: &mut Input<'_>, tweak: Option<(usize, u8)>) {
         let (mut payload, mut entries) = (Vec::new(), Vec::new());
         let first = self.epoch.max(self.mark + 1);
@@ -186,7 +189,7 @@ impl Writer {
                 self.block(Fields { kind: 1, mark, ..Fields::default() }, &[], None);
             }
             7 => {
-                // A header that nobody writes, under a right checksum.
+                // A header that no writer makes, under a right checksum.
                 self.is_clean = false;
                 let tweak = Some((usize::from(input.byte()), input.byte()));
                 self.data(input, tweak);
@@ -205,7 +208,7 @@ impl Writer {
         }
     }
 
-    /// Forgets the blocks that are no longer as `written`: a second damage may have taken the first one back.
+    /// Forgets blocks that differ from `written`: a second damage may have reverted the first damage.
     fn forget_damaged(&mut self, written: &[u8]) {
         let bytes = &self.bytes;
         self.blocks.retain(|block| bytes.get(block.from..block.to) == Some(&written[block.from..block.to]));
@@ -222,7 +225,7 @@ impl Writer {
             self.bytes[at] ^= mask;
         }
         if at < self.clean_to {
-            // What is left of the part that follows the rules is not worked out again.
+            // The remaining part that follows the rules is not computed again.
             (self.clean_to, self.clean_mark) = (0, 0);
         }
     }
@@ -233,7 +236,7 @@ pub(crate) fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
     file.write_at(bytes, 0).expect("a new disk");
 }
 
-/// The plan's first byte is the number of logs, then steps of one log or another; what is left damages.
+/// The plan's first byte is the number of logs. Then come steps of one log or another. The rest of the input is damage.
 pub fn log_blocks(data: &[u8]) {
     let mut input = Input::new(data);
     let logs = input.choice(3) + 1;
@@ -272,7 +275,7 @@ pub fn log_blocks(data: &[u8]) {
         put(&disk, &format!("{folder}/FOLDER"), with_checksum(&mark).as_bytes());
         folders.push_str(&format!("folder {folder} {}\n", number(&folder)));
     }
-    // All epochs are reserved: one that is not would make the manifest an older copy (L6).
+    // All epochs are reserved: an unreserved epoch would make the manifest an older copy (L6).
     let reserved = 1_u64 << 40;
     let manifest = format!(
         "ensile manifest 3\ndatabase {IDENTITY:032x} parent none state created\nreserved {reserved}\n{folders}\

@@ -1,16 +1,16 @@
-//! Mutations of an input, for where no coverage guides them.
+//! Mutations of an input, for runs that no coverage guides.
 //!
-//! Neighbours: `tests/corpora.rs` runs the targets on what comes out.
+//! Neighbours: `tests/corpora.rs` runs the targets on the mutated inputs.
 
 use ensile_base::random::Random;
 
-/// Inputs grow no longer than this.
+/// Most bytes of an input.
 const INPUT_BYTES_MAX: usize = 4096;
 
-/// Bytes that stand at corners of encodings and lengths.
+/// Bytes at corners of encodings and lengths.
 const CORNERS: [u8; 10] = [0, 1, 2, 7, 8, 9, 127, 128, 254, 255];
 
-/// Changes `input` in one to eight places; `other` is an input to take pieces of.
+/// Changes `input` in one to eight places. `other` is an input for pieces.
 pub fn mutate(input: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     for _ in 0..random.between(1, 8) {
         let at = random.below(input.len() as u64 + 1) as usize;

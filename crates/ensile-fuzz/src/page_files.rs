@@ -1,10 +1,10 @@
-//! Target: the load of a picture from its page files. An input is a plan of pages and of versions beside them in blocks
-//! and tails. It is written here from `docs/formats`, not by the engine's code; then some bytes of blocks are changed
-//! under right checksums, and some bytes of the file without.
+//! Target: the load of a picture from page files. An input is a plan of pages, and of versions beside the pages in
+//! blocks and tails. The target writes the plan from `docs/formats`, without the engine's code. Then the target changes
+//! bytes of blocks under right checksums, and bytes of the file without.
 //!
-//! What must hold: an open ends, without a panic; it is refused in a way that names what is wrong, or has exactly the
-//! plan's rows, unless something was changed under right checksums. Before the first row it has named where the plan's
-//! pages begin, and it tells which rows stood beside them. An examination finds damage where an open does.
+//! Invariants: an open ends without a panic. An open names the fault and fails, or has exactly the plan's rows, unless
+//! the target changed bytes under right checksums. Before the first row, the open names the first keys of the plan's
+//! pages, and reports the rows beside the pages. An examination finds damage if an open does.
 //!
 //! Neighbours: `ensile_durability::recover` and `examine`, on the simulated disk; `log_blocks` has the log.
 
@@ -23,16 +23,16 @@ use crate::log_blocks::{IDENTITY, SALT, Writer, put, with_checksum};
 
 const HEADER_BYTES: usize = 80;
 const UNIT_BYTES: usize = 4096;
-/// Of the page file.
+/// Salt of the page file.
 const PAGES_SALT: u32 = 0x5a17_0001;
-/// e_c of the picture, and of the one before; and their numbers.
+/// e_c of the picture and of the picture before. `NUMBERS` has the numbers of both pictures.
 const SHOWN: [u64; 2] = [10, 7];
 const NUMBERS: [u64; 2] = [5, 4];
 const NEXT_PAGE: u64 = 1000;
 const PAGES_MAX: usize = 24;
-/// Pages of a part of the directory.
+/// Number of pages in a part of the directory.
 const PART_PAGES: usize = 5;
-/// A page with more is cut into blocks.
+/// Bytes of a page's block: a longer page is cut into blocks.
 const BLOCK_BYTES: usize = 100;
 const TWEAKS_MAX: usize = 4;
 const DAMAGES_MAX: usize = 8;
@@ -43,12 +43,12 @@ type Rows = BTreeMap<(u32, Vec<u8>), u64>;
 /// First keys of pages by section.
 type Bounds = BTreeMap<u32, Vec<Vec<u8>>>;
 
-/// A body is a key of one byte, and a value.
+/// Loaded rows. A body is a key of one byte, and a value.
 #[derive(Default)]
 struct Loaded {
     rows: Mutex<Rows>,
     bounds: Mutex<Bounds>,
-    /// Rows that came from beside pages.
+    /// Rows loaded from beside pages.
     beside: Mutex<Rows>,
 }
 
@@ -88,7 +88,7 @@ impl Recoverable for Loaded {
     }
 }
 
-/// A change of a block before its checksums are made: which block, which byte of header or payload, and how.
+/// A change of a block before the checksums are computed: block number, byte of header or payload, and mask.
 #[derive(Clone, Copy)]
 struct Tweak {
     block: usize,
@@ -96,19 +96,19 @@ struct Tweak {
     mask: u8,
 }
 
-/// What a header says, in the order of the format.
+/// Fields of a header, in the order of the format.
 #[derive(Clone, Copy, Default)]
 struct Fields {
     kind: u8,
     sequence: u64,
     section: u32,
-    /// Which picture wrote it: this one, or the one before.
+    /// Writing picture: 0 is this picture, 1 is the picture before.
     picture: usize,
     entries: u32,
     previous: u32,
 }
 
-/// Where a block stands, and its header checksum: as a place has it.
+/// Units and header checksum of a block, in the form of a place.
 #[derive(Clone, Copy)]
 struct Place {
     unit: u32,
@@ -132,7 +132,7 @@ struct PageFile {
     extents: u64,
     /// Places of tails, as the root has them.
     tails: Vec<Vec<u8>>,
-    /// Where bytes are that a block holds.
+    /// Start and end of every block, in bytes.
     used: Vec<(usize, usize)>,
 }
 
@@ -165,7 +165,7 @@ impl PageFile {
         header
     }
 
-    /// Adds a block, with right checksums; the header's.
+    /// Adds a block with right checksums. Returns the header checksum.
     fn seal(&mut self, header: &mut [u8; HEADER_BYTES], payload: &[u8], salt: u32) -> u32 {
         let mut padded = payload.to_vec();
         padded.resize(payload.len().next_multiple_of(8), 0);
@@ -179,7 +179,7 @@ impl PageFile {
         crc
     }
 
-    /// Writes a block at the next unit; its place, and its payload as it was written.
+    /// Writes a block at the next unit. Returns the place, and the payload as written.
     fn block(&mut self, fields: Fields, payload: Vec<u8>) -> (Place, Vec<u8>) {
         self.bytes.resize(self.bytes.len().next_multiple_of(UNIT_BYTES), 0);
         let unit = (self.bytes.len() / UNIT_BYTES) as u32;
@@ -189,7 +189,7 @@ impl PageFile {
         (Place { unit, units, crc }, payload)
     }
 
-    /// Writes a version into the tail of the page that was written last.
+    /// Writes a version into the tail of the last written page.
     fn tail(&mut self, number: u64, (section, row): (u32, &Row)) {
         let (unit, unit_offset) = (self.bytes.len() / UNIT_BYTES, self.bytes.len() % UNIT_BYTES);
         let mut payload = Vec::new();
@@ -206,7 +206,7 @@ impl PageFile {
         self.tails.push(place);
     }
 
-    /// Writes a block with the changes that are planned for it; its header checksum, and its payload as it was written.
+    /// Writes a block with the planned changes. Returns the header checksum, and the payload as written.
     fn changed(&mut self, fields: Fields, mut payload: Vec<u8>) -> (u32, Vec<u8>) {
         let mut header = self.header(fields, payload.len());
         for tweak in self.tweaks.iter().filter(|tweak| tweak.block == self.blocks) {
@@ -221,7 +221,7 @@ impl PageFile {
         (crc, payload)
     }
 
-    /// A page's blocks, with its tail, and its place in the directory.
+    /// Writes a page's blocks and tail. Returns the page's place in the directory.
     fn page(&mut self, page: &PlannedPage, beside: &[Beside]) -> Vec<u8> {
         let mut payload = Vec::new();
         page.rows.iter().for_each(|row| row.encode(None, &mut payload));
@@ -267,7 +267,7 @@ impl Row {
         [&[self.key][..], &self.value].concat()
     }
 
-    /// As an entry, of a page or of a block in which each says its section.
+    /// Appends the row as an entry of a page, or with `section` as an entry of a block of several sections.
     fn encode(&self, section: Option<u32>, out: &mut Vec<u8>) {
         let mut body = section.map_or_else(Vec::new, |section| section.to_le_bytes().to_vec());
         body.extend(self.body());
@@ -281,13 +281,13 @@ impl Row {
 struct Beside {
     section: u32,
     row: Row,
-    /// The page in whose tail it stands; `None`: in a block of its own.
+    /// Number of the page with the version in the tail; `None` for a version in a separate block.
     behind: Option<u64>,
 }
 
 struct PlannedPage {
     section: u32,
-    /// `None`: the section's first.
+    /// First key; `None` for the section's first page.
     first: Option<u8>,
     number: u64,
     picture: usize,
@@ -301,7 +301,7 @@ fn bound(page: &PlannedPage) -> Vec<u8> {
     out
 }
 
-/// Pages of one section after the other, each with a few rows within its range.
+/// Pages in the order of sections. A page has a few rows within the range of the page.
 fn planned(input: &mut Input<'_>) -> Vec<PlannedPage> {
     let mut pages: Vec<PlannedPage> = Vec::new();
     for number in 0..1 + input.choice(PAGES_MAX) {
@@ -320,7 +320,8 @@ fn planned(input: &mut Input<'_>) -> Vec<PlannedPage> {
     pages
 }
 
-/// Writes pages, versions beside them, directory and root; the root's place, and the counts of entries and pages.
+/// Writes pages, versions beside pages, directory and root. Returns the root's place, and the counts of entries and
+/// pages.
 fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> (Place, u64, u64) {
     let mut root = Vec::new();
     let parts = pages.chunks(PART_PAGES);
@@ -360,8 +361,8 @@ fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> (Plac
     (place, (rows + beside.len()) as u64, pages.len() as u64)
 }
 
-/// The plan's first byte is the number of pages, then what each holds; then versions beside them, changes under right
-/// checksums, and what is left damages.
+/// The plan's first byte is the number of pages. Then come the rows of the pages, versions beside the pages, and
+/// changes under right checksums. The rest of the input is damage.
 pub fn page_files(data: &[u8]) {
     let mut input = Input::new(data);
     let pages = planned(&mut input);
@@ -371,11 +372,11 @@ pub fn page_files(data: &[u8]) {
     }
     let mut beside: Vec<Beside> = Vec::new();
     for _ in 0..input.choice(4) {
-        // One that its page has too (N11), or one that it lacks.
+        // A copy of a version in the page (N11), or a version missing from the page.
         let page = &pages[input.choice(pages.len())];
         let how = if page.rows.is_empty() { 1 } else { input.byte() };
         let copied = page.rows.first().filter(|_| how.is_multiple_of(2));
-        // In a tail: a page has one at most, and only those of this picture.
+        // A page has at most one version in the tail, and only a page of this picture has a tail.
         let has_tail = beside.iter().any(|other| other.behind == Some(page.number));
         let behind = (how & 2 > 0 && page.picture == 0 && !has_tail).then_some(page.number);
         let row = match copied {
@@ -418,7 +419,7 @@ pub fn page_files(data: &[u8]) {
     judge(&disk, (&rows, &bounds, &beside), (is_tweaked, is_damaged));
 }
 
-/// A database whose log has no entries, and whose manifest names the picture.
+/// A database with a log without entries. The manifest names the picture.
 fn folder(page_file: &[u8], (root, entries, pages, bytes): (Place, u64, u64, u64)) -> SimDisk {
     let disk = SimDisk::new();
     let number = |folder: &str| {

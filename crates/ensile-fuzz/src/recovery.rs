@@ -1,10 +1,10 @@
-//! Target: recovery of a whole database from a damaged folder. The folder has a closed generation, and an open one that
-//! was being written when it stopped; an input is a list of damages.
+//! Target: recovery of a whole database from a damaged folder. The folder has a closed generation, and an open
+//! generation that stopped in the middle of a write. An input is a list of damages.
 //!
-//! What must hold: opening ends, without a panic; it is refused, or what is shown is exactly the state after the epoch
-//! that it reports, and that is not below what the manifest says was durable.
+//! Invariants: an open ends without a panic. An open fails, or shows exactly the state after the reported epoch. The
+//! reported epoch is not below the durable epoch of the manifest.
 //!
-//! Neighbours: `Database::open` on the simulated disk; `log_blocks` has what stands behind right checksums.
+//! Neighbours: `Database::open` on the simulated disk; `log_blocks` covers damage under right checksums.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -20,20 +20,20 @@ use ensile_sim::SimDisk;
 use crate::input::Input;
 
 type State = BTreeMap<u64, Vec<u8>>;
-/// What a transaction put or deleted, and when.
+/// Epoch, key and new row of a write; `None` for a delete.
 type Write = (Epoch, u64, Option<Vec<u8>>);
 
 const KEYS: u64 = 30;
 const LOGGERS: usize = 2;
-/// What is kept of the space that is set aside behind the last block.
+/// Kept bytes of the space that is set aside behind the last block.
 const SPACE_BYTES: usize = 200;
-/// Damages of one input.
+/// Most damages of an input.
 const DAMAGES_MAX: usize = 40;
 
-/// The folder before it is damaged.
+/// The folder before the damage.
 struct Folder {
     files: Vec<(String, Vec<u8>)>,
-    /// All writes, in the order of their commits.
+    /// Writes, in the order of the commits.
     history: Vec<Write>,
     /// D of the closed generation.
     closed: Epoch,
@@ -54,7 +54,7 @@ fn open(disk: &SimDisk, clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)
     Ok((db, rows))
 }
 
-/// Runs transactions, some of them durable in the end.
+/// Runs transactions, and makes some of the transactions durable.
 fn live(disk: &SimDisk, random: &mut Random, history: &mut Vec<Write>, close: bool) -> Result<()> {
     let clock = Clock::manual();
     let (db, rows) = open(disk, &clock)?;
@@ -98,7 +98,7 @@ fn build() -> Result<Folder> {
         let mut bytes = disk.bytes(&name);
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         bytes.truncate(used + SPACE_BYTES);
-        // The logs only have space behind them.
+        // Only the logs have space behind the last block.
         if !name.contains('/') {
             bytes.truncate(used);
         }
@@ -107,7 +107,7 @@ fn build() -> Result<Folder> {
     Ok(Folder { files: names.into_iter().map(file).collect(), history, closed })
 }
 
-/// The folders of the logs.
+/// Folders of the logs.
 fn folders() -> impl Iterator<Item = String> {
     (0..LOGGERS).map(|logger| format!("log{logger}"))
 }
@@ -156,7 +156,7 @@ fn state_after(history: &[Write], durable: Epoch) -> State {
     state
 }
 
-/// Each damage is five bytes: what, which file, where, and a value.
+/// A damage is five bytes: kind, file, place and value.
 pub fn recovery(data: &[u8]) {
     let mut input = Input::new(data);
     let Folder { files, history, closed } = folder();

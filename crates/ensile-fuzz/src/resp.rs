@@ -1,7 +1,7 @@
-//! Target: the codec of RESP. Whatever the pieces in which bytes arrive, the same requests, replies and errors come
-//! out; what was decoded encodes to bytes that decode to the same; memory stays within a few times what has arrived.
+//! Target: the codec of RESP. A stream gives the same requests, replies and errors in pieces of any size. Decoded
+//! requests and replies encode to bytes that decode to the same. Memory stays within a few times the arrived bytes.
 //!
-//! Neighbours: `ensile-resp`, whose documentation promises this.
+//! Neighbours: `ensile-resp` documents these promises.
 
 use ensile_resp::{
     ProtocolError, Reply, ReplyDecoder, ReplyEncoder, ReplyLimits, RequestDecoder, RequestLimits,
@@ -21,11 +21,11 @@ const REPLY_LIMITS: ReplyLimits = ReplyLimits {
     reply_bytes_max: 1000,
 };
 
-/// Memory that a decoder may hold for each byte that has arrived, and beside that.
+/// Most memory of a decoder for an arrived byte, in bytes. `MEMORY_BESIDE` is the most memory beside.
 const MEMORY_PER_BYTE: usize = 40;
 const MEMORY_BESIDE: usize = 16 << 10;
 
-/// What a stream gives: requests or replies in some form, the error behind them, and bytes that are left.
+/// Outcome of a stream: requests or replies in some form, the error behind them, and the number of bytes left.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome<T> {
     found: Vec<T>,
@@ -35,7 +35,7 @@ struct Outcome<T> {
 
 type OwnedRequest = Vec<Vec<u8>>;
 
-/// Decodes requests, at most `batch` a call, from a stream of which `sizes` gives the sizes of the pieces in turn.
+/// Decodes requests from a stream, at most `batch` a call. `sizes` gives the sizes of the pieces in turn.
 fn requests(stream: &[u8], sizes: &[u8], batch: usize, limits: RequestLimits) -> Outcome<OwnedRequest> {
     let mut decoder = RequestDecoder::new(limits);
     let (mut found, mut error, mut begin, mut end) = (Vec::new(), None, 0, 0);
@@ -62,7 +62,7 @@ fn requests(stream: &[u8], sizes: &[u8], batch: usize, limits: RequestLimits) ->
 /// Encodes a reply again, and counts its elements.
 fn encode(reply: Reply<'_>, encoder: &mut ReplyEncoder<'_>) {
     let children = match reply {
-        // The text has no end of line, and a code may be all that there is.
+        // The text has no end of line, and a code may be the whole text.
         Reply::Simple(text) => return encoder.simple(&String::from_utf8_lossy(text)),
         Reply::Error(text) => {
             let text = String::from_utf8_lossy(text);
@@ -96,7 +96,7 @@ fn encode(reply: Reply<'_>, encoder: &mut ReplyEncoder<'_>) {
     children.for_each(|child| encode(child, encoder));
 }
 
-/// Decodes replies; each is encoded again, in the third version.
+/// Decodes replies. Every reply is encoded again, in the third version.
 fn replies(stream: &[u8], sizes: &[u8], limits: ReplyLimits) -> Outcome<Vec<u8>> {
     let mut decoder = ReplyDecoder::new(limits);
     let (mut found, mut error, mut begin, mut end) = (Vec::new(), None, 0, 0);
@@ -123,7 +123,8 @@ fn replies(stream: &[u8], sizes: &[u8], limits: ReplyLimits) -> Outcome<Vec<u8>>
     Outcome { found, error, left: stream.len() - begin }
 }
 
-/// The first byte chooses how many sizes of pieces follow, the next the requests of a call; the rest is a stream.
+/// The first byte chooses the number of sizes of pieces, the second byte the most requests of a call. Then come the
+/// sizes and the stream.
 pub fn resp(data: &[u8]) {
     let mut input = Input::new(data);
     let (sizes, batch) = (input.choice(8), input.choice(4) + 1);

@@ -24,14 +24,14 @@ pub(crate) struct Connection {
     pub(crate) replies: ReplyQueue,
     received: Vec<u8>,
     consumed: usize,
-    /// Room for arrived bytes that is kept while none are there: a part of `free_bytes`.
+    /// Room for arrived bytes while no bytes are present, in bytes: a part of `free_bytes`.
     idle_bytes: usize,
     /// True from a readiness until a call returns `WouldBlock`.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
     /// True if the peer sends no more.
     pub(crate) peer_ended: bool,
-    /// True if the connection is closed when all replies are sent. Bytes that still come are dropped (W13).
+    /// True if the connection is closed after the last reply is sent. Later bytes are dropped (W13).
     is_ending: bool,
     /// Number of dropped bytes.
     dropped_bytes: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Connection {
     pub(crate) heard_nanos: u64,
     /// Time of the last send.
     sent_nanos: u64,
-    /// Time from which unsent bytes have waited. Each sent byte begins the time anew.
+    /// Time from which unsent bytes have waited. Every sent byte begins the time anew.
     waits_since_nanos: Option<u64>,
     /// Start of the backlog that the client has not taken whole, and its remaining bytes.
     backlog: Option<(u64, usize)>,
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that have arrived and are not consumed.
+    /// Arrived, unconsumed bytes.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.received[self.consumed..]
     }
@@ -111,8 +111,8 @@ impl Connection {
             self.received.shrink_to(self.idle_bytes);
             self.replies.set_received(self.received.capacity());
         } else if self.replies.counts() && self.unread().len() <= self.received.capacity() / 4 {
-            // The beginning of the next request keeps no room of a large one. Each byte is moved a constant number of
-            // times: three times as many were consumed.
+            // The beginning of the next request keeps no room of a large request. A byte is moved a constant number of
+            // times, because three times as many bytes were consumed.
             self.received.drain(..self.consumed);
             self.consumed = 0;
             self.received.shrink_to((2 * self.received.len()).max(self.idle_bytes));
@@ -124,7 +124,7 @@ impl Connection {
         self.is_ending
     }
 
-    /// Closes the connection when all replies are sent. Unread bytes are dropped, and so are later ones.
+    /// Closes the connection after the last reply is sent. Unread and later bytes are dropped.
     pub(crate) fn begin_ending(&mut self) {
         self.is_ending = true;
         (self.received, self.consumed) = (Vec::new(), 0);
@@ -141,7 +141,7 @@ impl Connection {
         waits
     }
 
-    /// The claim of waiting connections on this one. The time of a connection that waits counts from `from_nanos` on.
+    /// Claim of waiting connections on this connection. The time of a waiting connection counts from `from_nanos` on.
     pub(crate) fn claim(&self, limits: &NetLimits, from_nanos: u64, now_nanos: u64) -> Option<MemoryClaim> {
         if self.is_ending || self.memory.is_told() {
             return None;
@@ -172,7 +172,8 @@ impl Connection {
         self.may_read && !self.peer_ended && has_room
     }
 
-    /// Reads until no bytes are there, a limit is met, or others have waited long enough. The number of read bytes.
+    /// Reads until no bytes are left, a limit is met, or other connections have waited long enough. Returns the number
+    /// of read bytes.
     pub(crate) fn read(
         &mut self,
         transport: &mut impl Transport,
@@ -213,7 +214,7 @@ impl Connection {
         }
         self.received.drain(..self.consumed);
         self.consumed = 0;
-        // Each doubling reads as much as was read before, so bytes are moved a constant number of times.
+        // A doubling reads as much as was read before, so a byte is moved a constant number of times.
         let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
         // A read without room would be taken for the peer's end.
         let least = READ_BYTES.min(self.idle_bytes).max(1);
@@ -228,7 +229,7 @@ impl Connection {
             let wanted = self.received.len() + room;
             match self.replies.may_receive(wanted.max(self.received.capacity())) {
                 MemoryFit::Fits => break,
-                // With a quarter of what is there bytes are still moved a constant number of times.
+                // With a quarter of the present bytes, a byte is still moved a constant number of times.
                 _ if room > least && room > self.received.len() / 4 => room /= 2,
                 fit => {
                     self.memory.set_never_fits(fit == MemoryFit::Never);
@@ -237,7 +238,7 @@ impl Connection {
             }
         }
         self.received.reserve_exact(room);
-        // As much as was asked for, or a little more.
+        // The capacity is the requested capacity, or a little more.
         self.replies.set_received(self.received.capacity());
         true
     }
@@ -285,7 +286,7 @@ impl Connection {
         self.replies.check(room)
     }
 
-    /// The reason to end now, if there is one.
+    /// Reason to end now; `None` if the connection goes on.
     pub(crate) fn ends(&self, limits: &NetLimits) -> Option<CloseReason> {
         if self.replies.has_panicked() {
             return Some(CloseReason::Panicked);

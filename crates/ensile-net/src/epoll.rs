@@ -20,9 +20,9 @@ use crate::sockets::{MachineSocket, unknown};
 use crate::transport::TransportHoldings;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
 
-/// Events that one wait takes, at most; more stay for the next.
+/// Most events of one wait; further events stay for the next wait.
 const EVENTS: usize = 256;
-/// The token of wake-ups: no socket's.
+/// Token of wake-ups: no socket has this token.
 const WAKE_UPS: u64 = u64::MAX;
 
 /// The transport of the machine.
@@ -95,7 +95,7 @@ impl Transport for Epoll {
 
     fn write(&mut self, connection: SocketToken, bytes: &[u8]) -> io::Result<usize> {
         let socket = self.socket(connection)?;
-        // A program that embeds this may not ignore the signal of a broken pipe.
+        // An embedding program may not ignore the signal of a broken pipe.
         Ok(rustix::net::send(&socket.descriptor, bytes, SendFlags::NOSIGNAL)?)
     }
 
@@ -106,7 +106,7 @@ impl Transport for Epoll {
     }
 
     fn close(&mut self, socket: SocketToken) {
-        // The kernel forgets a descriptor that is closed: it has no copies.
+        // The kernel forgets a closed descriptor: the descriptor has no copies.
         self.sockets.remove(&socket);
     }
 
@@ -126,7 +126,7 @@ impl Transport for Epoll {
             if token == WAKE_UPS {
                 woken = true;
                 let mut count = [0; 8];
-                // The counter is empty if another call has read it. The edge was for this wake-up in any case.
+                // The counter is empty if another call has read it. The edge belongs to this wake-up even then.
                 let _ = rustix::io::read(&*self.wake_ups, &mut count);
                 continue;
             }

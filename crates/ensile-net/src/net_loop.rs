@@ -1,8 +1,8 @@
 //! The loop: turns of connections, and events for the caller.
 //!
 //! A step sends told replies, waits, and takes arrivals. Between steps the caller takes events, reads arrived bytes,
-//! and replies. A connection has a turn when the transport tells its readiness, when the caller has touched the
-//! connection, or when one of its limits of time may be over. No step walks over all connections.
+//! and replies. A connection has a turn if the transport tells readiness, if the caller has touched the connection, or
+//! if a time limit may be over. No step walks over every connection.
 //!
 //! Neighbours: [`crate::connection`] and [`crate::replies`] below; a server's thread above.
 
@@ -25,18 +25,18 @@ use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transp
 /// Counts of a loop since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetStats {
-    /// Connections that are open.
+    /// Number of open connections.
     pub open: usize,
-    /// Connections that were accepted.
+    /// Number of accepted connections.
     pub accepted: u64,
-    /// Bytes that arrived.
+    /// Number of received bytes.
     pub received_bytes: u64,
-    /// Bytes that were sent.
+    /// Number of sent bytes.
     pub sent_bytes: u64,
-    /// Steps that have waited.
+    /// Number of steps that have waited.
     pub waits: u64,
-    /// Replies, told or not, for which clients had not waited when their connections broke. The told replies of a
-    /// connection that are not sent whole count as one.
+    /// Number of replies, told or not, without a waiting client at the break of the connection. The told but not wholly
+    /// sent replies of a connection count as a single reply.
     pub unheard: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct NetLoop<T> {
     limits: NetLimits,
     places: Vec<ConnectionPlace>,
     free: Vec<u32>,
-    /// Listeners, each with true if connections may wait there.
+    /// Listeners: true if connections may wait at the listener.
     listeners: Vec<bool>,
     accept_is_paused: bool,
     /// True once the listeners are closed.
@@ -74,9 +74,10 @@ pub struct NetLoop<T> {
     /// Connections with a turn in the next step.
     listed: Vec<ConnectionId>,
     memory: Arc<LoopMemory>,
-    /// Connections that wait for memory, which other loops may give back.
+    /// Connections waiting for memory. Another loop may give memory back.
     starved: Vec<ConnectionId>,
-    /// Time at which a connection last gave memory back for others, and number of heard demands of all loops.
+    /// Time of the last return of memory for waiting connections, in nanoseconds. `demands` is the number of heard
+    /// demands of every loop.
     claimed_nanos: Option<u64>,
     demands: usize,
     last_panic: Option<Box<str>>,
@@ -87,7 +88,8 @@ pub struct NetLoop<T> {
 /// Time between looks at connections that wait for memory: other loops give memory back without a word.
 const MEMORY_LOOK: Duration = Duration::from_millis(10);
 
-/// First token of a listener. No generation gets there: that takes four thousand million connections at one place.
+/// First token of a listener. No generation gets there: the count would take four thousand million connections at one
+/// place.
 const LISTENERS: u64 = (u32::MAX as u64) << 32;
 
 impl<T: Transport> NetLoop<T> {
@@ -115,8 +117,8 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// With a limit of memory over all connections of the loops that share the limit (W16). To be called before the
-    /// loop listens.
+    /// A loop with a memory limit over every connection of the loops with the same `memory` (W16). The call comes
+    /// before the loop listens.
     #[must_use]
     pub fn with_memory(self, memory: Arc<ConnectionMemory>) -> Self {
         debug_assert!(self.places.is_empty(), "W16: connections count in the memory that they began with");
@@ -157,7 +159,7 @@ impl<T: Transport> NetLoop<T> {
     }
 
     /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller
-    /// has not taken all events.
+    /// has events left to take.
     ///
     /// # Errors
     /// An error of the wait itself: the loop cannot go on.
@@ -197,7 +199,7 @@ impl<T: Transport> NetLoop<T> {
         Some(event)
     }
 
-    /// Arrived bytes of a connection that are not consumed, and its replies; `None` if the connection has ended.
+    /// Arrived, unconsumed bytes of a connection, and the reply queue; `None` if the connection has ended.
     pub fn parts(&mut self, id: ConnectionId) -> Option<(&[u8], &mut ReplyQueue)> {
         self.list(id);
         self.get_mut(id).map(Connection::parts)
@@ -211,10 +213,10 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Tells the reply for which a place was reserved. `write` appends it to the buffer, and changes nothing else
-    /// there. A reply of a connection that has ended is dropped. `write` runs on the loop's thread, so it does not wait
-    /// for anything: no other connection of the loop goes on meanwhile. If it panics this connection is closed
-    /// ([`CloseReason::Panicked`]), and all others are served (W15).
+    /// Tells the reply of a reserved place. `write` appends the reply to the buffer, and changes nothing else in the
+    /// buffer. A reply of an ended connection is dropped. `write` runs on the loop's thread, and no other connection of
+    /// the loop goes on meanwhile, so `write` must not wait. If `write` panics, the loop closes this connection
+    /// ([`CloseReason::Panicked`]) and serves the other connections (W15).
     pub fn fill(&mut self, slot: ReplySlot, write: impl FnOnce(&mut Vec<u8>)) {
         self.list(slot.connection);
         if let Some(connection) = self.get_mut(slot.connection) {
@@ -227,10 +229,10 @@ impl<T: Transport> NetLoop<T> {
         self.end(id, CloseReason::Asked);
     }
 
-    /// Ends a connection once all replies are sent, parked ones included: the client reads an end behind the last
-    /// reply. Bytes that the client has sent, and still sends, are dropped. The connection is closed when the client
-    /// ends too, or at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may
-    /// lose the last replies (W13).
+    /// Ends a connection after every reply is sent, parked replies included: the client reads an end behind the last
+    /// reply. Present and later bytes of the client are dropped. The connection is closed when the client ends too, or
+    /// at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may lose the
+    /// last replies (W13).
     pub fn close_when_sent(&mut self, id: ConnectionId) {
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
@@ -238,11 +240,11 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Ends all connections as [`close_when_sent`](Self::close_when_sent) does, and closes the listeners. A connection
+    /// Ends every connection as [`close_when_sent`](Self::close_when_sent) does, and closes the listeners. A connection
     /// with all replies sent is also closed after `quiet` without an arrival: many clients read the end with their next
     /// request only, and a silent client loses nothing. The caller goes on with steps until [`NetStats::open`] is zero,
-    /// or for a time of its choice. If the loop is dropped while clients still send, they lose replies that were sent
-    /// and not read (W14).
+    /// or for a time of its choice. If the loop is dropped while clients still send, clients lose sent but unread
+    /// replies (W14).
     pub fn end_all(&mut self, quiet: Duration) {
         for listener in 0..self.listeners.len() as u64 {
             self.transport.close(SocketToken(LISTENERS + listener));
@@ -321,7 +323,7 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Looks again at all connections that wait for memory. If a wait is too long, all loops hear of the demand.
+    /// Looks again at every connection that waits for memory. If a wait is too long, every loop hears of the demand.
     fn look_for_memory(&mut self, now_nanos: u64) {
         let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
         let (mut is_over, mut longest) = (false, None);
@@ -365,8 +367,8 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Has one connection give its memory back for those that wait: the largest with a claim on it. The time of the
-    /// others begins anew. The call looks at all connections, once in a while. Returns the time from which the
+    /// Makes the largest connection with a claim give memory back to waiting connections. The time of the other
+    /// connections begins anew. The call looks at every connection, once in a while. Returns the time from which the
     /// connection has not gone on.
     fn claim_memory(&mut self, now_nanos: u64) -> Option<u64> {
         let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));

@@ -1,6 +1,6 @@
 //! Backups of objects that may be open, and new folders from them.
 //!
-//! A backup has the files of a checkpoint and the log behind it, read under a lease. It is a folder of its own.
+//! A backup is a folder with the files of a checkpoint and of the log behind the checkpoint, read under a lease.
 //!
 //! Neighbours: `ensile_durability::backup` copies and verifies; the `ensile` command calls [`backup`] and [`restore`].
 
@@ -26,12 +26,12 @@ fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
 
-/// Backs the objects in the folder `source` up into the folder `target`, which is then a folder of its own. A process
-/// may have `source` open. The backup has each change that is durable in the log when it begins. Later results of a
-/// process-safe owner are in [`Objects::backup`] alone.
+/// Backs the objects in the folder `source` up into the folder `target`. `target` is then an independent folder. A
+/// process may have `source` open. The backup has every change that is durable in the log at the start of the backup.
+/// Later results of a process-safe owner are in [`Objects::backup`] alone.
 ///
-/// If `target` has an earlier backup of `source`, only the missing bytes are written. `watch` is asked between any two
-/// steps; the backup is cancelled if it breaks.
+/// If `target` has an earlier backup of `source`, the backup writes only the missing bytes. The backup asks `watch`
+/// between steps, and is cancelled if `watch` breaks.
 ///
 /// # Errors
 /// [`ObjectsError::Durability`]: `source` holds no objects, or is damaged, with file and offset; `target` has something
@@ -49,9 +49,9 @@ pub fn backup(
     run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch)
 }
 
-/// Makes a new folder of objects in `target`, which is empty or not there, from a backup: of its newest state, or of
-/// the one at the end of epoch `at`. It reads and writes `bytes_per_second` at most. A restore that fails leaves no
-/// folder that it has made. A cancelled one is run again, and goes on.
+/// Makes a new folder of objects in `target` from a backup. `target` is empty or missing. The new folder has the
+/// backup's newest state, or the state at the end of epoch `at`. The restore reads and writes `bytes_per_second` at
+/// most. A failed restore removes the folder that it made. A second call continues a cancelled restore.
 ///
 /// # Errors
 /// [`ObjectsError::Durability`]: `from` is no backup of objects, does not keep that epoch, or is damaged; `target` is
@@ -66,10 +66,11 @@ pub fn restore(
     restored(from, target, |from| CopySource::restore(from, at, bytes_per_second), watch)
 }
 
-/// As [`restore`], but of the state at the end of epoch `to`, exactly. A backup goes back to the end of its checkpoint.
+/// Restores exactly the state at the end of epoch `to`, as [`restore`] does. A backup goes back to the end of its
+/// checkpoint.
 ///
 /// # Errors
-/// As for [`restore`]; also if that epoch cannot be had, naming those that can.
+/// As for [`restore`]; also if the epoch is not available. The error names the available epochs.
 pub fn restore_to_epoch(
     from: &Path,
     target: &Path,
@@ -111,7 +112,7 @@ impl OpenRuntime {
         ask::<ObjectsError>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
         let source = self.checkpoints.disk();
         let run = CopySource::backup(source, options)?.begin(&copy_target(target, &**source)?)?;
-        // Objects without threads are driven meanwhile.
+        // Objects without threads need steps meanwhile.
         let may_go_on = || {
             let _ = self.drive();
             Ok(self.check_open()?)
@@ -121,9 +122,9 @@ impl OpenRuntime {
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Backs the objects up into the folder `target`, which is then a folder of its own, while other threads go on. The
-    /// backup has each change of before the call. A second backup into the same folder writes the missing bytes.
-    /// [`folder::restore`](crate::folder::restore) makes a new folder of it.
+    /// Backs the objects up into the folder `target`, while other threads go on. `target` is then an independent
+    /// folder. The backup has every change before the call. A second backup into the same folder writes the missing
+    /// bytes. [`folder::restore`](crate::folder::restore) makes a new folder from the backup.
     ///
     /// ```
     /// # use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsError, Persistent, folder};
@@ -166,7 +167,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As [`backup`](Self::backup), with options. `watch` is asked between any two steps; the backup is cancelled if it
+    /// As [`backup`](Self::backup), with options. The backup asks `watch` between steps, and is cancelled if `watch`
     /// breaks.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! A state that judges entries by their form, and keeps none.
+//! A state that judges the form of entries, and keeps no entry.
 //!
-//! Neighbours: repairs and copies of folders verify with it; `format` has the forms.
+//! Neighbours: repairs and copies of folders verify with the state; `format` has the forms.
 
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
@@ -23,7 +23,7 @@ impl Recoverable for ObjectFraming {
     }
 }
 
-/// Each entry is one of the log, or each is one of a checkpoint; or why not.
+/// Checks that every entry is an entry of the log, or that every entry is an entry of a checkpoint.
 fn each_form(entries: &[Entry<'_>], are_of_log: bool, otherwise: &'static str) -> Result<(), Refused> {
     for (entry, Entry { body, .. }) in entries.iter().enumerate() {
         let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };

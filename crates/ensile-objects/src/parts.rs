@@ -1,11 +1,11 @@
-//! Strings of bytes behind each other, each with its length: a form for the bytes of an application's objects.
+//! Strings of bytes in a row, with the length before every string: a form for the bytes of an application's objects.
 //!
 //! ```text
 //! part   length 4, little-endian | bytes
 //! ```
 //! Neighbours: an application's call-backs of checkpoints and loads.
 
-/// The parts of an object's bytes, one after the other.
+/// Parts of an object's bytes, in order.
 ///
 /// ```
 /// use ensile_objects::Parts;
@@ -19,7 +19,7 @@
 pub struct Parts<'b>(&'b [u8]);
 
 impl<'b> Parts<'b> {
-    /// Of these bytes.
+    /// Parts of `bytes`.
     #[must_use]
     pub fn of(bytes: &'b [u8]) -> Self {
         Self(bytes)
@@ -28,7 +28,7 @@ impl<'b> Parts<'b> {
     /// Appends parts.
     ///
     /// # Panics
-    /// If one has 4 GiB or more, which no object has.
+    /// If a part has 4 GiB or more. No object has such a part.
     pub fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
         for part in parts {
             let length = u32::try_from(part.len()).expect("no object is so long");
@@ -41,7 +41,7 @@ impl<'b> Parts<'b> {
 impl<'b> Iterator for Parts<'b> {
     type Item = Result<&'b [u8], &'static str>;
 
-    /// The next part; an error, and then nothing, if the bytes end within it.
+    /// The next part. If the bytes end within a part: an error, and then nothing.
     fn next(&mut self) -> Option<Self::Item> {
         let bytes = std::mem::take(&mut self.0);
         if bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! What the crate's tests share: objects that call the test, a number's bytes, and an application that does nothing.
+//! Helpers of the crate's tests: objects that call the test, a number's bytes, and an application that does nothing.
 //!
 //! Neighbours: up, the tests of `applied` and `runtime`.
 
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use crate::{Application, CallBackResult, CodecResult, ObjectWriter, Persistent};
 
-/// What a test has called at its objects.
+/// Calls from a test's objects to the test.
 pub(crate) trait Calls: Send + 'static {
     /// An operation is applied, under its object's lock.
     fn applied(_operation: u64) {}
@@ -15,7 +15,7 @@ pub(crate) trait Calls: Send + 'static {
     fn encoded() {}
 }
 
-/// An object that has no bytes, and calls.
+/// An object without bytes that calls the test.
 pub(crate) struct Calling<C>(PhantomData<C>);
 
 impl<C: Calls> Persistent for Calling<C> {
@@ -54,7 +54,7 @@ pub(crate) fn decode_number(bytes: &[u8]) -> CodecResult<u64> {
     bytes.try_into().map(u64::from_le_bytes).map_err(|_| "not eight bytes".into())
 }
 
-/// An application that has no objects.
+/// An application without objects.
 pub(crate) struct NoObjects;
 
 impl Application for NoObjects {

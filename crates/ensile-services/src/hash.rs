@@ -1,7 +1,7 @@
-//! The hash that decides where a key lives: in which bucket of a table, in which process of a partitioned service.
+//! The hash that decides on the place of a key: the bucket in a table, the process in a partitioned service.
 //!
-//! Invariant: it is the same on every machine, and in every version of this crate: folders and clients rest on it.
-//! Inside a bucket keys are hashed by a secret of the process, so nobody can choose keys that collide there.
+//! Invariant: the hash is the same on every machine, and in every version of this crate: folders and clients rest on
+//! the hash. Inside a bucket a secret of the process hashes keys, so a client cannot choose colliding keys.
 //!
 //! Neighbours: [`crate::pht`] chooses buckets, [`crate::partition`] processes.
 

@@ -1,6 +1,6 @@
-//! The `ensile-service` command: runs one of the services of SLACH's paper (§5).
+//! The `ensile-service` command: runs a service of SLACH's paper (§5).
 //!
-//! Neighbours: [`ensile_services::command`] has the options and runs it.
+//! Neighbours: [`ensile_services::command`] has the options and runs the service.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ const CHECK: &str = "check";
 const ABOUT_CHECK: &str = "Replay recorded folders against this program, twice, and name what is damaged, is not \
     understood or comes out differently; nothing is changed. Exit codes: 0 whole, 1 not, 2 untold";
 
-/// To serve, which needs no name, or to check.
+/// Command line to serve, without a subcommand, or to check.
 fn command_line() -> Command {
     let check = ServiceCheckArguments::augment_args(Command::new(CHECK).about(ABOUT_CHECK));
     ServiceCommandLine::command()
@@ -43,7 +43,7 @@ const EXAMPLES: &str = "Examples:
   ensile-service his --data hosts.ensile --listen 127.0.0.1:7100
   ensile-service check pht table.ensile                       replay a recorded folder against this program";
 
-/// Tells people something. Where nobody listens the service goes on.
+/// Tells people something. Without a listener the service goes on.
 fn tell(what: &std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "ensile-service: {what}");
 }

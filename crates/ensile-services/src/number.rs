@@ -1,4 +1,4 @@
-//! Whole numbers as redis reads them from arguments and values: no sign but `-`, no leading zeros, no spaces.
+//! Whole numbers in the form that redis reads from arguments and values: no sign but `-`, no leading zeros, no spaces.
 //!
 //! Neighbours: every service's arguments; the hash table's values.
 
@@ -23,7 +23,7 @@ pub(crate) fn integer(bytes: &[u8]) -> Result<i64, CallError> {
 /// A number of this type.
 ///
 /// # Errors
-/// [`CallError::NotInteger`] as well for one that does not fit.
+/// [`CallError::NotInteger`], also for a number that does not fit.
 pub(crate) fn number<N: TryFrom<i64>>(bytes: &[u8]) -> Result<N, CallError> {
     N::try_from(integer(bytes)?).map_err(|_| CallError::NotInteger)
 }
@@ -34,7 +34,7 @@ pub(crate) struct Digits {
     begin: usize,
 }
 
-/// Of the least number of 64 bits, with its sign.
+/// Bytes of the least number of 64 bits, with the sign.
 const DIGITS_MAX: usize = 20;
 
 impl Digits {

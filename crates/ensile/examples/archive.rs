@@ -1,8 +1,8 @@
-//! An archive and a backup: what was destroyed by mistake is had back as it was at the end of the epoch before.
+//! An archive and a backup: rows destroyed by mistake are restored as of the end of the epoch before the mistake.
 //!
-//! A backup is made now and then; the archive gets each log file once it is closed. Together they have the database at
-//! the end of any epoch since the backup. Which epoch a commit was in its receipt says, or later
-//! `ensile inspect FOLDER --changes`; which can be had, `ensile inspect ARCHIVE`.
+//! A backup is made now and then; the archive gets every log file once the file is closed. Backup and archive have the
+//! database at the end of any epoch since the backup. The receipt of a commit names the commit's epoch, and later
+//! `ensile inspect FOLDER --changes` does. `ensile inspect ARCHIVE` names the available epochs.
 //!
 //! Run: `cargo run --example archive -- /tmp/orders` (into a folder that is not there)
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&root).expect("the folder can be made");
     let (backup, archive, again) = (root.join("backup"), root.join("archive"), root.join("again"));
 
-    // Best on another device. Later opens go on with it unasked.
+    // The best place is another device. Later opens go on with the archive unasked.
     let db = Database::builder(root.join("data")).archive(archive.as_path()).open()?;
     let orders = db.table::<u64, String>("orders")?;
     for order in 0..1_000 {
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     for order in 0..=1_000 {
         db.run(|tx| tx.delete(&orders, &order))?;
     }
-    // The log file that is open comes into the archive with the close.
+    // The close brings the open log file into the archive.
     db.close()?;
 
     // As `ensile restore BACKUP FOLDER --to-epoch EPOCH --archive ARCHIVE` does.

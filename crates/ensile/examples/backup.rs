@@ -1,7 +1,7 @@
-//! Backups: a running database is copied beside its writers, the second time only what has changed, and a new database
-//! is made of what was copied.
+//! Backups: a running database is copied beside its writers. The second backup copies only the changes. A restore makes
+//! a new database from the backup.
 //!
-//! Run: `cargo run --example backup -- /tmp/shop` (again, and it goes on where it ended)
+//! Run: `cargo run --example backup -- /tmp/shop` (a second run goes on at the end of the first run)
 #![forbid(unsafe_code)]
 
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use ensile::folder::{self, CopyOptions};
 use ensile::prelude::*;
 use ensile::{Builder, Tuning};
 
-/// Consistent checkpoints are what a backup copies page by page; of others it copies all files, log included.
+/// A backup copies consistent checkpoints page by page. Of other checkpoints a backup copies all files, log included.
 fn with_pictures(builder: Builder) -> Builder {
     builder.tuning(Tuning { checkpoint_strategy: Some(Strategy::Pictures), ..Tuning::default() })
 }
@@ -26,8 +26,8 @@ fn main() -> Result<()> {
         db.run(|tx| tx.put(&stock, &item, &format!("item {item}, in stock: {}", item % 7)))?;
     }
 
-    // Of the first one everything is written. Seven pictures are kept, 20 MB a second are read and written at most, and
-    // the call-back could end it.
+    // The first backup writes everything. Seven pictures are kept, 20 MB a second are read and written at most, and the
+    // call-back could end the backup.
     let options = CopyOptions { keep: Some(7), bytes_per_second: Some(20_000_000) };
     let mut shown = 0;
     let first = db.backup_with(&root.join("backup"), options, &mut |progress| {
@@ -39,13 +39,13 @@ fn main() -> Result<()> {
     })?;
     println!("epoch {}: {} of {} pages written", first.epoch, first.pages_written, first.pages);
 
-    // Of the next one, what has changed since.
+    // The next backup writes only the changes.
     db.run(|tx| tx.put(&stock, &4711, &"item 4711, sold out".to_string()))?;
     let next = db.backup_with(&root.join("backup"), options, &mut |_| ControlFlow::Continue(()))?;
     println!("epoch {}: {} of {} pages written", next.epoch, next.pages_written, next.pages);
     db.close()?;
 
-    // A picture that is kept is an older state. The backup stays a backup.
+    // A kept picture is an older state. The backup stays a backup.
     for (name, epoch) in [("then", first.epoch), ("now", next.epoch)] {
         let folder = root.join(name);
         if folder.exists() {

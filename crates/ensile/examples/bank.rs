@@ -1,4 +1,5 @@
-//! A bank on all cores: tellers move money at random, an auditor adds it up meanwhile, and it is always the same.
+//! A bank on all cores: tellers move money at random, an auditor adds the money up meanwhile, and the sum stays the
+//! same.
 //!
 //! Run: `cargo run --release --example bank`
 #![forbid(unsafe_code)]
@@ -13,7 +14,7 @@ const TELLERS: u64 = 4;
 const TRANSFERS: u64 = 50_000;
 const AUDITS: u64 = 20;
 
-/// Moves `amount`, or nothing if there is not enough.
+/// Moves `amount`. Returns false if the balance is too small, or if both accounts are the same.
 fn transfer(db: &Database, accounts: &Table<u32, u64>, from: u32, to: u32, amount: u64) -> Result<bool> {
     db.run(|tx| {
         let balance = tx.get(accounts, &from)?.unwrap_or(0);
@@ -25,12 +26,12 @@ fn transfer(db: &Database, accounts: &Table<u32, u64>, from: u32, to: u32, amoun
     })
 }
 
-/// A teller's day. Returns how many transfers there was money for.
+/// A teller's day. Returns the number of transfers with enough money.
 fn work(db: &Database, accounts: &Table<u32, u64>, teller: u64) -> Result<u64> {
     let mut random = teller;
     let mut moved = 0;
     for _ in 0..TRANSFERS {
-        // A linear congruential generator: its upper bits are random enough for a bank.
+        // A linear congruential generator: the upper bits are random enough for a bank.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let [from, to] = [random >> 33, random >> 13].map(|bits| (bits % u64::from(ACCOUNTS)) as u32);
         moved += u64::from(transfer(db, accounts, from, to, random >> 58)?);

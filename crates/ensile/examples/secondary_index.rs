@@ -1,4 +1,4 @@
-//! Secondary indexes: rows by other keys than their own, unique ones, and rows that are left out.
+//! Secondary indexes: rows by other keys than the primary key, unique indexes, and rows that an index leaves out.
 //!
 //! Run: `cargo run --example secondary_index`
 #![forbid(unsafe_code)]
@@ -6,15 +6,15 @@
 use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use ensile::prelude::*;
 
-/// A row of fixed layout: it is stored and read as it lies in memory.
+/// A row of fixed layout: the row is stored and read as laid out in memory.
 #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[zerocopy(crate = "ensile::codec::zerocopy")]
 #[repr(C)]
 struct Book {
     isbn: u64,
-    /// The year it came out.
+    /// Year of publication.
     year: u16,
-    /// The shelf where it stands; 0 while it is lent.
+    /// Shelf of the book; 0 for a lent book.
     shelf: u16,
     pages: u32,
 }
@@ -22,7 +22,7 @@ ensile::fixed_layout!(Book, "Book v1");
 
 fn main() -> Result<()> {
     let db = Database::in_memory()?;
-    // The functions compute a secondary key from the primary key and the row. When one changes, so must its version.
+    // The functions compute a secondary key from the primary key and the row. A changed function needs a new version.
     let books = db
         .define::<(String, String), Book>("books") // author, title
         .unique_index("by_isbn", 1, |_key, book| book.isbn)
@@ -63,7 +63,8 @@ fn main() -> Result<()> {
         Ok(())
     })?;
 
-    // The first component of a secondary key; an index follows its table, and here a lent book leaves it.
+    // A range by the first component of a secondary key. An index follows its table, and here a lent book leaves the
+    // index.
     db.run(|tx| tx.update(&books, &("Lem", "Solaris"), |book| book.shelf = 0))?;
     let on_shelf = db.run(|tx| {
         tx.range(&by_shelf, Prefix((3,))).map(|row| row.map(|(key, _book)| key)).collect::<Result<Vec<_>>>()

@@ -1,6 +1,6 @@
-//! Snapshots and durability: a database in a folder, a report over one moment of it while writers go on, and receipts.
+//! Snapshots and durability: a database in a folder, a report over one moment while writers go on, and receipts.
 //!
-//! Run: `cargo run --example snapshot -- /tmp/sensors` (again, and it goes on where it ended)
+//! Run: `cargo run --example snapshot -- /tmp/sensors` (a second run goes on at the end of the first run)
 #![forbid(unsafe_code)]
 
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile::prelude::*;
 
-/// Sensor, then time, newest first: `first` of a sensor's prefix is its newest reading.
+/// Sensor, then time, newest first: `first` of a sensor's prefix is the sensor's newest reading.
 type ReadingKey = (String, Descending<u64>);
 
 fn main() -> Result<()> {
@@ -33,12 +33,12 @@ fn main() -> Result<()> {
                 })?;
                 newest = Some(receipt);
             }
-            // Epochs become durable in order: once the newest is, all are.
+            // Epochs become durable in order: once the newest epoch is, the earlier epochs are.
             newest.map_or(Ok(()), |receipt| receipt.durable())
         });
         let reader = scope.spawn(|| {
             for _ in 0..5 {
-                // All reads of one snapshot see one moment, whatever the writer does meanwhile, and never conflict.
+                // The reads of a snapshot see one moment, whatever the writer does meanwhile, and never conflict.
                 let mut snapshot = db.snapshot_latest()?;
                 let rounds = snapshot.get(&clock, &())?.unwrap_or(0);
                 let count = snapshot.range(&readings, Prefix(("attic",))).count() as u64;

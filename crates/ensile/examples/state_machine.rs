@@ -1,8 +1,9 @@
-//! A replicated state machine whose log is elsewhere (SIREN §5): Ensile keeps the state without a log of its own.
+//! A replicated state machine with its log elsewhere (SIREN §5): Ensile keeps the state without a log.
 //!
-//! Each command is applied in a transaction that also writes its index. So after a crash the state is that behind some
-//! command, whole, and says which: the commands behind it are asked for again. A picture is taken now and then, and at
-//! each close. Run it twice: the second run goes on where the first one ended.
+//! The machine applies a command in a transaction that also writes the command's index. After a crash the state is the
+//! whole state behind one command, and has the index of the command. The machine asks for the later commands again. A
+//! picture is taken now and then, and at every close. Run the example twice: the second run goes on at the end of the
+//! first run.
 //!
 //! Run: `cargo run --release --example state_machine`
 #![forbid(unsafe_code)]
@@ -12,15 +13,15 @@ use std::path::Path;
 use ensile::checkpoint::Schedule;
 use ensile::prelude::*;
 
-/// A command of the replicated log: what the peers have agreed on.
+/// A command of the replicated log: the peers have agreed on the command.
 #[derive(Clone, Debug)]
 enum Command {
     Deposit { account: u64, amount: u64 },
     Transfer { from: u64, to: u64, amount: u64 },
 }
 
-/// The replicated log. A real one asks its peers, and keeps what is behind the last index that all of them have in a
-/// picture.
+/// The replicated log. A real log asks its peers. A real log keeps the commands behind the last index that every peer
+/// has in a picture.
 fn command(index: u64) -> Command {
     match index % 3 {
         0 => Command::Transfer { from: index % 7, to: index % 5, amount: 3 },
@@ -31,7 +32,7 @@ fn command(index: u64) -> Command {
 struct StateMachine {
     db: Database,
     accounts: Table<u64, u64>,
-    /// One row: the index of the last command that was applied.
+    /// One row: the index of the last applied command.
     applied: Table<u8, u64>,
 }
 
@@ -39,19 +40,20 @@ impl StateMachine {
     fn open(folder: &Path) -> Result<Self> {
         let db = Database::builder(folder)
             .without_log()
-            // A picture whenever a megabyte has changed; nothing waits for one.
+            // A picture whenever a megabyte has changed; nothing waits for a picture.
             .checkpoints(Schedule::on_demand().log_bytes(1 << 20))
             .open()?;
         let (accounts, applied) = (db.table("accounts")?, db.table("applied")?);
         Ok(Self { db, accounts, applied })
     }
 
-    /// The index of the last command that the state has.
+    /// Index of the last command in the state.
     fn applied(&self) -> Result<u64> {
         self.db.run(|tx| Ok(tx.get(&self.applied, &0)?.unwrap_or(0)))
     }
 
-    /// Applies a command, and notes its index in the same transaction. One that was applied before changes nothing.
+    /// Applies a command, and notes the index in the same transaction. A command that was applied before changes
+    /// nothing.
     fn apply(&self, index: u64, command: &Command) -> Result<()> {
         self.db.run(|tx| {
             if index <= tx.get(&self.applied, &0)?.unwrap_or(0) {
@@ -74,7 +76,7 @@ impl StateMachine {
         })
     }
 
-    /// An index that no crash takes back: the replicated log may drop what is up to there.
+    /// Index that no crash takes back: the replicated log may drop the commands up to this index.
     fn durable_index(&self) -> Result<u64> {
         let (index, receipt) = self.db.submit(|tx| Ok(tx.get(&self.applied, &0)?.unwrap_or(0)))?;
         receipt.durable()?;
@@ -82,7 +84,7 @@ impl StateMachine {
     }
 }
 
-/// Runs it in this folder up to the command of this index; the sum of all accounts.
+/// Runs the machine in this folder up to the command with index `last`. Returns the sum of all accounts.
 fn run(folder: &Path, last: u64) -> Result<u64> {
     let machine = StateMachine::open(folder)?;
     let applied = machine.applied()?;

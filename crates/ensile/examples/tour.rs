@@ -1,7 +1,7 @@
 //! A tour of the database, one stop after the other: `cargo run --example tour`.
 //!
-//! Neighbours: `tests/database/face.rs` runs it; `bank` transfers money on several threads, `secondary_index` and
-//! `snapshot` say more of theirs.
+//! Neighbours: `tests/database/face.rs` runs the tour. `bank` transfers money on several threads. `secondary_index` and
+//! `snapshot` say more of their subjects.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use ensile::checkpoint::Schedule;
 use ensile::prelude::*;
 use ensile::{Tuning, folder};
 
-/// Why an order is not placed.
+/// Reason for a refused order.
 #[derive(Debug)]
 enum Refused {
-    /// There is too little of the item.
+    /// The stock has too little of the item.
     SoldOut { left: u32 },
-    /// The database could not do it.
+    /// The database returned an error.
     Failed(Error),
 }
 
@@ -27,11 +27,11 @@ impl From<Error> for Refused {
 
 struct Shop {
     db: Database,
-    /// Item, and how many there are.
+    /// Number of pieces by item.
     stock: Table<String, u32>,
-    /// Customer and number of the order, and the item.
+    /// Item by customer and number of the order.
     orders: Table<(String, u64), String>,
-    /// The orders by their item.
+    /// Orders by item.
     by_item: Index<String, (String, u64), String>,
 }
 
@@ -51,11 +51,11 @@ pub(crate) fn main() -> Result<()> {
     Ok(())
 }
 
-/// A database is a folder; `Database::in_memory` makes one without. All settings have defaults.
+/// A database is a folder; `Database::in_memory` makes a database without a folder. All settings have defaults.
 fn open(path: &std::path::Path) -> Result<Shop> {
     let db = Database::builder(path)
-        .durability(Durability::Strict) // a result is on disk when it is returned
-        .epoch_interval(Duration::from_millis(5)) // what relaxed results may lose in a crash
+        .durability(Durability::Strict) // a returned result is on disk
+        .epoch_interval(Duration::from_millis(5)) // a crash may lose relaxed results of this time
         .checkpoints(Schedule::default().interval(Duration::from_secs(30)))
         .tuning(Tuning { log_file_bytes: 16 << 20, ..Tuning::default() })
         .open()?;
@@ -65,11 +65,11 @@ fn open(path: &std::path::Path) -> Result<Shop> {
     Ok(Shop { db, stock, orders, by_item })
 }
 
-/// `run` runs a closure as one serializable transaction: all of it, or nothing.
+/// `run` runs a closure as one serializable transaction: every write takes effect, or nothing does.
 fn writes(shop: &Shop) -> Result<()> {
     shop.db.run(|tx| {
-        tx.insert(&shop.stock, "tea", &10)?; // fails if there is such a row
-        tx.put(&shop.stock, "rice", &5)?; // writes over it
+        tx.insert(&shop.stock, "tea", &10)?; // fails if the row exists
+        tx.put(&shop.stock, "rice", &5)?; // overwrites the row
         tx.update(&shop.stock, "rice", |left| *left += 1)?;
         assert!(!tx.delete(&shop.stock, "salt")?, "there is no salt");
         Ok(())
@@ -79,7 +79,7 @@ fn writes(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-/// A closure with an error of its own, one that is not waited for, and a transaction without a closure.
+/// A closure with its own error, a relaxed transaction, and a transaction without a closure.
 fn closures(shop: &Shop) -> Result<()> {
     for (customer, number, count) in [("ada", 1, 4), ("bob", 2, 7)] {
         match order(shop, customer, number, "tea", count) {
@@ -92,11 +92,11 @@ fn closures(shop: &Shop) -> Result<()> {
     }
 
     shop.db.run(|tx| {
-        tx.set_durability(Durability::Relaxed); // this one returns at commit
+        tx.set_durability(Durability::Relaxed); // a relaxed transaction returns at commit
         tx.put(&shop.stock, "salt", &1)
     })?;
 
-    let mut tx = shop.db.begin(); // open as long as you like; it locks nothing
+    let mut tx = shop.db.begin(); // open as long as you like; the transaction locks nothing
     let left = tx.get(&shop.stock, "salt")?.unwrap_or(0);
     tx.put(&shop.stock, "salt", &(left + 1))?;
     match tx.commit() {
@@ -107,7 +107,7 @@ fn closures(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-/// An error of the closure undoes what it wrote before.
+/// An error of the closure undoes the earlier writes of the closure.
 fn order(shop: &Shop, customer: &str, number: u64, item: &str, count: u32) -> Result<(), Refused> {
     shop.db.try_run(|tx| {
         tx.put(&shop.orders, &(customer, number), item)?;
@@ -143,7 +143,7 @@ fn reads(shop: &Shop) -> Result<()> {
     })
 }
 
-/// A snapshot shows one moment, and conflicts with nobody.
+/// A snapshot shows one moment, and conflicts with no transaction.
 fn snapshots(shop: &Shop) -> Result<()> {
     let mut snapshot = shop.db.snapshot_latest()?;
     shop.db.run(|tx| tx.put(&shop.stock, "tea", &0))?;
@@ -151,17 +151,17 @@ fn snapshots(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-/// `submit` returns at commit. Its receipt says when the result is durable.
+/// `submit` returns at commit. The receipt tells when the result is durable.
 fn receipts(shop: &Shop) -> Result<()> {
     let mut receipts = Vec::new();
     for number in 10..20 {
         let ((), receipt) = shop.db.submit(|tx| tx.put(&shop.orders, &("eve", number), "rice"))?;
         receipts.push(receipt);
     }
-    receipts.iter().try_for_each(|receipt| receipt.durable()) // all of them wait for the disk together
+    receipts.iter().try_for_each(|receipt| receipt.durable()) // the receipts wait for the disk together
 }
 
-/// Small transactions in a batch, and the keys of a large one, are fetched from memory together.
+/// The keys of a batch of small transactions are fetched from memory together. The keys of a large transaction are too.
 fn batches(shop: &Shop) -> Result<()> {
     let items = ["tea", "rice", "salt"];
     let results = shop.db.run_batch(
@@ -176,7 +176,7 @@ fn batches(shop: &Shop) -> Result<()> {
     })
 }
 
-/// What the database says of itself.
+/// Reports checkpoint, statistics and health of the database.
 fn report(shop: &Shop) -> Result<()> {
     let checkpoint = shop.db.checkpoint()?.wait()?;
     println!("a checkpoint of {} entries, {} bytes", checkpoint.entries, checkpoint.bytes);

@@ -36,50 +36,52 @@
 //! ```
 //!
 //! # Transactions
-//! [`Database::run`] runs a closure as one serializable transaction: all of it takes effect at one moment, or nothing.
-//! The closure runs again after a conflict with another transaction, so it must have no effect outside the database.
-//! [`Database::begin`] starts a transaction that stays open across calls, threads and network round trips: it locks
-//! nothing while it is open, and [`Transaction::commit`] tells whether it could take effect. [`Error`] says what to do
-//! about each error; most callers need only [`Error::is_retryable`].
+//! [`Database::run`] runs a closure as one serializable transaction: every write takes effect at one moment, or nothing
+//! does. The closure runs again after a conflict with another transaction, so the closure must have no effect outside
+//! the database. [`Database::begin`] starts a transaction that stays open across calls, threads and network round
+//! trips. An open transaction locks nothing, and [`Transaction::commit`] returns an error after a conflict. [`Error`]
+//! names the remedy for every error; most callers need only [`Error::is_retryable`].
 //!
-//! [`Database::snapshot`] reads the state of a moment ago, from any number of tables, and conflicts with nobody.
-//! [`Readable`] has the reads, for both kinds of transaction; [`Transaction`] has the writes.
+//! [`Database::snapshot`] reads the state of a moment ago, from any number of tables, without conflicts. [`Readable`]
+//! has the reads for both kinds of transaction; [`Transaction`] has the writes.
 //!
 //! # Durability
-//! A strict transaction (the default) returns when it is on disk: nothing that was returned is lost in a crash. A
-//! relaxed one returns at commit, and a crash may lose the last fraction of a second, the newest transactions first and
-//! never half of one. [`Database::submit`] always returns at commit, with a [`Receipt`] to wait on, or to `await`.
+//! A strict transaction (the default) returns after the transaction is on disk: a crash loses no returned result. A
+//! relaxed transaction returns at commit. A crash may lose the last fraction of a second: the newest relaxed
+//! transactions first, and never half a transaction. [`Database::submit`] always returns at commit, with a [`Receipt`]
+//! to wait on, or to `await`.
 //!
-//! A database [without a log](Builder::without_log) is relaxed, and durable at its checkpoints alone: for a cache that
-//! comes back, or a replicated state machine whose log is elsewhere. A crash loses what is newer than the last one,
-//! whole epochs. A receipt that is waited on asks for one.
+//! A database [without a log](Builder::without_log) is relaxed, and durable at checkpoints alone. The use is a cache
+//! that survives a restart, or a replicated state machine with a log elsewhere. A crash loses the epochs after the last
+//! checkpoint, and never half an epoch. A wait on a receipt demands a checkpoint.
 //!
 //! # Keys and values
 //! A [`Table<K, V>`](Table) keeps its rows in the order of `K`. Keys are integers, text, bytes, [`Descending`] keys,
-//! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed in the form that is
-//! cheapest to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and
-//! [`Prefix`]es select rows ([`codec::KeyBounds`]).
+//! options, tuples of up to eight keys, and structs through [`composite_key!`]. A caller passes a key in the cheapest
+//! form: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and [`Prefix`]es
+//! select rows ([`codec::KeyBounds`]).
 //!
-//! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`],
-//! which copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement
-//! [`Value`] for. A type's name is kept with the table: opening it with other types is an error, not garbage.
+//! Values are integers, floats, text, bytes, options and tuples. Structs of fixed width become values through
+//! [`fixed_layout!`], by a copy of memory. Types of serde become values through `serde_value!` (feature `serde`), and
+//! your own types through [`Value`]. The table keeps the type's name: an open with other types is an error, not
+//! garbage.
 //!
-//! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
+//! [`Database::define`] gives a table secondary indexes. Indexes follow the table by themselves, and can be unique.
 //!
 //! # Modules
-//! What programs name daily stands at the root. The rest is in modules: [`checkpoint`], [`codec`] (keys and values),
+//! The root has the names of daily use. The modules have the rest: [`checkpoint`], [`codec`] (keys and values),
 //! [`folder`] (a database's files without an open), [`receipt`], [`recovery`] and [`stats`].
 //!
 //! # Features
 //! - `experiments`: `Builder::variants` and `MarkedPages`, for experiments of `ensile-bench`; not for applications.
-//! - `laboratory`: `Database::key_value`, which benchmarks compare transactions with; not for applications.
+//! - `laboratory`: `Database::key_value`, a baseline of benchmarks for transactions; not for applications.
 //! - `object-store`: `folder::SharedObjects`, for [`Builder::ship_to`] and [`folder::take_over`]: a shared store in an
-//!   object store, over the crate `object_store` 0.14. An application depends on that one too, with its features `aws`,
-//!   `gcp` or `azure`.
+//!   object store, over the crate `object_store` 0.14. An application also depends on `object_store`, with the features
+//!   `aws`, `gcp` or `azure`.
 //! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
-//! - `simulation`: a database whose clock and threads a test drives itself; not for applications.
+//! - `simulation`: a database for tests that drive clock and threads themselves; not for applications.
 //!
-//! Neighbours: applications above; everything here is `ensile-engine`'s.
+//! Neighbours: applications above; `ensile-engine` has every item.
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
@@ -94,7 +96,7 @@ pub use ensile_engine::{KeyValue, RECORD_HEADER_BYTES};
 pub use ensile_engine::{Serde, serde_value};
 pub use ensile_engine::{checkpoint, codec, composite_key, fixed_layout, folder, receipt, recovery, stats};
 
-/// What a program that uses the database usually names.
+/// Usual names of a program that uses the database.
 ///
 /// ```
 /// use ensile::prelude::*;

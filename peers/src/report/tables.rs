@@ -1,6 +1,6 @@
 //! The tables of a report: ratios at a glance, then every figure.
 //!
-//! One figure stands in a cell. A line without a figure has its reason.
+//! A cell has one figure. A line without a figure has a reason.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::store::Peer;
 use crate::workload::{Better, Workload};
 
 impl Report {
-    /// Both tables, with the command and the machine above.
+    /// The two tables, with the command and the machine above.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
             "`{}`\n\n{}\n\n{} rows of 8 + 100 bytes; rounds: {}; seconds for a workload: {}. Load average at the start \
@@ -50,7 +50,7 @@ impl Report {
         text
     }
 
-    /// Every figure, a line each.
+    /// Every figure, a line for a figure.
     fn figures(&self) -> String {
         let mut text = "| workload | system | figure | unit | better | ratio to Ensile | least | most |\n\
                         |---|---|--:|---|---|--:|--:|--:|\n"
@@ -101,7 +101,7 @@ impl Report {
     }
 }
 
-/// The factor by which Ensile is better: below one where it is worse.
+/// Factor by which Ensile is better: below one where Ensile is worse.
 fn advantage(line: Option<&Line>) -> String {
     let better = line.and_then(|line| {
         Some(match line.better {
@@ -116,7 +116,7 @@ fn cell(line: Option<&Line>) -> String {
     line.and_then(|line| line.value).map_or_else(|| "none".to_owned(), rounded)
 }
 
-/// Least and most of the rounds.
+/// Least and greatest figure of the rounds.
 fn spread(line: &Line) -> [Option<f64>; 2] {
     [line.rounds.iter().copied().reduce(f64::min), line.rounds.iter().copied().reduce(f64::max)]
 }
@@ -131,7 +131,7 @@ pub(crate) fn rounded(figure: f64) -> String {
     grouped(&format!("{:.0}", (figure / unit).round() * unit))
 }
 
-/// A ratio of three digits, two of them behind the point at most; a very small one of two digits.
+/// A ratio of three digits, with at most two digits behind the point. A very small ratio has two digits.
 fn ratio(ratio: f64) -> String {
     if ratio > 0.0 && ratio < 0.1 {
         let zeros = -ratio.log10().floor() as usize;

@@ -1,7 +1,7 @@
-//! SQLite, through rusqlite, with one connection for all threads.
+//! SQLite through rusqlite. The threads share a connection.
 //!
 //! The connection owns the file, so SQLite takes neither shared memory nor file locks. Commits go to the write-ahead
-//! log. An update is one statement with a function of the program.
+//! log. An update is a single statement with a function of the program.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,12 +67,12 @@ impl SqliteStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A thread that panicked ends the comparison.
+        // A thread that panicked ends the comparison, so the lock ignores poison.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads one row, in the open transaction if there is one.
+/// Reads a row, in the open transaction if a transaction is open.
 fn read_one(connection: &Connection, key: u64) -> Result<u64> {
     let mut statement = connection.prepare_cached(READ)?;
     let mut rows = statement.query([key.cast_signed()])?;

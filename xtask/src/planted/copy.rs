@@ -1,8 +1,8 @@
 //! A copy of the tree to plant bugs in. The checkout never has a planted bug.
 //!
-//! A file with the right bytes keeps its time stamp, so cargo builds only the crates that differ.
+//! A file with the right bytes keeps its time stamp, so cargo builds only the changed crates.
 //!
-//! Neighbours: [`super::run`] plants in the copy and builds there.
+//! Neighbours: [`super::run`] plants and builds in the copy.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    /// Makes `folder` a copy of the files that git tracks or would add under `root`, `planted/` left out.
+    /// Makes `folder` a copy of the files under `root` that git tracks or would add, `planted/` left out.
     pub(crate) fn new(root: &Path, folder: PathBuf) -> io::Result<Self> {
         let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let listed = Command::new("git").args(arguments).current_dir(root).output()?;
@@ -29,7 +29,7 @@ impl Copy {
         for path in &paths {
             match fs::read(root.join(path)) {
                 Ok(bytes) => copy.write(path, &bytes)?,
-                // Removed from the checkout and still in the index.
+                // The file is removed from the checkout and still in the index.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
@@ -43,7 +43,7 @@ impl Copy {
         &self.folder
     }
 
-    /// Writes a file if it has other bytes.
+    /// Writes a file if the bytes differ.
     pub(crate) fn write(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
         let file = self.folder.join(path);
         if fs::read(&file).is_ok_and(|now| now == bytes) {
@@ -55,7 +55,7 @@ impl Copy {
         fs::write(file, bytes)
     }
 
-    /// Removes files that are gone from the checkout.
+    /// Removes files that the checkout does not have.
     fn remove_others(&self, folder: &Path, beginning: &str, root: &Path) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;

@@ -1,7 +1,7 @@
 //! Items of a source file by the names that the catalogue uses: `serialization_point`, `Manifest::write`, `SALT_BYTES`.
 //!
-//! A name has no file and no module, so a moved function keeps its name. Two items of a crate may share a name; the
-//! text that a planted bug replaces tells them apart.
+//! A name has no file and no module, so a moved function keeps its name. Two items of a crate may share a name. The
+//! text that a planted bug replaces tells the two items apart.
 //!
 //! Neighbours: [`super::place`] looks for the text inside an item; [`crate::source`] has the tokens.
 
@@ -12,7 +12,7 @@ use crate::source::Source;
 
 /// A function, constant, static or type, with the type of the `impl` block or the trait around it.
 pub(crate) struct Item<'s> {
-    /// Name of the type or trait around the item, if there is one.
+    /// Name of the type or trait around the item; `None` for a free item.
     owner: Option<&'s str>,
     name: &'s str,
     /// Positions of the item's tokens in [`Source::code`], attributes and visibility included.
@@ -35,14 +35,14 @@ impl Item<'_> {
     }
 }
 
-/// All items of a file, an outer one before those inside it. A C header is one item, by the name of its file.
+/// Items of a file, outer items before inner items. A C header is a single item with the name of the file.
 pub(crate) fn items<'s>(source: &Source<'s>) -> Vec<Item<'s>> {
     let mut found = Vec::new();
     if is_header(source.path) {
         let name = source.path.rsplit('/').next().unwrap_or(source.path);
         return vec![Item { owner: None, name, tokens: 0..source.code.len() }];
     }
-    // Owners of the blocks around a token: the last one counts.
+    // Owners of the blocks around a token: the last owner counts.
     let mut blocks: Vec<(usize, &str)> = Vec::new();
     for (at, token) in source.code.iter().enumerate() {
         while blocks.last().is_some_and(|&(end, _)| at > end) {
@@ -93,7 +93,7 @@ fn begins_item(source: &Source<'_>, at: usize) -> bool {
     matches!(source.text(start.wrapping_sub(1)), "" | "}" | ";" | "{" | "]")
 }
 
-/// The `{` of an `impl` block, and the name of the type that it implements.
+/// The `{` of an `impl` block, and the name of the block's type.
 fn implemented_type<'s>(source: &Source<'s>, at: usize) -> Option<(usize, &'s str)> {
     let (mut depth, mut owner, mut in_bounds) = (0_usize, None, false);
     for at in at + 1..source.code.len() {

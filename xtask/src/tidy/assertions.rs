@@ -1,20 +1,20 @@
-//! Assertions a function, in the rooms where bytes are written and read and where state changes: held by a ratchet.
+//! Assertions for a function, in the rooms that write and read bytes or change state: held by a ratchet.
 //!
-//! Counted are `assert!`, `assert_eq!`, `assert_ne!`, the same of `debug_assert` and those in constants, outside tests,
-//! over functions with a body. Each room has the least that it may have, in hundredths; tidy says when it can be
-//! raised.
+//! The rule counts `assert!`, `assert_eq!`, `assert_ne!`, the `debug_assert` forms and the assertions in constants,
+//! outside tests, over functions with a body. Every room has a least figure, in hundredths. tidy says when the figure
+//! can be raised.
 //!
-//! Neighbours: [`super`] runs this beside the rules that read one file.
+//! Neighbours: [`super`] runs this rule beside the rules that read one file.
 
 use super::Finding;
 use crate::source::Source;
 
 pub(super) const RULE: &str = "assertions";
 
-/// What every room is to reach.
+/// Figure that every room is to reach, in hundredths.
 const WANTED: usize = 50;
 
-/// A room: its name, what its paths contain, and the least assertions a hundred functions.
+/// A room: name, parts of paths, and least number of assertions in a hundred functions.
 struct Room {
     name: &'static str,
     places: &'static [&'static str],
@@ -63,13 +63,13 @@ impl Count {
         count
     }
 
-    /// Assertions a hundred functions.
+    /// Number of assertions in a hundred functions.
     fn hundredths(self) -> usize {
         (self.assertions * 100).checked_div(self.functions).unwrap_or(0)
     }
 }
 
-/// The rooms that have less than they may, or nothing at all; and a line for people about each.
+/// Findings for rooms below the least figure or without functions, and a text with the figures of every room.
 pub(super) fn check(sources: &[Source<'_>]) -> (Vec<Finding>, String) {
     let (mut findings, mut figures) = (Vec::new(), Vec::new());
     for room in ROOMS {

@@ -1,11 +1,11 @@
-//! Atomics and locks: one door that model checkers can stand behind, and a reason beside every ordering.
+//! Rules of atomics and locks: one door that model checkers can stand behind, and a reason beside every ordering.
 //!
-//! Neighbours: [`super`] lists these rules; the door itself is `ensile-base`'s `sync` module.
+//! Neighbours: [`super`] lists these rules; the door is `ensile-base`'s `sync` module.
 
 use super::{Facts, Report, lies_in};
 use crate::source::Source;
 
-/// Where std's (or a model checker's) atomics may be named, and why.
+/// Places that may name std's (or a model checker's) atomics, with the reasons.
 const DOORS: &[(&str, &str)] = &[
     ("crates/ensile-base/src/sync.rs", "the one door"),
     ("crates/ensile-base/src/sync/", "the one door"),
@@ -16,7 +16,7 @@ const DOORS: &[(&str, &str)] = &[
     ("crates/ensile-epoch/src/asymmetric.rs", "compiler_fence, which model checkers do not have"),
 ];
 
-/// Where std's locks may be named besides, and why.
+/// Places that may name std's locks, with the reasons.
 const LOCK_DOORS: &[(&str, &str)] = &[
     ("crates/ensile-base/src/sync.rs", "the one door"),
     ("crates/ensile-base/src/sync/", "the one door"),
@@ -24,7 +24,7 @@ const LOCK_DOORS: &[(&str, &str)] = &[
     ("crates/ensile-sim/src/schedules.rs", "drives shuttle"),
 ];
 
-/// What the door has in place of std's.
+/// Locks that the door has in place of std's locks.
 const LOCKS: [&str; 10] = [
     "Condvar",
     "LazyLock",
@@ -40,10 +40,10 @@ const LOCKS: [&str; 10] = [
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
 
-/// Lines above an ordering in which its reason may stand.
+/// Lines above an ordering for its reason.
 const REASON_LINES_ABOVE: usize = 6;
 
-/// Every memory ordering has a comment that says why it is right and names its partner.
+/// Every memory ordering has a comment with the reason and the partner.
 pub(super) fn ordering_reason(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if !source.path.starts_with("crates/") {
         return;
@@ -76,7 +76,7 @@ fn has_reason(source: &Source<'_>, line: usize) -> bool {
         .any(|comment| comment.text.starts_with("//") && !is_documentation(comment.text))
 }
 
-/// Atomics are named through the door only, so that the types that ship are the types that are model checked.
+/// Atomics are named through the door only, so that the shipped types are the model-checked types.
 pub(super) fn door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if lies_in(source.path, DOORS) {
         return;
@@ -96,7 +96,7 @@ pub(super) fn door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     }
 }
 
-/// Locks are named through the door only: model checkers see them, and nobody speaks of std's poison.
+/// Locks are named through the door only: model checkers see the locks, and no code speaks of std's poison.
 pub(super) fn lock_door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if lies_in(source.path, LOCK_DOORS) {
         return;

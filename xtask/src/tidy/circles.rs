@@ -1,7 +1,7 @@
-//! No circle among the top modules of a crate: a reader of one of them reads only what stands below it.
+//! Rule against circles among the top modules of a crate: a reader of a module reads only the modules below.
 //!
-//! A top module is a file or folder directly under `src/`. It uses another if its code, tests excepted, names a path
-//! into it: by `crate::`, by as many `super::` as lead to the root, or by what the root re-exports.
+//! A top module is a file or folder directly under `src/`. A module uses another module if its code, tests excepted,
+//! names a path into the other module: by `crate::`, by `super::` up to the root, or by a re-export of the root.
 //!
 //! Neighbours: [`super`] lists this rule; floors hold crates to the same order.
 
@@ -12,7 +12,7 @@ use crate::source::{Path, Source};
 
 pub(super) const RULE: &str = "circles";
 
-/// Where one module first names another, and how often it does.
+/// Place of the first use of another module, and number of uses.
 struct Use<'s> {
     path: &'s str,
     line: usize,
@@ -20,10 +20,10 @@ struct Use<'s> {
     count: usize,
 }
 
-/// Who uses whom, in one crate.
+/// Uses in one crate, by using and used module.
 type Uses<'s> = BTreeMap<(&'s str, &'s str), Use<'s>>;
 
-/// Each use that is part of a circle is a finding.
+/// Findings of all uses that are part of a circle.
 pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<&Source<'_>>> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_test) {
@@ -54,7 +54,7 @@ fn circles(uses: &Uses<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The modules that `from` uses, directly or by others.
+/// Modules that `from` uses, directly or indirectly.
 fn reachable<'s>(uses: &Uses<'s>, from: &'s str) -> BTreeSet<&'s str> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];
@@ -65,7 +65,7 @@ fn reachable<'s>(uses: &Uses<'s>, from: &'s str) -> BTreeSet<&'s str> {
     found
 }
 
-/// The uses of one crate's modules by one another.
+/// Uses among the modules of one crate.
 fn uses<'s>(files: &[&'s Source<'s>]) -> Uses<'s> {
     let modules: BTreeSet<&str> = files.iter().filter_map(|file| top_module(file.path)).collect();
     let roots = files.iter().filter(|file| is_root(file.path));
@@ -91,7 +91,7 @@ fn uses<'s>(files: &[&'s Source<'s>]) -> Uses<'s> {
     found
 }
 
-/// The first name below the crate's root in a path that begins there.
+/// First name below the crate's root in a path from the root.
 fn from_root<'p>(file: &str, path: &Path<'p>) -> Option<&'p str> {
     let skipped = match *path.segments.first()? {
         "crate" => 1,
@@ -104,7 +104,7 @@ fn from_root<'p>(file: &str, path: &Path<'p>) -> Option<&'p str> {
     path.segments.get(skipped).copied()
 }
 
-/// How many modules deep a file lies: 1 directly below the root.
+/// Depth of a file in modules: 1 directly below the root.
 fn depth(file: &str) -> usize {
     let inside = file.split_once("/src/").map_or("", |(_, inside)| inside);
     inside.split('/').filter(|part| *part != "mod.rs").count()

@@ -1,8 +1,9 @@
-//! Documents that could drift are tied to the code: cited invariants are defined, cited limits exist, and examples name
-//! the crate that applications have.
+//! Rules that tie documents to the code: cited invariants are defined, cited limits exist, and examples name the crate
+//! of applications.
 //!
-//! An invariant is a capital letter and one or two digits, defined by a heading or bold words of `docs/protocols/`
-//! that begin with it. A citation is that name in a comment; between back-quotes it is code and no citation.
+//! An invariant is a capital letter and one or two digits. A heading or bold words of `docs/protocols/` define an
+//! invariant by beginning with the name. A citation is the name in a comment; a name between back-quotes is code and no
+//! citation.
 //!
 //! Neighbours: [`super`] lists these rules; the limits are `ensile-base`'s `limits` module.
 
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use super::{Facts, Report};
 use crate::source::Source;
 
-/// The constants that documents may cite.
+/// Constants that documents may cite.
 pub(super) struct Constants {
     limits: BTreeSet<String>,
     others: BTreeSet<String>,
@@ -20,7 +21,7 @@ pub(super) struct Constants {
 impl Constants {
     const LIMITS: &str = "crates/ensile-base/src/limits.rs";
 
-    /// Every constant that the sources declare.
+    /// Constants that the sources declare.
     pub(super) fn of(sources: &[Source<'_>]) -> Self {
         let mut constants = Self { limits: BTreeSet::new(), others: BTreeSet::new() };
         for source in sources {
@@ -56,7 +57,7 @@ pub(super) fn limits(text: &str, constants: &Constants, report: &mut Report<'_>)
     }
 }
 
-/// The invariants that the protocol documents define; `None` if they define none.
+/// Invariants that the protocol documents define; `None` without a definition.
 pub(super) fn invariants(documents: &[(String, String)]) -> Option<BTreeSet<String>> {
     let protocols = documents.iter().filter(|(path, _)| path.starts_with("docs/protocols/"));
     let names: BTreeSet<String> =
@@ -64,7 +65,7 @@ pub(super) fn invariants(documents: &[(String, String)]) -> Option<BTreeSet<Stri
     (!names.is_empty()).then_some(names)
 }
 
-/// The names at the head of a heading or of bold words.
+/// Names at the head of a heading or of bold words.
 pub(super) fn definitions(line: &str) -> Vec<String> {
     let heading = line.starts_with('#').then(|| line.trim_start_matches('#'));
     let bold = line.split("**").skip(1).step_by(2);
@@ -75,7 +76,7 @@ pub(super) fn definitions(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// Comments cite invariants that are defined.
+/// Comments cite only defined invariants.
 pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<'_>) {
     let Some(defined) = &facts.invariants else { return };
     for comment in &source.comments {
@@ -92,8 +93,7 @@ pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<
     }
 }
 
-/// Examples that applications read are written against `ensile`, which re-exports the engine: they do not have the
-/// engine.
+/// Examples for applications use `ensile`, which re-exports the engine: applications do not have the engine.
 pub(super) fn examples(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let mut is_example = false;
     for (at, line) in source.lines.iter().enumerate() {

@@ -1,14 +1,14 @@
-//! Doors to the machine: which files may open files and sockets, and start threads.
+//! Doors to the machine: the files that may open files and sockets, and start threads.
 //!
-//! Lower floors offer step functions and take a disk as a trait, so that a simulator can own both. Clocks have
-//! their door held by clippy (`disallowed-methods` in `clippy.toml`).
+//! Lower floors offer step functions and take a disk as a trait, so that a simulator can own steps and disk. clippy
+//! holds the door of clocks (`disallowed-methods` in `clippy.toml`).
 //!
-//! Neighbours: [`super`] lists these rules; atomics have theirs in [`super::atomics`].
+//! Neighbours: [`super`] lists these rules; the door of atomics is in [`super::atomics`].
 
 use super::{Facts, Report, lies_in};
 use crate::source::Source;
 
-/// Who may open files, and why.
+/// Places that may open files, with the reasons.
 const FILES: &[(&str, &str)] = &[
     ("crates/ensile-disk/", "the door"),
     ("crates/ensile-bench/", "workloads make and remove data folders"),
@@ -22,7 +22,7 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Who may open sockets, and why.
+/// Places that may open sockets, with the reasons.
 const SOCKETS: &[(&str, &str)] = &[
     ("crates/ensile-net/", "the door"),
     ("crates/ensile-bench/", "load generators are clients"),
@@ -30,11 +30,11 @@ const SOCKETS: &[(&str, &str)] = &[
     ("crates/ensile/examples/", "an example is an application"),
 ];
 
-/// The types of std that are sockets; addresses are none.
+/// Socket types of std; addresses are no sockets.
 const SOCKET_TYPES: [&str; 6] =
     ["TcpListener", "TcpStream", "UdpSocket", "UnixDatagram", "UnixListener", "UnixStream"];
 
-/// Who may start threads, and why.
+/// Places that may start threads, with the reasons.
 const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/database*", "the database owns its threads"),
     ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),

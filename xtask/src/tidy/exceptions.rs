@@ -1,5 +1,5 @@
-//! What does not land: unfinished work, bugs that are planted in shipping code, and exceptions to lints that do not say
-//! why.
+//! Rules against code that must not land: unfinished work, planted bugs in shipping code, and exceptions to lints
+//! without a reason.
 //!
 //! Neighbours: [`super`] lists these rules.
 
@@ -9,7 +9,7 @@ use crate::source::Source;
 const WORDS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// No note to finish later and no macro that stands for unwritten code: an issue keeps the one, a branch the other.
+/// No note to finish later and no macro for unwritten code: an issue keeps the note, a branch keeps the code.
 pub(super) fn unfinished(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     for comment in &source.comments {
         for (offset, line) in comment.text.lines().enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn unfinished(source: &Source<'_>, _: &Facts, report: &mut Report<'_>
     }
 }
 
-/// Shipping code has no trace of planted bugs: each stands in `planted/` and is planted in a copy.
+/// Shipping code has no trace of planted bugs: a bug stands in `planted/` and is planted in a copy.
 pub(super) fn planted(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if !source.path.starts_with("crates/") {
         return;
@@ -38,7 +38,8 @@ pub(super) fn planted(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     }
 }
 
-/// Exceptions are `#[expect(.., reason = "..")]`, which fail once they are not needed, and ignored tests say why.
+/// Exceptions are `#[expect(.., reason = "..")]`, which fail once the exception is not needed. Ignored tests have a
+/// reason.
 pub(super) fn lints(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     for (at, inside) in source.attributes() {
         let end = source.partner(inside - 1);

@@ -1,6 +1,6 @@
 //! The layer rule: a crate depends only on lower floors (the table of `ARCHITECTURE.md`).
 //!
-//! Neighbours: [`super`] runs this beside the rules that read sources; cargo reads the manifests for us.
+//! Neighbours: [`super`] runs this rule beside the rules that read sources; cargo reads the manifests.
 
 use std::io;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use super::{Finding, Report};
 
-/// Where a package of the workspace stands.
+/// Place of a package of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Ships; the number is its floor.
+    /// Shipping crate; the number is the floor.
     Floor(u8),
     /// Simulated disk, clock and schedules, for tests.
     Sim,
@@ -25,7 +25,7 @@ enum Place {
     Tool,
 }
 
-/// Every package of the workspace. Two on one floor do not know each other.
+/// Places of all packages of the workspace. A package does not know another package of the same floor.
 const PLACES: &[(&str, Place)] = &[
     ("ensile-base", Place::Floor(0)),
     ("ensile-memory", Place::Floor(1)),
@@ -47,16 +47,16 @@ const PLACES: &[(&str, Place)] = &[
     ("xtask", Place::Tool),
 ];
 
-/// From this floor upwards tests may run on the simulator.
+/// Lowest floor with tests that may run on the simulator.
 const SIMULATED_FLOOR_MIN: u8 = 2;
-/// The simulator stands on these floors.
+/// Highest floor below the simulator.
 const SIM_STANDS_ON_MAX: u8 = 1;
-/// Fuzz targets stand on these floors, and on the simulator.
+/// Highest floor below the fuzz targets. Fuzz targets also stand on the simulator.
 const FUZZ_STANDS_ON_MAX: u8 = 3;
-/// The bench stands on these floors.
+/// Highest floor below the bench.
 const BENCH_STANDS_ON_MAX: u8 = 4;
 
-/// Stores and maps that Ensile is measured against: linked by the bench only.
+/// Stores and maps for comparison with Ensile: only the bench links a peer.
 const PEERS: &[&str] = &[
     "congee",
     "crossbeam-skiplist",
@@ -82,7 +82,7 @@ const PEERS: &[&str] = &[
     "surrealkv",
 ];
 
-/// Asks cargo for the manifests under `root` and checks each dependency.
+/// Asks cargo for the manifests under `root` and checks every dependency.
 pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--no-deps", "--format-version", "1"];
@@ -98,7 +98,7 @@ pub(super) fn check(root: &Path) -> io::Result<Vec<Finding>> {
     }))
 }
 
-/// Checks what `cargo metadata` says; `open` gives a manifest's short name and text.
+/// Checks the output of `cargo metadata`; `open` gives a manifest's short name and text.
 fn check_metadata(metadata: &Value, open: impl Fn(&str) -> (String, String)) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in list(metadata, "packages") {
@@ -121,7 +121,7 @@ fn check_metadata(metadata: &Value, open: impl Fn(&str) -> (String, String)) -> 
     findings
 }
 
-/// Whether package `from` may depend on `to`.
+/// Checks that package `from` may depend on `to`.
 fn judge(from: &str, to: &str, is_dev: bool) -> Result<(), String> {
     if PEERS.contains(&to) && from != "ensile-bench" {
         return Err(format!("`{to}` is a peer: only ensile-bench links it"));

@@ -1,6 +1,6 @@
-//! A type's name means one thing in what ships: a reader need not ask which one it is.
+//! Rule of names: a type's name means one thing in the shipping crates, so a reader need not search for the right type.
 //!
-//! Neighbours: [`super`] lists this rule; the words themselves are for readers to judge.
+//! Neighbours: [`super`] lists this rule; readers judge the words.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::source::Source;
 
 pub(super) const RULE: &str = "type-names";
 
-/// What does not ship, and what stands in another build for the type of the same name.
+/// Places that do not ship, and places with the types of another build.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("crates/ensile-bench/", "workloads and peers"),
     ("crates/ensile-fuzz/", "bodies of fuzz targets"),
@@ -19,12 +19,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("xtask/", "house-keeping"),
 ];
 
-/// Names that are defined more than once, and why. At most [`EXCEPTIONS_MAX`].
+/// Names with more than one definition, with the reasons. At most [`EXCEPTIONS_MAX`].
 const EXCEPTIONS: &[(&str, &str)] = &[];
 const EXCEPTIONS_MAX: usize = 5;
 const _: () = assert!(EXCEPTIONS.len() <= EXCEPTIONS_MAX);
 
-/// Each definition of a name beside its first is a finding, and the first as well.
+/// Findings of a repeated name: the first definition and every further definition.
 pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {
     let mut names: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     let ships = |source: &&Source<'_>| {
@@ -33,7 +33,7 @@ pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {
     for source in sources.iter().filter(ships) {
         for (name, line) in definitions(source) {
             let places = names.entry(name).or_default();
-            // Two in one file are the same type, for two kinds of build.
+            // Two definitions in one file are the same type, for two kinds of build.
             if !places.iter().any(|(path, _)| *path == source.path) {
                 places.push((source.path, line));
             }
@@ -52,7 +52,7 @@ pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {
     names.iter().flat_map(|(name, places)| (0..places.len()).map(|at| finding(name, places, at))).collect()
 }
 
-/// The types that a file defines: name and line.
+/// Types that a file defines: name and line.
 fn definitions<'s>(source: &Source<'s>) -> Vec<(&'s str, usize)> {
     let bodies = bodies_with_associated_types(source);
     let is_associated = |at: usize| bodies.iter().any(|&(open, close)| open < at && at < close);
@@ -69,7 +69,7 @@ fn definitions<'s>(source: &Source<'s>) -> Vec<(&'s str, usize)> {
         .collect()
 }
 
-/// The brackets of every `impl` and `trait`.
+/// Brackets of every `impl` and `trait`.
 fn bodies_with_associated_types(source: &Source<'_>) -> Vec<(usize, usize)> {
     let opens = |at: &usize| match source.text(*at) {
         "impl" => *at == 0 || matches!(source.text(at - 1), "}" | "{" | ";" | "]" | "unsafe"),

@@ -1,18 +1,18 @@
-//! Prose that can be read where it stands: lines of a screen's width, reasons that are said and not pointed at, and no
-//! phrase that must be translated first.
+//! Rules of readable prose: lines of a screen's width, a reason where a reader needs the reason, and no phrase that a
+//! reader must translate first.
 //!
 //! Neighbours: [`super`] lists these rules.
 
 use super::{Facts, Report};
 use crate::source::Source;
 
-/// Columns of a line of prose, at most.
+/// Most columns of a line of prose.
 const COLUMNS_MAX: usize = 120;
 
 /// Beginnings of comments that argue for an ordering or for `unsafe`.
 const REASONS: [&str; 6] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst", "SAFETY"];
 
-/// What points at another reason instead of giving one.
+/// Phrases that point at a reason elsewhere instead of giving the reason.
 const POINTERS: [&str; 3] = ["as above", "see above", "as below"];
 
 /// Phrases that readers stumble over. The number has a name, or is "this many"; the person is "a thread that ..".
@@ -27,11 +27,11 @@ const STUMBLES: [&str; 8] = [
     " whoever ",
 ];
 
-/// Comments are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
+/// Comments are at most [`COLUMNS_MAX`] wide, except tables and blocks of code.
 pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let (mut is_code, mut last_line) = (false, 0);
     for comment in &source.comments {
-        // A block of code is no longer than its comment.
+        // A block of code ends with its comment at the latest.
         is_code &= comment.line == last_line + 1;
         last_line = comment.last_line;
         let begins = comment.text.trim_start_matches(['/', '!']).trim_start();
@@ -50,7 +50,7 @@ pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Repor
     }
 }
 
-/// Documents are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
+/// Documents are at most [`COLUMNS_MAX`] wide, except tables and blocks of code.
 pub(super) fn document_columns(text: &str, report: &mut Report<'_>) {
     let mut is_code = false;
     for (at, line) in text.lines().enumerate() {
@@ -66,13 +66,13 @@ pub(super) fn document_columns(text: &str, report: &mut Report<'_>) {
     }
 }
 
-/// A line that cannot be wrapped: an address, a long name.
+/// True if the line cannot be wrapped: an address, a long name.
 fn is_one_word(line: &str) -> bool {
     let marks = ["//", "///", "//!", "-", "*"];
     line.split_whitespace().filter(|word| !marks.contains(word)).count() <= 1
 }
 
-/// A reason for an ordering or for `unsafe` stands where it is used.
+/// A reason for an ordering or for `unsafe` stands at the place of use.
 pub(super) fn said_here(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     for comment in &source.comments {
         let text = comment.text.trim_start_matches('/').trim_start();

@@ -1,23 +1,23 @@
-//! The shape of a file: a header that says what it is, and a length that a reader can hold.
+//! Rules of the shape of a file: a header that introduces the file, and a length that a reader can hold.
 //!
 //! Neighbours: [`super`] lists these rules.
 
 use super::{Facts, Report};
 use crate::source::Source;
 
-/// Lines of `//!` that a file opens with, at least: a file of tests may say in one what it shows.
+/// Least number of `//!` lines at the beginning of a file. A file of tests needs only one line.
 const HEADER_LINES_MIN: usize = 2;
 const TEST_HEADER_LINES_MIN: usize = 1;
-/// Lines of a file without its tests, at most.
+/// Most lines of a file without its tests.
 const FILE_LINES_MAX: usize = 1_000;
-/// Lines of a file with its tests, or of a file of tests, at most.
+/// Most lines of a file with its tests, or of a file of tests.
 const TEST_FILE_LINES_MAX: usize = 2_000;
-/// Lines of tests inside the file that they test, at most.
+/// Most lines of tests inside the tested file.
 const INLINE_TEST_LINES_MAX: usize = 45;
-/// Lines of a function from `fn` to its closing bracket, at most.
+/// Most lines of a function from `fn` to the closing bracket.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Every file opens with `//!`: what it is, its invariants, its neighbours.
+/// Every file opens with `//!`: subject, invariants, neighbours.
 pub(super) fn header(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let opening = source.lines.iter().take_while(|line| line.starts_with("//!"));
     let lines_min = if source.is_test { TEST_HEADER_LINES_MIN } else { HEADER_LINES_MIN };
@@ -45,7 +45,7 @@ pub(super) fn file_length(source: &Source<'_>, _: &Facts, report: &mut Report<'_
     }
 }
 
-/// Tests of `x.rs` stand in `x/tests.rs`, unless they are few.
+/// Tests of `x.rs` stand in `x/tests.rs`, unless the tests are few.
 pub(super) fn tests_apart(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let lines = source.lines.len() - source.lines_without_tests();
     if !source.is_test && lines > INLINE_TEST_LINES_MAX {

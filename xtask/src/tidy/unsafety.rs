@@ -1,13 +1,13 @@
-//! `unsafe`: in few places, and never without its argument.
+//! Rules of `unsafe`: few places, and always an argument.
 //!
-//! Neighbours: [`super`] lists these rules; clippy's `undocumented_unsafe_blocks` asks for the same comments where
-//! it can see the code, these rules also inside macros and for every target.
+//! Neighbours: [`super`] lists these rules. clippy's `undocumented_unsafe_blocks` asks for the same comments in the
+//! code that clippy sees; these rules also cover macros and every target.
 
 use super::{Facts, Report, lies_in};
 use crate::lexer::Kind;
 use crate::source::Source;
 
-/// Where `unsafe` is permitted, and what earns it.
+/// Places that may have `unsafe`, with the reasons.
 const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-memory/", "slabs hand out raw memory; prefetch hints; a box that two threads exchange"),
     ("crates/ensile-disk/src/process*", "a page that the kernel clears at fork"),
@@ -26,10 +26,10 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-c/tests/", "calls the C interface as C does"),
 ];
 
-/// Lines above an `unsafe` in which its argument may begin (or end, if it is longer).
+/// Lines above an `unsafe` for the beginning of its argument, or for the end of a longer argument.
 const SAFETY_LINES_ABOVE: usize = 6;
 
-/// What an `unsafe` keyword opens.
+/// Item that an `unsafe` keyword opens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opens {
     /// A block, an impl, an `extern` block or an attribute: claims that a condition holds.
@@ -57,7 +57,7 @@ fn occurrences(source: &Source<'_>) -> impl Iterator<Item = usize> {
     (0..source.code.len()).filter(is_unsafe)
 }
 
-/// Every claim is argued in a `// SAFETY:` comment.
+/// Every claim has an argument in a `// SAFETY:` comment.
 pub(super) fn safety_comment(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     for at in occurrences(source).filter(|&at| opens(source, at) == Opens::Claim) {
         let line = source.code[at].line;
@@ -69,7 +69,7 @@ pub(super) fn safety_comment(source: &Source<'_>, _: &Facts, report: &mut Report
     }
 }
 
-/// Every demand is stated in a `# Safety` section. Functions of a trait's impl inherit the trait's.
+/// Every demand has a `# Safety` section. Functions of a trait's impl inherit the trait's section.
 pub(super) fn safety_section(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let inherited = trait_impl_bodies(source);
     for at in occurrences(source).filter(|&at| opens(source, at) == Opens::Demand) {
@@ -97,7 +97,7 @@ fn trait_impl_bodies(source: &Source<'_>) -> Vec<(usize, usize)> {
     bodies
 }
 
-/// `unsafe` stays where it earns its keep.
+/// `unsafe` stays in the permitted places.
 pub(super) fn place(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     if lies_in(source.path, PLACES) {
         return;
@@ -108,7 +108,8 @@ pub(super) fn place(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     }
 }
 
-/// Every root of a crate without permission forbids `unsafe`; one with permission for some files denies it elsewhere.
+/// Every root of a crate without permission forbids `unsafe`. A root of a crate with permission for some files denies
+/// `unsafe`.
 pub(super) fn lint(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let Some((package, inside)) = source.path.split_once("/src/") else { return };
     let is_root =

@@ -1,4 +1,4 @@
-//! The files of a fuzzy checkpoint: m of each checkpointer, written beside commits, read back as a whole
+//! The files of a fuzzy checkpoint: m files of every checkpointer, written beside commits, read back as a whole
 //! (`docs/formats/checkpoint.md`).
 //!
 //! ```text
@@ -6,11 +6,11 @@
 //! file := opening-block rows-block* end-block     and nothing behind it
 //! ```
 //! Invariants:
-//! - K1: an installed checkpoint's files are whole, and together what was installed: the manifest has their seal.
-//! - I1: each says whose it is.
+//! - K1: an installed checkpoint's files are whole, and together the installed checkpoint: the manifest has their seal.
+//! - I1: every file names its database.
 //!
-//! Neighbours: the checkpoint's `manager` begins, steps and ends sets of files, `leftovers` removes what is not needed;
-//! recovery loads and judges files; the store names the one that is installed.
+//! Neighbours: the checkpoint's `manager` begins, steps and ends sets of files, `leftovers` removes unneeded files;
+//! recovery loads and judges files; the store names the installed checkpoint.
 
 // In the order of a file's life: written, read.
 pub(crate) mod end;

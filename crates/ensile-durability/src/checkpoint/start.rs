@@ -1,6 +1,7 @@
-//! Checkpoints begin with what a recovery hands over: the picture that it has loaded, if it was one, and what it took.
+//! Start of checkpoints behind a recovery: the loaded picture, if the recovery loaded a picture, and the recovery's
+//! cost.
 //!
-//! Neighbours: made from a finished recovery; `manager` goes on from it.
+//! Neighbours: a finished recovery makes the start; `manager` goes on from the start.
 
 use super::config::{CheckpointConfig, Strategy};
 use super::picture::base::ReopenedPicture;
@@ -11,16 +12,16 @@ use crate::identity::Identity;
 use crate::store::handle::OpenStore;
 use crate::store::leases;
 
-/// What [`crate::Checkpoints::start`] goes on from: places of all pages, if a picture was loaded.
+/// Base of [`crate::Checkpoints::start`]: the places of all pages, if a picture was loaded.
 #[derive(Debug, Default)]
 pub struct CheckpointStart {
     pub(crate) picture: Option<LoadedPicture>,
-    /// What the recovery took, if the caller has measured it.
+    /// Measured cost of the recovery, if the caller has measured the recovery.
     pub(crate) measured: MeasuredRecovery,
 }
 
 impl CheckpointStart {
-    /// The picture that recovery has loaded, with its files opened to write, if the next one can go on from it.
+    /// The loaded picture with its files opened to write, if the next picture can go on from the loaded picture.
     pub(super) fn reopen(
         self,
         store: &OpenStore,

@@ -1,6 +1,6 @@
-//! A closed log file looked at before it is shipped: is it whole, and where do its marks stand?
+//! Check of a closed log file before the shipment: the file must be whole. The check finds the places of the marks.
 //!
-//! Invariant: H1: what is shipped is the whole chain of the file's blocks, payloads included, as the archive demands
+//! Invariant: H1: the shipped file is the whole chain of the file's blocks, payloads included, as the archive demands
 //! too.
 //!
 //! Neighbours: the shipper asks; `block::scan` reads.
@@ -15,23 +15,23 @@ use crate::block::{BlockKind, Salt};
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::SegmentName;
 
-/// Marks of a file, each with the offset behind its block; only such as are larger than the one before.
+/// Marks of a file with the offsets behind the blocks. Every mark is larger than the mark before.
 pub(crate) type Marks = Vec<(Epoch, u64)>;
 
-/// What a closed file holds.
+/// Contents of a closed file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LookedFile {
     pub(crate) salt: Salt,
-    /// The largest epoch of entries in the files of its log before it.
+    /// Largest epoch of entries in the earlier files of the same log.
     pub(crate) before: Epoch,
-    /// The opening block's first.
+    /// Marks, with the opening block's mark first.
     pub(crate) marks: Marks,
 }
 
 /// Reads the file.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] if its blocks do not follow each other to its end; the disk's.
+/// [`DurabilityError::Damaged`] if the blocks do not follow each other to the end of the file; errors of the disk.
 pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<LookedFile, DurabilityError> {
     let name = closed.file.to_string();
     let damaged =

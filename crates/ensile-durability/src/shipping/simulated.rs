@@ -1,6 +1,6 @@
-//! A shared store that a test holds up: databases and objects close beside one that does not answer.
+//! A shared store that a test holds up: databases and objects close beside a store that does not answer.
 //!
-//! Neighbours: [`super::shared`] says what a store is.
+//! Neighbours: [`super::shared`] has the trait of a store.
 
 use std::sync::Arc;
 
@@ -8,34 +8,34 @@ use ensile_base::sync::{Condvar, Mutex};
 
 use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 
-/// A store whose uploads do not return until they are let go.
+/// A store with uploads that do not return until the test lets uploads go.
 #[derive(Debug)]
 pub struct HangingStore {
     store: Arc<dyn SharedStore>,
-    /// Uploads that wait; none does once they are let go.
+    /// Number of waiting uploads, and true once uploads are let go.
     waiting: Mutex<(usize, bool)>,
     changed: Condvar,
 }
 
 impl HangingStore {
-    /// Over this store.
+    /// A hanging store over `store`.
     #[must_use]
     pub fn new(store: Arc<dyn SharedStore>) -> Arc<Self> {
         Arc::new(Self { store, waiting: Mutex::new((0, false)), changed: Condvar::new() })
     }
 
-    /// Whether an upload waits.
+    /// True if an upload waits.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.waiting.lock().0 > 0
     }
 
-    /// Uploads do not return from now on, as in the beginning.
+    /// Holds uploads from now on, as in the beginning.
     pub fn hang(&self) {
         self.waiting.lock().1 = false;
     }
 
-    /// Uploads return, those that wait and later ones.
+    /// Lets waiting and later uploads return.
     pub fn let_go(&self) {
         self.waiting.lock().1 = true;
         self.changed.notify_all();

@@ -1,13 +1,13 @@
-//! Marks of folders that were lost or damaged are written anew, where something else proves whose the folder is (I1).
+//! New marks for folders with a lost or damaged mark, if something else proves the folder's database (I1).
 //!
 //! | folder with the number that the manifest lists | then |
 //! |---|---|
-//! | a file in it carries the database's identity | its mark is written |
-//! | it holds no file, and the manifest lists none there | its mark is written |
-//! | it holds no file, and should (I2) | its device may be missing: it is left alone |
-//! | it has another mark, or another number | it is left alone |
+//! | a file in the folder carries the database's identity | the mark is written |
+//! | the folder holds no file, and the manifest lists no file in the folder | the mark is written |
+//! | the folder holds no file, and should (I2) | the device may be missing: the folder is left alone |
+//! | the folder has another mark, or another number | the folder is left alone |
 //!
-//! Neighbours: a repair calls in; an adoption writes all marks anew.
+//! Neighbours: a repair calls in; an adoption writes every mark anew.
 
 use ensile_disk::Disk;
 
@@ -19,10 +19,10 @@ use super::whose;
 use crate::DurabilityError;
 use crate::block::scan::Scanner;
 
-/// Folders of this manifest whose marks can be written anew.
+/// Folders of this manifest with marks that can be written anew.
 ///
 /// # Errors
-/// The disk's.
+/// An error of the disk.
 pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
     if whose::check_main(disk, manifest, false).is_err() {
         return Ok(Vec::new());
@@ -36,10 +36,10 @@ pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Ve
     Ok(renewable)
 }
 
-/// Writes the marks of these folders, of a database that nobody has open.
+/// Writes the marks of these folders of a closed database.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`]; the disk's.
+/// [`DurabilityError::InUse`], or an error of the disk.
 pub(crate) fn renew_marks(
     disk: &dyn Disk,
     (manifest, names): (&Manifest, &[String]),
@@ -59,7 +59,7 @@ pub(crate) fn mark_file(folder: &str) -> String {
     format!("{folder}/{FOLDER}")
 }
 
-/// True if the folder's mark is lost or damaged, and it is proved to be this database's.
+/// True if the folder's mark is lost or damaged, and the folder is proved to be this database's.
 pub(crate) fn is_renewable(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -76,7 +76,7 @@ pub(crate) fn is_renewable(
         Err(error) => return Err(error),
     }
     if whose::mark(manifest, name).is_prepared(disk)? {
-        // An open puts it in its place.
+        // An open puts the prepared mark in its place.
         return Ok(false);
     }
     let files = disk.list(name)?;
@@ -96,7 +96,7 @@ pub(crate) fn is_renewable(
     Ok(false)
 }
 
-/// Error of a folder whose mark alone is lost.
+/// Error of a folder that has lost only the mark.
 pub(crate) fn lost_mark(name: &str) -> DurabilityError {
     let detail = "it is missing or damaged, and the folder is this database's: `ensile verify DIR --repair` writes it anew";
     DurabilityError::damaged(&mark_file(name), 0, detail)

@@ -1,8 +1,8 @@
-//! What `docs/formats/rows.md` shows, for the tests that hold the code to it.
+//! The examples of `docs/formats/rows.md`, for the tests that hold the code to the document.
 //!
 //! Neighbours: tests of `key`, `value` and the catalogue.
 
-/// The examples of a section, in order: what stands behind the bar, and the bytes before it.
+/// The examples of a section, in order: the text behind the bar, and the bytes before the bar.
 pub(crate) fn examples(section: &str) -> Vec<(&'static str, Vec<u8>)> {
     let document = include_str!("../../../../docs/formats/rows.md");
     let section = document.split(section).nth(1).expect("the section");

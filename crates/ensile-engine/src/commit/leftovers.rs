@@ -1,6 +1,6 @@
-//! After unbinding: what a commit leaves behind (§4.5, §4.8).
+//! Leftovers of a commit, after unbinding (§4.5, §4.8).
 //!
-//! Neighbours: `garbage` keeps it until it may go.
+//! Neighbours: `garbage` keeps the leftovers until they may go.
 
 use super::{Commit, Committed};
 use crate::record::blocks::VersionPlace;
@@ -9,7 +9,7 @@ use crate::sets::write_set::{OldVersion, WriteEffect};
 use crate::worker::Worker;
 
 impl Commit<'_, '_> {
-    /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
+    /// Registers everything that the commit replaced or deleted, and gives unused reservations back (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned, .. } = self;
         debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");

@@ -5,8 +5,8 @@
 //! ```
 //! Byte example: `docs/formats/checkpoint.md`.
 //!
-//! Neighbours: the walk of a checkpoint writes it; `open::replay` and `open::folder` read it; the durability crate
-//! frames it with TID and length.
+//! Neighbours: the walk of a checkpoint writes the body; `open::replay` and `open::folder` read the body; the
+//! durability crate frames the body with TID and length.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 
@@ -35,7 +35,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 /// Key and value of a body.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the body.
 pub(crate) fn decode(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let (length, row) =
         body.split_first_chunk::<LENGTH_BYTES>().ok_or("a checkpoint entry has no key length")?;
@@ -43,7 +43,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     row.split_at_checked(length).ok_or("a checkpoint entry ends in its key")
 }
 
-/// The key of a body; `None` if it has none.
+/// Key of a body; `None` for a faulty body.
 pub(crate) fn key_of(body: &[u8]) -> Option<&[u8]> {
     decode(body).ok().map(|(key, _)| key)
 }

@@ -1,6 +1,6 @@
-//! A table's row in the catalogue: its id, its types, its indexes (X1). Byte example: `docs/formats/rows.md`.
+//! A table's row in the catalogue: id, types and indexes (X1). Byte example: `docs/formats/rows.md`.
 //!
-//! Neighbours: `open::catalogue` writes and reads it; `open::folder` reads it without an open.
+//! Neighbours: `open::catalogue` writes and reads the row; `open::folder` reads the row without an open.
 
 /// A table's row in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Blocks that a test has to give back.
 //!
-//! Neighbours: up, the tests of `record` and its parts; down, `blocks`.
+//! Neighbours: up, the tests of `record` and of its modules; down, `blocks`.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
 use super::blocks::{Blocks, PageBlock};
 
-/// Blocks in a memory of their own, which panic at their drop if one of them is in use, but for the present page.
+/// Blocks in a separate memory. The drop panics if a block other than the present page is in use.
 pub(crate) struct CheckedBlocks {
     blocks: Option<Blocks>,
     memory: Arc<Memory>,
@@ -21,7 +21,7 @@ impl CheckedBlocks {
         Self { blocks: Some(Blocks::new(memory.cache())), memory }
     }
 
-    /// Number of blocks in use that are as large as a page of versions.
+    /// Number of blocks in use with the size of a page of versions.
     pub(crate) fn pages_in_use(&self) -> usize {
         self.memory.blocks_in_use(SizeClass::of_bytes(PageBlock::BYTES))
     }

@@ -1,12 +1,12 @@
-//! The word to the heartbeat that its database closes.
+//! The word to the heartbeat that the database closes.
 //!
-//! Neighbours: `close` gives it; the heartbeat waits for it instead of sleeping.
+//! Neighbours: `close` gives the word; the heartbeat waits for the word instead of sleeping.
 
 use std::time::Duration;
 
 use ensile_base::sync::{Condvar, Mutex};
 
-/// Tells the heartbeat to stop, without waiting for its interval to pass.
+/// Tells the heartbeat to stop, before the heartbeat's interval has passed.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     stopped: Mutex<bool>,
@@ -19,16 +19,16 @@ impl StopSignal {
         self.changed.notify_all();
     }
 
-    /// Whether it is to stop.
+    /// True if the heartbeat is to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         *self.stopped.lock()
     }
 
-    /// Waits; true once stopped.
+    /// Waits for the word or for `timeout`. True if the heartbeat is to stop.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let mut stopped = self.stopped.lock();
         if !*stopped {
-            // One wait: if it ends early for no reason, the epoch's next step comes early.
+            // One wait: if the wait ends early for no reason, the epoch's next step comes early.
             stopped = self.changed.wait_timeout(stopped, timeout);
         }
         *stopped

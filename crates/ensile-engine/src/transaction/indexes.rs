@@ -21,8 +21,8 @@ pub(super) struct Maintenance<'m, 'p> {
 }
 
 impl Maintenance<'_, '_> {
-    /// Moves the entries of `key`, whose row becomes `new`. It does all or nothing: before anything is written, every
-    /// unique index is looked up, and room is made sure of, for the row too.
+    /// Moves the entries of `key`. The row of `key` becomes `new`. The move does all or nothing: before the first
+    /// write, every unique index is looked up, and room is made sure of, for the row too.
     pub(super) fn run(&mut self, table: &TableCore, key: &[u8], new: Option<&[u8]>) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "a table without indexes needs no upkeep");
         for moved in self.entry_keys.moves() {
@@ -48,8 +48,8 @@ impl Maintenance<'_, '_> {
         Ok(())
     }
 
-    /// Checks that the new entry key is free now. Commit validates what the lookup leaves in the sets, so the key is
-    /// free then too.
+    /// Checks that the new entry key is free now. Commit validates the lookup's traces in the sets, so the key is free
+    /// then too.
     fn check_unique(&mut self, table: &TableCore, index: &IndexCore, entry_key: &[u8]) -> Result<()> {
         debug_assert!(index.unique, "any number of rows may have an entry in another index");
         let taken = match reading::own_write(Some(&self.sets.writes), index.entries.id, entry_key) {

@@ -1,6 +1,6 @@
-//! A transaction's reads of bytes: of its own writes first, then of the latest versions, which it remembers.
+//! A transaction's reads of bytes: of own writes first, then of the latest versions, which the transaction remembers.
 //!
-//! Neighbours: `typed` decodes what they show; `reading` walks from the table to the record.
+//! Neighbours: `typed` decodes the bytes; `reading` walks from the table to the record.
 
 use ensile_index::{Direction, Range};
 
@@ -13,7 +13,7 @@ use crate::sets::context::Context;
 use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::{IndexCore, TableCore};
 
-/// Where the row of a point read stands when its call is over.
+/// Place of the row of a point read at the end of the call.
 enum Stands {
     Nowhere,
     InWriteSet(usize),

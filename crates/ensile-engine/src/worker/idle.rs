@@ -1,13 +1,13 @@
-//! Workers that no thread has: the heartbeat collects their garbage until a thread takes one.
+//! Workers without a thread: the heartbeat collects the garbage of a worker until a thread takes the worker.
 //!
-//! Neighbours: `session` takes and gives; the heartbeat visits.
+//! Neighbours: `session` takes and gives workers; the heartbeat visits.
 
 use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use ensile_disk::Process;
 
 use super::Worker;
 
-/// Workers that no thread has.
+/// Workers without a thread.
 pub(crate) struct IdleWorkers {
     #[expect(
         clippy::vec_box,
@@ -15,8 +15,7 @@ pub(crate) struct IdleWorkers {
     )]
     workers: Mutex<Vec<Box<Worker>>>,
     closed: AtomicBool,
-    /// The process that opened the database. In one forked from it nothing is given back: the lock may be held for ever
-    /// (I4).
+    /// The process that opened the database. A forked process gives nothing back: the lock may be held for ever (I4).
     pub(crate) process: Process,
 }
 
@@ -25,14 +24,14 @@ impl IdleWorkers {
         Self { workers: Mutex::default(), closed: AtomicBool::new(false), process }
     }
 
-    /// The workers, while no thread takes or gives one.
+    /// Locks the workers. Meanwhile no thread takes or gives a worker.
     #[expect(clippy::vec_box, reason = "a worker moves as a pointer, in and out of this list")]
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Box<Worker>>> {
         // Pushing, popping and collecting leave a whole list at every point.
         self.workers.lock()
     }
 
-    /// The database is going: whatever its threads still hold is not wanted back.
+    /// Closes the list. The database is going, and workers still held by threads are not wanted back.
     pub(crate) fn close(&self) {
         // Release: partner is the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
@@ -49,7 +48,7 @@ impl IdleWorkers {
             return std::mem::forget(worker);
         }
         let mut workers = self.lock();
-        // Under the lock: a worker that came after `close` has emptied the list would stay in it.
+        // The check is under the lock: a worker that came after `close` has emptied the list would stay in the list.
         if !self.is_closed() {
             workers.push(worker);
         }

@@ -1,9 +1,9 @@
-//! Simulated sockets whose readiness is told as edges, as epoll's is.
+//! Simulated sockets with readiness as edges, like epoll's.
 //!
 //! Calls take a part of the bytes and return `WouldBlock` without need. Readiness comes late, and for half of the seeds
 //! in vain.
 //!
-//! Neighbours: [`super::network`] has the clients; [`super::ring`] is the other view of them.
+//! Neighbours: [`super::network`] has the clients; [`super::ring`] is the other view of the clients.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +50,7 @@ impl ReadinessSockets {
         Ok((socket, pipe, &mut self.network.random))
     }
 
-    /// Tells readiness. True if some of it is late.
+    /// Tells readiness. True if some readiness is late.
     fn tell(&mut self, ready: &mut Vec<Readiness>) -> bool {
         self.network.clients_read();
         let mut has_more = false;

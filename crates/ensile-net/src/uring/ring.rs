@@ -50,8 +50,8 @@ const LAST_WAIT: Duration = Duration::from_millis(500);
 /// Longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
-/// Kind of an operation, in the lowest bits of the number that the kernel returns with the completion. The place stands
-/// above them.
+/// Kind of an operation, in the lowest bits of the number that the kernel returns with the completion. The higher bits
+/// are the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum RingOperation {
@@ -98,8 +98,8 @@ struct SendPlace {
 pub(super) struct Ring {
     queues: io_uring::IoUring,
     enter_flags: EnterFlags,
-    /// The process that made the ring. A forked child shares the kernel's queues: its operations would take bytes and
-    /// completions from the parent.
+    /// Process of the ring's maker. A forked child shares the kernel's queues: operations of the child would take bytes
+    /// and completions from the parent.
     maker: u32,
     /// Operations that are not submitted.
     staged: VecDeque<squeue::Entry>,
@@ -167,7 +167,8 @@ impl Ring {
         self.maker == std::process::id()
     }
 
-    /// Waits once until the counter of wake-ups, which blocks when it is read, is not zero, and makes it zero.
+    /// Stages one read of the wake-up counter. The read blocks until the counter is not zero, and makes the counter
+    /// zero.
     pub(super) fn read_wake_ups(&mut self, counter: BorrowedFd<'_>) {
         let memory = self.memory.counter();
         let entry = opcode::Read::new(Fd(counter.as_raw_fd()), memory, size_of::<u64>() as u32).build();
@@ -221,7 +222,7 @@ impl Ring {
             arguments = arguments.timespec(wait);
         }
         let (submitter, flags) = (self.queues.submitter(), self.enter_flags.bits());
-        // SAFETY: the argument is what the flags announce, and lives until the call returns.
+        // SAFETY: the argument has the type announced by the flags, and lives until the call returns.
         match unsafe { submitter.enter(submissions, completions, flags, Some(&arguments)) } {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
@@ -347,7 +348,7 @@ impl SocketRing for Ring {
         debug_assert!(bytes.len() <= SEND_BYTES, "W7: a copy of {} bytes", bytes.len());
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(bytes);
-        // A program that embeds this may not ignore the signal of a broken pipe.
+        // An embedding program may not ignore the signal of a broken pipe.
         let flags = SendFlags::NOSIGNAL.bits().cast_signed();
         let descriptor = Fd(socket.descriptor.as_raw_fd());
         let entry = opcode::Send::new(descriptor, copy.as_ptr(), copy.len() as u32).flags(flags);
@@ -432,7 +433,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         self.cancel_all();
         if self.in_flight > 0 {
-            // The kernel may still read and write it.
+            // The kernel may still read and write the memory.
             std::mem::forget(std::mem::take(&mut self.sends));
         } else {
             // SAFETY: no operation is in flight, and this is the last use.

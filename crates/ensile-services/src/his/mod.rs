@@ -1,15 +1,15 @@
-//! HIS: information on web hosts, whose figures come in a burst once a day (SLACH §5).
+//! HIS: information on web hosts. The figures of the hosts come in a burst once a day (SLACH §5).
 //!
 //! ```text
 //! daily    HIS.DAILY host day country urls delay-micros => 1, or 0 if newer figures are there       HIS.FORGET host => 1 if it was there
 //! between  HIS.ADD host urls => its URLs    HIS.DELAY host micros => the moving average
 //! readers  HIS.GET host => a map, or none   HIS.MGET host ..
 //! ```
-//! A burst is as many `HIS.DAILY` as there are hosts, in pipelines: [`crate::client::HostClient::daily`].
+//! A burst has a `HIS.DAILY` for every host, in pipelines: [`crate::client::HostClient::daily`].
 //!
-//! Invariant: R1: a reply rests on the last operation on each host that it changes or shows.
+//! Invariant: R1: a reply rests on the last operation on every host that the request changes or shows.
 //!
-//! Neighbours: `host` has what is kept, `persist` what keeps it; [`crate::server`] calls.
+//! Neighbours: `host` has the information, `persist` keeps the information; [`crate::server`] calls.
 
 mod host;
 mod persist;
@@ -57,7 +57,7 @@ impl Service for HostService {
 }
 
 impl HostService {
-    /// Opens the hosts of a folder, which has the service's name from then on.
+    /// Opens the hosts of a folder. The folder has the service's name from then on.
     ///
     /// # Errors
     /// The folder is damaged, in use, or of something else, such as another service.
@@ -119,7 +119,7 @@ impl HostService {
     }
 }
 
-/// A map of what is known of a host.
+/// Writes a map of the information about a host.
 fn show(host: &HostInformation, reply: &mut ReplyEncoder<'_>) {
     reply.map(5);
     pair("day", i64::from(host.day), reply);

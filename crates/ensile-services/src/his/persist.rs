@@ -1,6 +1,6 @@
-//! What exists in the host service only so that it persists: a codec, and calls of the collection.
+//! Persistence of the host service: a codec, and calls of the collection.
 //!
-//! Neighbours: [`super::host`] has objects and operations; `ensile-objects` keeps them.
+//! Neighbours: [`super::host`] has objects and operations; `ensile-objects` keeps the objects.
 
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
@@ -8,7 +8,7 @@ use super::HostService;
 use super::host::{HostInformation, HostOperation};
 use crate::service::{CallError, CallResult, RestsOn, Service};
 
-/// All hosts.
+/// Hosts of a process.
 pub(crate) type Hosts = Objects<Vec<u8>, HostInformation>;
 
 impl Persistent for HostInformation {
@@ -26,7 +26,7 @@ pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Hosts> {
     objects.application_name(HostService::NAME).open()
 }
 
-/// Logs and makes a change, unless it is refused: what it replies.
+/// Logs and makes a change, unless the check refuses the change. Returns the reply.
 pub(super) fn change(
     hosts: &Hosts,
     host: &[u8],
@@ -38,7 +38,7 @@ pub(super) fn change(
     changed
 }
 
-/// Shows hosts in their order.
+/// Shows hosts in the order of `keys`.
 pub(super) fn look(
     hosts: &Hosts,
     keys: &[Vec<u8>],

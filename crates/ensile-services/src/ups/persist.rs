@@ -1,13 +1,13 @@
-//! What exists in the URL service only so that it persists: a codec, and calls of the collection.
+//! Persistence of the URL service: a codec, and calls of the collection.
 //!
-//! Neighbours: [`super::properties`] has objects and operations; `ensile-objects` keeps them.
+//! Neighbours: [`super::properties`] has objects and operations; `ensile-objects` keeps the objects.
 
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
 use super::properties::{UrlOperation, UrlProperties};
 use crate::service::{CallError, CallResult, RestsOn};
 
-/// All URLs of a process.
+/// URLs of a process.
 pub(crate) type Urls = Objects<Vec<u8>, UrlProperties>;
 
 impl Persistent for UrlProperties {
@@ -25,7 +25,7 @@ pub(super) fn open(objects: ObjectsBuilder, name: String) -> ObjectsResult<Urls>
     objects.application_name(name).open()
 }
 
-/// Logs and makes a change, unless it is refused: what it replies.
+/// Logs and makes a change, unless the check refuses the change. Returns the reply.
 pub(super) fn change(
     urls: &Urls,
     url: &[u8],
@@ -37,7 +37,7 @@ pub(super) fn change(
     changed
 }
 
-/// Shows urls in their order.
+/// Shows URLs in the order of `keys`.
 pub(super) fn look(
     urls: &Urls,
     keys: &[Vec<u8>],

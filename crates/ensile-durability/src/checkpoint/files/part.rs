@@ -1,8 +1,8 @@
-//! A checkpointer at its part: the slices that it walks, the block that it fills, the files that it writes.
+//! Work of a checkpointer on a part: the slices to walk, the block to fill, and the files to write.
 //!
-//! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
+//! Invariant: K1: the work asks for no entry of an epoch >= e_l, and walks every slice to its end.
 //!
-//! Neighbours: `sets` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
+//! Neighbours: `sets` steps the work, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::DiskError;
@@ -32,7 +32,7 @@ impl PartWork {
         Self { slices, low, writer, block }
     }
 
-    /// Has the medium begin with what was written, if it is as much as this.
+    /// Asks the medium to begin writing the bytes written so far, if a file has at least `at_once` such bytes.
     pub(in crate::checkpoint) fn write_behind(&mut self, at_once: u64) {
         self.writer.write_behind(at_once);
     }
@@ -40,7 +40,7 @@ impl PartWork {
     /// Fills one block and writes it.
     ///
     /// # Errors
-    /// Why the part fails.
+    /// The reason of the part's failure.
     pub(in crate::checkpoint) fn step(&mut self, walk: &dyn Walk) -> Result<PartStep, String> {
         assert_eq!(self.block.entries(), 0, "the block before was written");
         let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };
@@ -67,7 +67,7 @@ impl PartWork {
         Ok(PartStep::Written { bytes, entries, is_synced, is_paced: true })
     }
 
-    /// Ends the files, and makes them and their names survive a crash.
+    /// Ends the files, and makes files and names survive a crash.
     pub(in crate::checkpoint) fn end(self) -> Result<PartWritten, DiskError> {
         assert!(self.slices.are_through(), "K1: every slice is walked to its end");
         self.writer.end()

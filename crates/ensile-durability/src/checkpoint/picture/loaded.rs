@@ -1,31 +1,31 @@
-//! The picture that a recovery has loaded, as far as the next one goes on from it.
+//! The picture loaded by a recovery, as the base of the next picture.
 //!
 //! Invariants:
-//! - All that its root reaches was read, and goes together: no two extents share a unit (N12), and pages tile their
-//!   sections (N17).
+//! - The recovery has read every extent that the root reaches. The extents go together: no two extents share a unit
+//!   (N12), and pages tile their sections (N17).
 //!
-//! Neighbours: [`super::read`] fills it; a recovery hands it to the checkpoints, which open its files to write
-//! ([`super::base`]).
+//! Neighbours: [`super::read`] fills the picture. A recovery hands the picture to the checkpoints. The checkpoints open
+//! the picture's files to write ([`super::base`]).
 
 use super::directory::PageDirectory;
 use super::root::RemovesPlace;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::store::installed::PictureCheckpoint;
 
-/// A picture that was loaded.
+/// A loaded picture.
 #[derive(Debug)]
 pub(crate) struct LoadedPicture {
-    /// As the manifest has it.
+    /// The checkpoint as the manifest lists it.
     pub(super) of: PictureCheckpoint,
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
-    /// The state knows its pages, and marks those that change from the load on, and those in folders that are
-    /// left out where this many are kept.
+    /// Number of kept folders; `None` without marks. The state knows the picture's pages. The state marks pages that
+    /// change from the load on, and pages in folders that this number leaves out.
     pub(super) marked_for: Option<usize>,
 }
 
 impl LoadedPicture {
-    /// All extents of its file in this folder.
+    /// Extents of the picture's file in this folder.
     pub(super) fn extents_in(&self, folder: u16) -> Vec<Extent> {
         assert!(self.of.file_in(folder).is_some(), "it has a file in folder {folder}");
         let pages = self.directory.pages().flat_map(|page| &*page.extents);

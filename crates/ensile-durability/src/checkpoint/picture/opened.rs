@@ -1,6 +1,6 @@
-//! A page file that an installed picture has, opened to be read: whose it is was looked at (I1).
+//! A page file of an installed picture, opened to be read: the opening block has named the database (I1).
 //!
-//! Neighbours: [`super::read`] reads blocks in it; [`super::base`] opens it once more to write.
+//! Neighbours: [`super::read`] reads blocks of the file; [`super::base`] opens the file once more to write.
 
 use ensile_disk::{Disk, DiskFile};
 
@@ -11,19 +11,19 @@ use crate::block::{BlockKind, NotABlock};
 use crate::recoverable::EntryKind;
 use crate::store::installed::{ListedPageFile, PictureCheckpoint};
 
-/// A page file that an installed picture has.
+/// A page file of an installed picture.
 #[derive(Debug)]
 pub(super) struct OpenedPageFile {
     pub(super) listed: ListedPageFile,
     pub(super) name: String,
     pub(super) file: Box<dyn DiskFile>,
     pub(super) bytes: u64,
-    /// What stands in it.
+    /// Kind of the file's entries.
     pub(super) entries: EntryKind,
 }
 
 impl OpenedPageFile {
-    /// Opens a page file, whose opening block must say that it is this one (I1).
+    /// Opens a page file. The opening block must name this file (I1).
     ///
     /// # Errors
     /// As [`super::read::PictureReader::open`].

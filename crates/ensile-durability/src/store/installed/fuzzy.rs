@@ -3,9 +3,10 @@
 //! ```text
 //! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
 //! ```
-//! Invariant: K1: it and the log from e_l on give the state at any D >= e_h.
+//! Invariant: K1: the checkpoint and the log from e_l on give the state at any D >= e_h.
 //!
-//! Neighbours: [`super`] answers for it where its kind does not matter; a checkpoint's life fills it in.
+//! Neighbours: [`super`] answers for the checkpoint where the kind does not matter; a checkpoint's life fills the
+//! fields in.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ use ensile_base::Epoch;
 use super::part_files::PartFiles;
 use crate::store::text::{parse_epoch, values};
 
-/// A fuzzy checkpoint that is, or is about to be, installed.
+/// A fuzzy checkpoint, installed or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FuzzyCheckpoint {
     /// e_l and e_h.

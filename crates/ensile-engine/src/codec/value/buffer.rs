@@ -1,10 +1,10 @@
-//! Where a value is encoded: behind the keys and values of its transaction's other writes.
+//! Buffer of an encoded value, behind the keys and values of the transaction's other writes.
 //!
-//! Invariant: an encoder appends. It neither sees nor changes what lay there before, by type.
+//! Invariant: an encoder appends. By type, an encoder neither sees nor changes earlier bytes.
 //!
-//! Neighbours: filled by [`Value`](super::Value); the write-set's arena lies below.
+//! Neighbours: [`Value`](super::Value) fills the buffer; the write-set's arena lies below.
 
-/// Takes the bytes of a value, one behind the other.
+/// Takes the bytes of a value in order.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
@@ -39,13 +39,13 @@ impl<'b> ValueBuffer<'b> {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Where the next byte will lie.
+    /// Position of the next byte.
     #[inline]
     pub(super) fn end(&self) -> usize {
         self.0.len()
     }
 
-    /// Writes bytes over some that were appended since `at` was the end.
+    /// Overwrites bytes appended since `at` was the end.
     #[inline]
     pub(super) fn set<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
         self.0[at..at + N].copy_from_slice(&bytes);

@@ -1,4 +1,4 @@
-//! Tuples of values: each component but the last with its length before it, so that any value can be one.
+//! Tuples of values: every component but the last has a length in front, so a component can be any value.
 //!
 //! Neighbours: [`super::value`](super) has the trait; `docs/formats/rows.md` has the bytes.
 
@@ -14,12 +14,12 @@ fn put_part<P: Value>(part: &P, out: &mut ValueBuffer<'_>) {
     out.extend_from_slice(&[0; LENGTH_BYTES]);
     let begin = out.end();
     part.encode(out);
-    // A component that is too long for its length is far over the limit of a value, which is refused as a whole.
+    // A component that is too long for its length is far over the limit of a value. The limit refuses the whole value.
     let length = u32::try_from(out.end() - begin).unwrap_or(u32::MAX);
     out.set(begin - LENGTH_BYTES, length.to_le_bytes());
 }
 
-/// The component that `bytes` begin with; `bytes` moves on behind it.
+/// Takes the component at the beginning of `bytes`; `bytes` moves on behind the component.
 #[inline]
 fn take_part<V: Value>(bytes: &mut &[u8]) -> Result<V, CodecError> {
     let length = u32::from_le_bytes(take(bytes)?) as usize;
@@ -29,7 +29,7 @@ fn take_part<V: Value>(bytes: &mut &[u8]) -> Result<V, CodecError> {
     V::decode(part)
 }
 
-/// A tuple: its components but the last, then the last, each as (type, place).
+/// A tuple: the components but the last, then the last component, as (type, place).
 macro_rules! tuple {
     ($($part:ident $at:tt,)* ; $last:ident $last_at:tt) => {
         impl<$($part: Value,)* $last: Value> Value for ($($part,)* $last,) {

@@ -1,6 +1,6 @@
-//! What an opening of a table refuses, before anything is made.
+//! Checks that refuse the opening of a table before anything is made.
 //!
-//! Neighbours: [`super`] asks.
+//! Neighbours: [`super`] calls the checks.
 
 use ensile_base::limits::{INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
 
@@ -48,7 +48,7 @@ pub(super) fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<
     };
     let all_same = spec.indexes.len() == table.indexes.len()
         && spec.indexes.iter().zip(&table.indexes).all(|(index, open)| same(index, open));
-    // Asked for without indexes, a table is handed out with those that it has: they are maintained all the same.
+    // A table opened without a list of indexes keeps its indexes: the writes maintain the indexes all the same.
     if !spec.defines_indexes || all_same {
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(super) fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<
     )))
 }
 
-/// Refuses to open a table that has indexes as if it had none: its rows would change without them.
+/// Refuses to open a table with indexes as a table without: rows would change without the indexes.
 pub(super) fn check_indexes_named(spec: &TableSpec, stored: &Definition) -> Result<()> {
     if stored.indexes.is_empty() || spec.defines_indexes {
         return Ok(());

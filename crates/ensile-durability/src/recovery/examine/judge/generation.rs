@@ -1,4 +1,4 @@
-//! Examination of a generation: each log file, each log, all logs together, then the entries.
+//! Examination of a generation: every log file, every log, all logs together, then the entries.
 //!
 //! Invariants:
 //! - L5: the examination decides D over all logs of the generation, or not at all.
@@ -66,7 +66,7 @@ impl Judge {
         self.under_way.as_mut().expect("a generation is examined")
     }
 
-    /// Reads a file of a log by itself.
+    /// Reads a single file of a log.
     pub(super) fn log_file(
         &mut self,
         file: SegmentFile,
@@ -115,7 +115,7 @@ impl Judge {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
         if files.len() < count {
-            // A file of the log is unreadable or contradicts itself. `found` has it, and the log has no verdict.
+            // A file of the log is unreadable or contradictory. `found` has the file, and the log has no verdict.
             return Ok(());
         }
         let generation = self.under_way().generation.clone();
@@ -175,7 +175,7 @@ impl Judge {
             in_turn.extend(pieces.iter().map(|piece| (log, piece.clone())));
         }
         in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
-        // Each piece is read once, so no entry below the oldest epoch of the next piece follows it (L8).
+        // Every piece is read once, so no entry below the oldest epoch of the next piece follows the piece (L8).
         let passed: Vec<_> =
             in_turn.iter().skip(1).map(|(_, next)| Some(next.oldest)).chain([None]).collect();
         let pieces = in_turn.into_iter().zip(passed);
@@ -204,7 +204,7 @@ impl Judge {
         Ok(piece.bytes)
     }
 
-    /// Plans a second check of each log with ignored or covered entries.
+    /// Plans a second check of every log with ignored or covered entries.
     pub(super) fn counted(&mut self) {
         let under_way = self.under_way.as_mut().expect("a generation is examined");
         let UnderWay { generation, chains, facts, logs, skipped, .. } = under_way;
@@ -223,7 +223,7 @@ impl Judge {
         self.first(work);
     }
 
-    /// Checks all entries of a piece. Known damage is not reported twice.
+    /// Checks every entry of a piece. Known damage is not reported twice.
     pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
         let nowhere = Nowhere(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::of) {
