@@ -1,10 +1,11 @@
-//! Words that every floor of Ensile shares.
+//! Basic types that every layer of Ensile shares.
 //!
-//! Nothing here knows of indexes, records, logs or transactions. This is the only crate that reads a clock or
-//! draws random numbers, and [`sync`] is the one door to atomics: behind it stand std's types, loom's or
-//! shuttle's, so that the types that ship are the types that are model checked.
+//! The crate is independent of indexes, records, logs and transactions. Only this crate reads a clock or draws random
+//! numbers. [`sync`] is the only door to atomics and re-exports the types of std, loom or shuttle. The model checkers
+//! therefore test the shipping types.
 //!
-//! Neighbours: every other crate of the workspace stands on this one; it stands on none.
+//! Neighbours: every crate of the workspace depends on `ensile-base`, and `ensile-base` depends on no crate of the
+//! workspace.
 #![forbid(unsafe_code)]
 
 pub mod checksum;

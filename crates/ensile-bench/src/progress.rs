@@ -1,12 +1,12 @@
-//! A line on standard error that tells a person what goes on; on a terminal it is overwritten, in a file it is kept.
+//! A progress line on standard error. A terminal overwrites the line, a file keeps every line.
 //!
-//! Neighbours: every benchmark.
+//! Neighbours: every benchmark reports progress here.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use crate::number::grouped;
 
-/// Where progress is told.
+/// Writer of progress lines.
 #[derive(Debug)]
 pub(crate) struct Progress {
     terminal: bool,
@@ -18,21 +18,21 @@ impl Progress {
         Self { terminal: std::io::stderr().is_terminal(), rounds }
     }
 
-    /// Tells what goes on now. That nobody listens is no reason to stop.
+    /// Writes the current step. A write error is ignored: a benchmark also runs with standard error closed.
     pub(crate) fn say(&mut self, text: &str) {
         let mut stderr = std::io::stderr().lock();
         let _ = if self.terminal { write!(stderr, "\r\x1b[K{text}") } else { writeln!(stderr, "{text}") };
         let _ = stderr.flush();
     }
 
-    /// Tells what goes on where it can be overwritten: for what changes often.
+    /// Writes a frequent update, on a terminal only.
     pub(crate) fn update(&mut self, text: &str) {
         if self.terminal {
             self.say(text);
         }
     }
 
-    /// Tells what was found, on a line that stays.
+    /// Writes a result on a permanent line.
     pub(crate) fn line(&mut self, text: &str) {
         self.say(text);
         if self.terminal {
@@ -40,12 +40,12 @@ impl Progress {
         }
     }
 
-    /// Tells of a finished slice.
+    /// Reports a finished round.
     pub(crate) fn round(&mut self, round: usize, system: &str, rate: f64) {
         self.say(&format!("round {} of {}: {system} {} txn/s", round + 1, self.rounds, grouped(rate)));
     }
 
-    /// Leaves an empty line behind for whatever is printed next.
+    /// Clears the terminal's line for the next output.
     pub(crate) fn clear(&mut self) {
         if self.terminal {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -1,11 +1,12 @@
-//! A temporary folder for a test, at whose end nothing of it is open, mapped or locked any more.
+//! A temporary folder for a test. The drop asserts that the process has no open or mapped file of the folder.
 //!
-//! Neighbours: the tests of `real`, `mapped` and `process`.
+//! Neighbours: the tests of `real`, `mapped` and `process` use the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A folder that is not there yet; removed when it is dropped, behind all that was opened in it.
+/// Path of a folder that the test creates. Declare the folder before the handles in the folder: the drop removes the
+/// folder and must come last.
 pub(crate) struct TestFolder(PathBuf);
 
 impl TestFolder {
@@ -20,14 +21,14 @@ impl TestFolder {
         &self.0
     }
 
-    /// What this process has open or mapped in the folder, by the names that the system shows.
+    /// Open and mapped files of the process in the folder, by the names that the system shows.
     #[cfg(target_os = "linux")]
     pub(crate) fn held(&self) -> Vec<String> {
-        // What was removed has more behind its name.
+        // The system appends a suffix to the name of a removed file, so a prefix is compared.
         let own = format!("{}/", self.0.display());
         let is_own = |name: &String| *name == own[..own.len() - 1] || name.starts_with(&own);
         let open = std::fs::read_dir("/proc/self/fd").expect("is listed").filter_map(|entry| {
-            // A handle that another thread has closed meanwhile leads nowhere.
+            // The link of a handle is unreadable if another thread has just closed the handle.
             let to = std::fs::read_link(entry.ok()?.path()).ok()?;
             Some(to.display().to_string())
         });

@@ -1,8 +1,8 @@
 //! A list of registered slots that a scan can walk.
 //!
-//! Adding, removing and scanning share one lock; none of them is on a hot path. A slot that is added after a scan
-//! took the lock reads, by that lock, an epoch at least as large as the one the scan read: it is as if its fence
-//! came later in the Dekker pair.
+//! Adding, removing and scanning share one lock, outside of hot paths. The lock orders a scan before a later added
+//! slot, so the slot reads an epoch at least as large as the epoch of the scan. The case equals a later fence of the
+//! slot in the Dekker pair.
 //!
 //! Neighbours: [`crate::Epochs`] owns one registry per kind of slot.
 
@@ -29,9 +29,9 @@ impl<T> Registry<T> {
         }
     }
 
-    /// The slots, held still for a scan.
+    /// The slots, locked for a scan.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
-        // No code that can panic runs under this lock, so a poisoned one still holds a whole list.
+        // No code that can panic runs under the lock, so a poisoned lock still holds a complete list.
         self.slots.lock()
     }
 }

@@ -1,17 +1,18 @@
-//! A shop's stock, which survives a crash: items are taken and delivered, and never is more taken than there is.
+//! A shop's stock that survives a crash. Deliveries add items, and sales take at most the items in stock.
 //!
-//! `cargo run --release -p ensile-objects --example stock`; run it again, and it goes on from where it was. With
-//! folders as arguments it replays those against itself: `ensile objects check DIR --program PATH` runs it so.
+//! `cargo run --release -p ensile-objects --example stock` runs the example; a second run continues with the stock of
+//! the first run. With folders as arguments, the example checks the folders by replay: `ensile objects check DIR
+//! --program PATH` runs the example with folders.
 
 use std::process::ExitCode;
 
 use ensile_objects::{CodecResult, Objects, ObjectsBuilder, ObjectsResult, Persistent};
 
-/// How many of an item there are.
+/// Number of pieces of an item.
 #[derive(Debug)]
 struct Stock(u64);
 
-/// What happens to it.
+/// A change of the stock.
 enum Movement {
     Delivered(u64),
     Taken(u64),
@@ -60,7 +61,7 @@ impl Persistent for Stock {
     }
 }
 
-/// Takes some of an item if there are enough; nothing is logged otherwise.
+/// Takes `count` pieces of an item if the stock suffices. Without enough stock, the log gets no entry.
 fn take(stock: &Objects<String, Stock>, item: &str, count: u64) -> ObjectsResult<bool> {
     let is_enough = |stock: Option<&Stock>| match stock {
         Some(stock) if stock.0 >= count => Ok(()),

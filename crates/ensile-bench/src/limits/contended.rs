@@ -1,8 +1,7 @@
-//! `limits contended`: transactions of 16 operations on rows chosen by a zipfian draw (theta 0.99), each operation a
-//! read or an update of its row with even chances. A time is that of one closure, from its begin to its commit, with
-//! the runs that it lost.
+//! `limits contended`: transactions of 16 operations on rows from a zipfian draw (theta 0.99). An operation is a read
+//! or an update with even chances. A time runs from the begin of a closure to the commit and includes the aborted runs.
 //!
-//! Neighbours: rows are chosen as YCSB does.
+//! Neighbours: [`crate::ycsb::distribution`] draws the rows.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ const OPERATIONS: usize = 16;
 
 type Rows = Table<u64, Payload<VALUE_BYTES>>;
 
-/// Each number of threads.
+/// Measures every number of threads.
 pub(super) fn run(arguments: &LimitsArguments, progress: &mut Progress) -> Result<Vec<Row>> {
     let records = arguments.records.unwrap_or(RECORDS);
     let db = open(builder(arguments))?;
@@ -75,7 +74,7 @@ fn all(
     })
 }
 
-/// What one thread does; times in nanoseconds.
+/// Runs the transactions of one thread and returns the times in nanoseconds.
 fn one(
     db: &Database,
     rows: &Rows,

@@ -1,10 +1,10 @@
-//! `limits ends`: how long does an epoch get while many threads end that have each deleted many rows (E1)?
+//! `limits ends`: the longest epoch while many threads end, after deletes of many rows in every thread (E1).
 //!
-//! Each thread puts its rows and deletes them. When all are done they end at once, and what they leave is the
-//! database's to free. The longest epoch is told from then on until nothing is left, and beside it that of the time
-//! before, in which the threads did the same and nobody ended.
+//! A thread puts rows and deletes the rows. After the last delete the threads end at once, and the database frees the
+//! garbage of the threads. The longest epoch is measured from the end of the threads until the garbage is gone. The
+//! figure beside it is the longest epoch before, during the puts and deletes, without a thread that ends.
 //!
-//! Neighbours: [`crate::watch`] looks at epochs.
+//! Neighbours: [`crate::watch`] observes the epochs.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use crate::watch;
 
 const THREADS: usize = 64;
 const ROWS: u64 = 20_000;
-/// Rows of one transaction.
+/// Rows of a transaction.
 const ROWS_AT_ONCE: u64 = 1_000;
-/// How long what is left is waited for.
+/// Longest wait in seconds for the release of the garbage.
 const SECONDS_MAX: f64 = 60.0;
 
-/// One row of figures.
+/// Measures one row of figures.
 pub(super) fn run(arguments: &LimitsArguments, progress: &mut Progress) -> Result<Vec<Row>> {
     let (threads, rows) = (arguments.threads_or(THREADS), arguments.records.unwrap_or(ROWS));
     let db = open(builder(arguments))?;
     let table = db.table("rows")?;
-    // They and this thread meet twice: when all is deleted, and to end.
+    // The threads and the measuring thread meet twice: after the last delete, and before the threads end.
     let meeting = Barrier::new(threads + 1);
     std::thread::scope(|scope| {
         let (db, table, meeting) = (&db, &table, &meeting);
@@ -87,7 +87,8 @@ fn put_and_delete(db: &Database, table: &Table<u64, u64>, keys: std::ops::Range<
     Ok(())
 }
 
-/// Looks for so many seconds at least, until the database has freed everything; returns when something was left last.
+/// Waits until the database has freed the garbage: at least `seconds` and at most [`SECONDS_MAX`]. Returns the time in
+/// seconds of the last observed garbage.
 fn until_nothing_is_left(db: &Database, seconds: f64) -> f64 {
     let clock = Clock::machine();
     let begun = clock.nanos();

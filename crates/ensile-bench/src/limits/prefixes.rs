@@ -1,7 +1,7 @@
-//! `limits prefixes`: what keys of 4,001 bytes take in pairs that differ in the last byte only, and what is left of it
-//! when one of each pair is deleted: a layer that serves one key again is folded.
+//! `limits prefixes`: memory of 4,001-byte keys in pairs; the keys of a pair differ only in the last byte. The second
+//! row has the memory after the deletion of one key per pair: the index folds a layer with one remaining key.
 //!
-//! Neighbours: `Stats` has the memory that the database has taken.
+//! Neighbours: `Stats` has the memory of the database.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::machine::resident_bytes;
 
 const PAIRS: u64 = 200;
 const PREFIX_BYTES: usize = 4_000;
-/// How long deleted rows are waited for: boundaries of snapshots come by time.
+/// Wait in seconds for the release of deleted rows: snapshot boundaries come by time.
 const SECONDS: u64 = 3;
 
-/// The key of a pair: its prefix is the pair's own from its first bytes on.
+/// Key `number`. The first bytes of the prefix already tell the pairs apart.
 fn key(number: u64) -> Vec<u8> {
     let mut key = Vec::with_capacity(PREFIX_BYTES + 1);
     key.extend_from_slice(&(number / 2).to_be_bytes());
@@ -32,7 +32,7 @@ fn taken(db: &Database) -> u64 {
     memory.chunk_bytes + memory.large_bytes
 }
 
-/// Both pairs' keys, then one of each.
+/// Measures the complete pairs, then the pairs with one deleted key.
 pub(super) fn run(arguments: &LimitsArguments) -> Result<Vec<Row>> {
     let db = open(builder(arguments))?;
     let rows: Table<Vec<u8>, u64> = db.table("rows")?;
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &LimitsArguments) -> Result<Vec<Row>> {
     let pairs = row("pairs", 2 * PAIRS);
     db.run(|tx| (0..PAIRS).try_for_each(|pair| tx.delete(&rows, &key(2 * pair)).map(drop)))?;
     std::thread::sleep(Duration::from_secs(SECONDS));
-    // A commit of this thread works off what it has left.
+    // The thread frees deleted rows at a commit.
     db.run(|tx| tx.put(&rows, &key(1), &1))?;
     Ok(vec![pairs, row("one of each pair deleted", PAIRS)])
 }

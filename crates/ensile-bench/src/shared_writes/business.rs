@@ -1,6 +1,6 @@
-//! TPC-C's transactions, each kind alone: two terminals in the offices of a small business.
+//! TPC-C's transactions, one kind at a time, from two terminals of a small TPC-C database.
 //!
-//! Neighbours: run by [`super::alternation`]; the business is [`crate::tpcc`]'s.
+//! Neighbours: [`super::alternation`] runs the transactions; [`crate::tpcc`] has the database.
 
 use ensile_base::random::Random;
 
@@ -13,17 +13,18 @@ use crate::tpcc::load;
 use crate::tpcc::tables::{Scale, Tables};
 use crate::tpcc::terminal::Terminal;
 
-/// Small, but a warehouse's rows fill lines of their own, and districts begin with some orders to deliver.
+/// A small scale. The rows of a warehouse still fill separate cache lines, and a district starts with undelivered
+/// orders.
 const SCALE: Scale = Scale { warehouses: 4, items: 1_000, customers: 300 };
-/// Seed of the load, and of what terminals draw.
+/// Seed of the load and of the terminals' draws.
 const SEED: u64 = 1;
 
-/// New-order's place in the mix.
+/// Position of new-order in the mix.
 const NEW_ORDER: usize = 0;
-/// New-orders of a round: as many as its delivery takes, so that there is always something to deliver.
+/// New-orders of a round. The delivery of a round takes as many orders, so a delivery always finds orders.
 const NEW_ORDERS: usize = 10;
 
-/// What is run in each round: name, what it does, its place in the mix, and what it reads.
+/// Transactions of a round: name, reads or writes, position in the mix, and read mode.
 const TRANSACTIONS: [(&str, Does, usize, ReadMode); 7] = [
     ("new-order", Does::Writes, NEW_ORDER, ReadMode::Serializable),
     ("payment", Does::Writes, 1, ReadMode::Serializable),
@@ -34,7 +35,7 @@ const TRANSACTIONS: [(&str, Does, usize, ReadMode); 7] = [
     ("stock-level, snapshot", Does::Reads, 4, ReadMode::Snapshot),
 ];
 
-/// A loaded business.
+/// A loaded TPC-C database.
 pub(super) struct Offices<'d> {
     driven: &'d Driven,
     tables: Tables,
@@ -72,7 +73,7 @@ impl Stage for Offices<'_> {
     }
 
     fn side(&self, side: usize) -> Side<'_> {
-        // Home warehouses: the first and the last, the first two, or one for both. Nobody goes elsewhere.
+        // Home warehouses: the first and the last, the first two, or the same one. Remote accesses are off.
         let home = match self.keys {
             Keys::Apart => side * (usize::from(SCALE.warehouses) - 1),
             Keys::Neighbouring => side,

@@ -1,9 +1,10 @@
-//! Figure 11 (§5.7): what each technique is worth, added one after the other, in two groups. TPC-C's mix, a warehouse
-//! for each worker.
+//! Figure 11 (§5.7): gain of each technique, added one after the other, in two groups. The load is TPC-C's mix with
+//! one warehouse per worker.
 //!
-//! Each group runs by itself, its systems in turns, so that not all their databases are in memory at once.
+//! The two groups run one after the other, and the systems of a group take turns. Memory therefore holds the databases
+//! of one group only.
 //!
-//! Neighbours: the variants are the engine's.
+//! Neighbours: the engine defines the variants.
 
 use super::lab::{Course, Lab, Variant, rates};
 use crate::driver::Subject;
@@ -13,7 +14,7 @@ use crate::system::{Options, SystemKind};
 use crate::tpcc::LOG_FOLDER;
 use crate::tpcc::flags::{Flags, ReadMode};
 
-/// One bar.
+/// One bar of the figure.
 struct Factor {
     name: &'static str,
     kind: SystemKind,
@@ -42,7 +43,7 @@ const PERSISTENCE: &[Factor] = &[
     factor("+small-records", SystemKind::Silo, true, &[Variant::SmallRecords]),
     factor("+full-records", SystemKind::Silo, true, &[]),
 ];
-/// What each group is set against: the engine as it ships, without a log.
+/// Baseline of each group: the shipping engine, without a log.
 const BASELINES: [&str; 2] = ["+overwrites", "memsilo"];
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
@@ -77,7 +78,7 @@ fn measure(lab: &mut Lab<'_>, group: &str, factors: &[Factor], baseline: &str) -
             ..common
         };
         let Some(options) = lab.variant(factor.name, options, factor.variants) else { continue };
-        // Without snapshots the read-only transactions read the present.
+        // Without snapshots, read-only transactions read the current versions.
         let mode = if factor.snapshots { ReadMode::Snapshot } else { ReadMode::Serializable };
         let flags = Flags { order_status: mode, stock_level: mode, ..Flags::default() };
         systems.push(lab.business(factor.name, factor.kind, &options, (warehouses, false), flags)?);

@@ -1,7 +1,7 @@
 //! Figure 9 (§5.4): a growing number of workers place orders on the same four warehouses, which are one partition.
 //!
-//! Each order comes into any of the warehouses. The partitioned store runs one at a time; memsilo runs them in
-//! parallel, and what is left to meet is the counter in the district's row, which fast ids take out.
+//! An order goes to a random warehouse of the four. The partitioned store runs one order at a time, and memsilo runs
+//! orders in parallel. The conflicts of memsilo are on the counter in the district's row; fast ids remove the conflicts.
 //!
 //! Neighbours: as [`super::cross_partition`].
 

@@ -1,8 +1,8 @@
-//! `ensile lease`: a command that reads a database's files runs while they are kept from being removed.
+//! `ensile lease` runs a command that reads the files of a database. A lease keeps the files from removal meanwhile.
 //!
-//! The lease is this process's: it ends with it, and the command does not inherit it.
+//! The lease belongs to the `ensile` process and ends with the process. The command does not inherit the lease.
 //!
-//! Neighbours: [`ensile::folder::lease`] holds it.
+//! Neighbours: [`ensile::folder::lease`] takes the lease.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,7 +14,7 @@ use ensile::folder;
 
 use super::failed;
 
-/// Exit code where the command succeeded, and files that it may have read were removed meanwhile.
+/// Exit code if the command succeeded but the database removed files during the command.
 const OVERRUN: u8 = 3;
 
 /// `ensile lease`.
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &LeaseArguments) -> ExitCode {
     passed_on(status)
 }
 
-/// The command's; of one that a signal ended what a shell says.
+/// The exit code of the command. If a signal ended the command, 128 plus the signal's number, as in a shell.
 pub(crate) fn passed_on(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

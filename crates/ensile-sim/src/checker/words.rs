@@ -1,6 +1,6 @@
-//! Transactions in words, as a person would want them in a bug report.
+//! Text of a transaction for a bug report. A transaction is one line.
 //!
-//! Neighbours: `findings` prints these.
+//! Neighbours: `findings` prints the lines.
 
 use std::fmt::Write;
 
@@ -8,8 +8,9 @@ use ensile_base::Tid;
 
 use crate::history::{History, Operation, Outcome, Value};
 
-/// Operations of a transaction, and elements of a list, that are written out; the rest are counted.
+/// Maximum of written operations per transaction; a longer transaction ends with `..`.
 const OPERATIONS_MAX: usize = 40;
+/// Maximum of written elements per list; a longer list ends with the number of elements.
 const ELEMENTS_MAX: usize = 32;
 
 pub(super) struct Words<'h> {
@@ -21,7 +22,7 @@ impl<'h> Words<'h> {
         Self { history }
     }
 
-    /// One line: who, when, how it ended, what it did.
+    /// One line: number, session, times, outcome and operations.
     pub(super) fn transaction(&self, number: u32) -> String {
         let header = &self.history.headers()[number as usize];
         let mut line = format!("T{number} (session {}, {}..{}, ", header.session, header.begin, header.end);

@@ -1,6 +1,6 @@
 //! Open files and locks of a simulated disk.
 //!
-//! Neighbours: opened by `disk`; [`super::world`] has the state.
+//! Neighbours: `disk` opens the files and takes the locks; [`super::world`] has the state.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl DiskLock for SimLock {
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.lock_state();
-        // I4: a forked child does not give back its parent's lock.
+        // I4: a forked child does not release the parent's lock.
         if state.boot == self.boot && self.disk.process.is_this() {
             state.locks.retain(|held| held.number != self.number);
         }
@@ -62,7 +62,7 @@ pub(super) struct SimFile {
 }
 
 impl SimFile {
-    /// The state, if this handle's process still runs, and what becomes of the call.
+    /// The state and the fate of the call. Fails if the process of the handle is dead.
     fn begin(
         &self,
         operation: Operation,
@@ -76,7 +76,7 @@ impl SimFile {
         Ok((state, fate))
     }
 
-    /// As `begin`, for a call that changes something (I4).
+    /// As `begin`, for a call that changes the file (I4).
     fn begin_change(
         &self,
         operation: Operation,
@@ -87,7 +87,7 @@ impl SimFile {
     }
 }
 
-/// A mapped file: what a dead process stores reaches nobody.
+/// A mapped file. The disk ignores the stores of a dead process.
 #[derive(Debug)]
 struct SimWords {
     disk: SimDisk,
@@ -149,7 +149,7 @@ impl DiskFile for SimFile {
         if fate.is_whole() {
             state.bury(self.inode, bytes as usize);
             let inode = state.inode(self.inode);
-            // A longer file has a hole at its end, which takes no space.
+            // The extension of a file is a hole, and a hole takes no space.
             inode.allocated = inode.allocated.min(bytes as usize);
             state.change(self.inode, Change::Length(bytes as usize));
         }
@@ -196,7 +196,7 @@ impl DiskFile for SimFile {
     fn sync_data(&self) -> Result<(), DiskError> {
         let (mut state, fate) = self.begin_change(Operation::Sync, None)?;
         state.keep_moment();
-        // A sync that fails forgets what it should have written; one that nobody called does not.
+        // A failed sync loses the unsynced changes. A sync without a system call keeps the unsynced changes.
         if !matches!(fate, Fate::Cut | Fate::NotCalled) {
             let changes = fate.share(state.inodes[self.inode].unsynced.len());
             let medium = state.medium.clone();

@@ -1,10 +1,10 @@
-//! Which keys there are, and which of them are called: the same on both sides. `berkeley.c` has these lines in C.
+//! Loaded keys and called keys, equal for Ensile and Berkeley DB. `berkeley.c` has the same functions in C.
 //!
-//! Keys are numbers that go up, mixed: so a load in the order of the numbers comes to a tree at random.
+//! A key is a mixed ascending number. A load in ascending order therefore reaches the tree in random order.
 //!
-//! Neighbours: [`super::table`] calls; `berkeley.c` does the same.
+//! Neighbours: [`super::table`] calls the keys; `berkeley.c` is the C side.
 
-/// The last step of splitmix64: no two numbers become the same.
+/// The last step of splitmix64, a bijection: two different numbers stay different.
 #[inline]
 pub(super) fn mixed(number: u64) -> u64 {
     let z = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,7 +12,7 @@ pub(super) fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Keys that are called, one after the other.
+/// Sequence of called keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DrawnKeys {
     state: u64,
@@ -20,7 +20,7 @@ pub(super) struct DrawnKeys {
 }
 
 impl DrawnKeys {
-    /// Of this many keys.
+    /// A sequence over `keys` keys.
     pub(super) fn new(seed: u64, keys: u64) -> Self {
         Self { state: seed, keys }
     }

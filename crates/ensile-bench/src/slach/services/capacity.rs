@@ -1,13 +1,13 @@
-//! `slach table2`: what each service holds, and how many requests a second it takes (SLACH §6.1, table 2).
+//! `slach table2`: memory and throughput of each service (SLACH §6.1, table 2).
 //!
 //! ```text
 //! back to back   so many requests under way all the time: what is served is 95 % of a rate of which 5 % would be lost
 //! open           arrivals at a rate, whatever the service does: the rate at which 5 % come later than a time-out
 //! ```
-//! The second one is the capacity, unless one is registered (`--capacity`), and loads of other figures are shares of
-//! it; the first one is where the search for it begins, and stands beside it.
+//! The open rate is the capacity, unless `--capacity` registers a capacity. The loads of further figures are shares of
+//! the capacity. The search for the open rate begins at the back-to-back rate, and the table shows the two rates.
 //!
-//! Neighbours: [`super::open_loop`] keeps the service busy; [`lossy_rate`] searches.
+//! Neighbours: [`super::open_loop`] keeps the service busy; [`lossy_rate`] searches the open rate.
 
 use ensile_base::random::Random;
 use ensile_services::command::ServiceKind;
@@ -33,17 +33,17 @@ const WRITES_SERVED: (&str, &str) = ("writes back to back, over 0.95", "requests
 const DATA: (&str, &str) = ("data, in memory", "MB");
 const OBJECT: (&str, &str) = ("an object, in memory", "bytes");
 
-/// What a service takes, in requests a second.
+/// Capacity of a service in requests a second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Capacity {
-    /// The rate at which 5 % are lost, or the one that was registered.
+    /// Rate at which the service loses 5 %, or the registered rate, in requests a second.
     pub(super) rate: f64,
-    /// What is served back to back, over 0.95.
+    /// Back-to-back rate divided by 0.95, in requests a second.
     pub(super) served: f64,
 }
 
 impl Capacity {
-    /// Both for people.
+    /// The two rates as text.
     pub(super) fn words(&self, services: &ServicesArguments) -> String {
         let whence = match services.capacity {
             Some(_) => "as it was said (--capacity)".to_owned(),
@@ -54,8 +54,7 @@ impl Capacity {
     }
 }
 
-/// What a service takes of requests of which this share, in percent, writes: what was registered, if anything was, or
-/// what a search finds.
+/// Capacity for a load with `writes` percent of writes: the registered rate, or else the result of the search.
 pub(super) fn capacity(
     services: &ServicesArguments,
     registered: Option<u64>,
@@ -74,7 +73,7 @@ pub(super) fn capacity(
     Ok(Capacity { rate, served })
 }
 
-/// Measures each service by itself.
+/// Measures the services one after the other.
 pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let options = &arguments.services;
     let mut progress = Progress::new(arguments.rounds);

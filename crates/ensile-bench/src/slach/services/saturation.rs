@@ -1,6 +1,6 @@
-//! UPS in a process of its own, kept busy: how many requests a second it takes.
+//! Throughput of a saturated UPS service in a separate process, in requests a second.
 //!
-//! Neighbours: [`super::open_loop`] keeps it busy; [`crate::slach::logging`] compares.
+//! Neighbours: [`super::open_loop`] saturates the service; [`crate::slach::logging`] compares the throughputs.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::{ServiceProcess, target};
 use crate::failure::Result;
 use crate::slach::arguments::SlachArguments;
 
-/// A service, and how it is asked.
+/// A running service and the target of the requests.
 pub(in crate::slach) struct Saturation {
     process: ServiceProcess,
     target: Target,
 }
 
 impl Saturation {
-    /// Starts it with these options, and makes its URLs.
+    /// Starts the service with the options and creates the URLs.
     pub(in crate::slach) fn begin(arguments: &SlachArguments, data: &Path, options: &[&str]) -> Result<Self> {
         let mut words: Vec<String> = options.iter().map(|&word| word.to_owned()).collect();
         words.extend(["--loops".to_owned(), arguments.services.loops.to_string()]);
@@ -32,7 +32,7 @@ impl Saturation {
         Ok(Self { process, target })
     }
 
-    /// Requests a second that it takes.
+    /// Throughput of the service in requests a second; `writes` is the share of writes in percent.
     pub(in crate::slach) fn rate(&self, writes: u64, seconds: f64, random: &mut Random) -> Result<f64> {
         saturated(&self.target, writes, seconds, random)
     }

@@ -1,11 +1,11 @@
-//! The objects that `slach cost` calls: bytes, and how often they were changed.
+//! The objects that `slach cost` calls. An object is a byte array and a counter of changes.
 //!
-//! Neighbours: [`super`] calls them.
+//! Neighbours: [`super`] calls the objects.
 
 use ensile_base::sync::{Mutex, MutexGuard};
 use ensile_objects::{Application, CallBackResult, CodecResult, ObjectWriter, Persistent};
 
-/// An object: what the last operation left, and how many there were.
+/// An object: the bytes of the last operation and the number of operations.
 #[derive(Debug)]
 pub(in crate::slach) struct Held<const BYTES: usize> {
     bytes: [u8; BYTES],
@@ -17,7 +17,7 @@ impl<const BYTES: usize> Held<BYTES> {
         Self { bytes: *bytes, changes: 0 }
     }
 
-    /// An operation.
+    /// Runs an operation and returns the number of operations.
     pub(super) fn change(&mut self, bytes: &[u8; BYTES]) -> u64 {
         self.bytes = *bytes;
         self.changes += 1;
@@ -67,10 +67,10 @@ impl<const BYTES: usize> Persistent for Held<BYTES> {
     }
 }
 
-/// Objects that an application keeps itself.
+/// Objects in the application's own memory.
 pub(super) struct OwnObjects<const BYTES: usize>(Box<[Mutex<Held<BYTES>>]>);
 
-/// The operation that there is.
+/// Number of the only operation.
 pub(super) const WRITTEN: u32 = 0;
 
 impl<const BYTES: usize> OwnObjects<BYTES> {
@@ -78,7 +78,7 @@ impl<const BYTES: usize> OwnObjects<BYTES> {
         Self((0..objects).map(|_| Mutex::new(Held::of(&[0; BYTES]))).collect())
     }
 
-    /// An object's guard.
+    /// Guard of an object.
     pub(super) fn lock(&self, object: u64) -> MutexGuard<'_, Held<BYTES>> {
         self.0[object as usize].lock()
     }
