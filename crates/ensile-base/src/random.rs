@@ -1,6 +1,6 @@
-//! Random numbers: the one place that draws them.
+//! Random numbers. Only this module draws random numbers.
 //!
-//! [`Random`] is xoshiro256++ seeded through splitmix64: fast, reproducible by its seed, not for secrets.
+//! [`Random`] is xoshiro256++ seeded through splitmix64: fast, reproducible by the seed, not for secrets.
 //!
 //! Neighbours: back-off in the engine, workloads in the bench, schedules in the simulator.
 
@@ -19,7 +19,7 @@ pub struct Random {
 }
 
 impl Random {
-    /// The generator of this seed.
+    /// The generator with the seed `seed`.
     #[must_use]
     pub fn seeded(seed: u64) -> Self {
         let mut mixer = seed;
@@ -33,7 +33,8 @@ impl Random {
         Self { state: [next(), next(), next(), next()] }
     }
 
-    /// A generator whose seed nobody knows: std's per-process hash keys. Under shuttle the schedule decides.
+    /// A generator with an unpredictable seed from std's per-process hash keys. Under shuttle, the schedule sets the
+    /// seed.
     #[must_use]
     pub fn unpredictable() -> Self {
         #[cfg(shuttle)]
@@ -48,11 +49,11 @@ impl Random {
         Self::seeded(std::collections::hash_map::RandomState::new().build_hasher().finish())
     }
 
-    /// 128 bits that no other call, in this process or in any other, has ever given: for identities. From the system,
-    /// as std's hash keys are copied by a fork. Under shuttle the schedule decides.
+    /// 128 bits that no earlier call has returned, in any process: for identities. The system draws the bits, because a
+    /// fork copies std's hash keys. Under shuttle, the schedule sets the bits.
     ///
     /// # Panics
-    /// If the system has no random numbers: no identity could be told from another.
+    /// If the system has no random numbers: two identities could not be told apart.
     #[must_use]
     pub fn unique_128() -> u128 {
         #[cfg(shuttle)]

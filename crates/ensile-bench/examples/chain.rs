@@ -1,10 +1,10 @@
-//! The victim of `ci/device.sh`: two threads that commit the next number each, and print it once it is acknowledged.
+//! The victim of `ci/device.sh`: two threads that commit ascending numbers and print acknowledged numbers.
 //!
-//! `chain write DIR strict|relaxed|process` goes on until it is killed or its log ends. `chain read DIR` opens the
-//! folder again, and prints the last number and `proven` or `not-proven`. Each number has a row, and the commit of a
-//! number reads the number before. So a state with a gap, or with another last number, never existed.
+//! `chain write DIR strict|relaxed|process` runs until a kill or the end of the log. `chain read DIR` opens the folder
+//! again, and prints the last number and `proven` or `not-proven`. Every number has a row, and the commit of a number
+//! reads the number before. Therefore a state with a gap, or with a wrong last number, never existed.
 //!
-//! Exit codes of `read`: 0 a state that existed, 1 another, 2 the folder was not opened.
+//! Exit codes of `read`: 0 for a state that existed, 1 for a state that never existed, 2 for a failed open.
 #![forbid(unsafe_code)]
 
 use std::io::{Write as _, stdout};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use ensile::prelude::*;
 use ensile::{Durability, Table};
 
-/// Numbers, and the thread that committed each.
+/// Committed numbers, with the committing thread.
 type Rows = Table<u64, u64>;
 /// The last number, in its only row.
 type Last = Table<u8, u64>;
@@ -34,7 +34,7 @@ fn commit((db, rows, last): (&Database, &Rows, &Last), thread: u64) -> Error {
             Ok(next)
         });
         match next {
-            // A reader that is gone ends nothing.
+            // A closed standard output does not end the loop.
             Ok(next) => drop(writeln!(stdout().lock(), "{next}")),
             Err(error) => return error,
         }

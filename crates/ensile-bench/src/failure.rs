@@ -1,14 +1,15 @@
-//! What can end a benchmark early, in words for the person at the terminal.
+//! Failures that end a benchmark early, with texts for the user at the terminal.
 //!
-//! Neighbours: every module returns it; [`crate::run`] hands it to the command line, which prints it and exits.
+//! Neighbours: every module returns the failures; [`crate::run`] returns the failure to the command line. The command
+//! line prints the failure and exits.
 
 use std::io;
 
-/// Why a benchmark could not run or had to stop.
+/// Reason for the refusal or the early end of a benchmark.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The arguments ask for something that cannot be.
+    /// The arguments are impossible.
     #[error("{0}")]
     Usage(String),
     /// The database refused or failed.
@@ -20,18 +21,18 @@ pub enum Failure {
     /// A file, a pipe or a child process failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The failed action.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A thread panicked; its message.
+    /// Message of a panic in a thread.
     #[error("a thread panicked: {0}")]
     Panic(String),
 }
 
 impl Failure {
-    /// An error of the system while doing `what`; made for `map_err`.
+    /// Constructor of an error of the system during the action `what`, for `map_err`.
     pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }

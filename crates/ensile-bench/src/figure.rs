@@ -1,5 +1,5 @@
-//! A figure: rows of measured values, and their files: CSV and JSON for programs, SVG for people. All three hold the
-//! same rows, the machine and the command.
+//! A figure: rows of measured values in three files, CSV and JSON for programs and SVG for people. Every file contains
+//! the rows, the machine and the command.
 //!
 //! Experiments measure the rows. [`crate::machine`] describes the machine.
 
@@ -29,7 +29,7 @@ pub(crate) use over_time::{Line, OverTime, Point, Scene};
 pub(crate) enum Place {
     /// A number, such as workers or percent.
     At(f64),
-    /// A bar with this name.
+    /// The name of a bar.
     Bar(String),
 }
 
@@ -76,7 +76,7 @@ impl Row {
         }
     }
 
-    /// The ratio of two systems: the median of the rounds' ratios. Both sides of a round ran one after the other.
+    /// The ratio of two systems: the median of the rounds' ratios. The two sides of a round ran one after the other.
     pub(crate) fn ratio(left: (&str, &[f64]), right: (&str, &[f64]), place: Place) -> Self {
         let ratios = left.1.iter().zip(right.1).map(|(l, r)| l / r.max(f64::MIN_POSITIVE)).collect();
         Self::new(&format!("{} / {}", left.0, right.0), place, RATIO, ratios)
@@ -93,8 +93,8 @@ pub(crate) enum Dashed {
     Nothing,
     /// Another metric of the drawn unit, in the colours of its systems.
     Metric((&'static str, &'static str)),
-    /// Systems of the second scheme, beside solid lines of the first. A system is called `SCHEME, GROUP`, and has the
-    /// colour of its group.
+    /// Systems of the second scheme, beside solid lines of the first scheme. A system has a name `SCHEME, GROUP` and
+    /// the colour of the group.
     Scheme([&'static str; 2]),
 }
 
@@ -104,15 +104,15 @@ impl Dashed {
     }
 }
 
-/// A figure that is measured and not yet written.
+/// A measured figure before the figure is written.
 #[derive(Debug, Default)]
 pub(crate) struct Figure {
     /// Name of the files.
     pub(crate) name: &'static str,
     pub(crate) title: String,
-    /// Text under the horizontal axis, with its unit.
+    /// Text under the horizontal axis, with the unit.
     pub(crate) horizontal: &'static str,
-    /// The drawn metric and its unit. The tables have all metrics.
+    /// The drawn metric and the unit. The tables contain every metric.
     pub(crate) drawn: (&'static str, &'static str),
     pub(crate) dashed: Dashed,
     /// Lines below the title.
@@ -154,7 +154,7 @@ impl Figure {
         serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize") + "\n"
     }
 
-    /// Comment lines behind `#`, the verdicts among them, a heading, a line for each row.
+    /// Comment lines after `#`, with the verdicts, then a heading and a line per row.
     fn csv(&self, origin: &str) -> String {
         let mut text = format!("# {}\n# {origin}\n", self.title);
         for judged in &self.verdicts {
@@ -175,7 +175,7 @@ impl Figure {
     }
 }
 
-/// Makes the folder for figures and checks that files can be made there, before hours of measuring.
+/// Makes the folder for figures and checks that the folder accepts files, before hours of measuring.
 pub(crate) fn prepare(folder: &Path) -> Result<()> {
     make(folder)?;
     let probe = folder.join(format!(".ensile-{}", std::process::id()));
@@ -187,7 +187,7 @@ fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))
 }
 
-/// Writes `NAME.EXTENSION` for each text.
+/// Writes a file `NAME.EXTENSION` per text.
 fn write_files<const N: usize>(
     folder: &Path,
     name: &str,
@@ -203,10 +203,10 @@ fn write_files<const N: usize>(
     Ok(())
 }
 
-/// The widest line that a table has, if names allow it.
+/// The widest line of a table, if names allow the width.
 const TABLE_WIDTH: usize = 110;
 
-/// A line for each row, under the figure's name. Names that are too long have lines of their own, above their rows.
+/// A line per row, under the figure's name. A name that is too long has a separate line above the rows.
 fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
     let mut text = format!("{name}: {title}\n");
     let told: Vec<[String; 4]> = rows.iter().map(told).collect();
@@ -230,7 +230,7 @@ fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
     text
 }
 
-/// System, place, metric and values of a row. The place is empty if the system's name has it.
+/// System, place, metric and values of a row. The place is empty if the system's name contains the place.
 fn told(row: &Row) -> [String; 4] {
     let place = row.place.to_string();
     let place = if row.system.starts_with(&place) { String::new() } else { place };
@@ -239,12 +239,12 @@ fn told(row: &Row) -> [String; 4] {
     [row.system.clone(), place, format!("{} ({})", row.metric, row.unit), values]
 }
 
-/// A name as a field of CSV: in quotes if it has a comma.
+/// A name as a field of CSV, in quotes if the name contains a comma.
 fn field(name: &str) -> String {
     if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() }
 }
 
-/// A number with as many digits as mean something.
+/// A number as text; larger numbers have fewer decimals.
 fn figures(value: f64) -> String {
     match value.abs() {
         large if large >= 1_000.0 => grouped(value),

@@ -1,4 +1,4 @@
-//! The workloads of Ensile, what they are compared with, and the tests that kill.
+//! The workloads of Ensile, the compared systems, and the crash tests.
 //!
 //! ```text
 //! command -> ycsb        on a database, on its index and records alone, on std's BTreeMap
@@ -15,11 +15,12 @@
 //! each of them -> arguments -> system -> driver -> tally; report
 //! ```
 //!
-//! Every comparison runs its systems in turns in one process, with the same driver around the same requests; figures
-//! are medians over rounds. See `driver` for how a window is timed and what counts in it.
+//! A comparison runs the systems in turns in one process, with the same driver around the same requests. Figures are
+//! medians over rounds. `driver` describes the timing of a window and the counted transactions.
 //!
-//! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate
-//! `ensile` only, as an application would. `siren` puts a disk of its own below it. `slach` uses `ensile-objects`.
+//! Neighbours: the `ensile-bench` binary passes the command line to [`run`]. The benchmarks use the database only
+//! through the crate `ensile`, as an application would. `siren` puts a simulated disk below the database, and `slach`
+//! uses `ensile-objects`.
 #![forbid(unsafe_code)]
 
 mod arguments;

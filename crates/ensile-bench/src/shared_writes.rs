@@ -1,15 +1,15 @@
-//! `ensile-bench silo shared-writes`: what would hurt on many cores, counted on few.
+//! `ensile-bench silo shared-writes`: cache lines that would limit scaling on many cores, counted on few cores.
 //!
-//! Two workers run in turns on one database, every kind of transaction, while the counting door of `ensile_base::sync`
-//! notes which cache lines each touches. A line that one writes and the other's hot path reads or writes has to travel
-//! between their cores: on 32 cores, that is what transactions which share nothing would still wait for. Three choices
-//! of keys tell whose doing it is:
+//! Two workers run every kind of transaction in turns on one database. The counting door of `ensile_base::sync` notes
+//! the touched cache lines of a worker. A line travels between the cores if one worker writes the line and the hot path
+//! of the second worker reads or writes the line. On 32 cores, transactions without shared keys would still wait for
+//! the travelling lines. Three choices of keys tell the causes apart:
 //!
-//! | keys | what is shared then |
+//! | keys | shared lines |
 //! |---|---|
-//! | apart | nothing by the workload: what is left is the engine's doing |
-//! | neighbouring | no key, but every other one is the other's: records and leaves that lie on one line |
-//! | same | the rows themselves: the workload's doing, true sharing |
+//! | apart | lines of the engine: the workload shares nothing |
+//! | neighbouring | records and leaves on one line: the workers own alternate keys |
+//! | same | the rows: true sharing by the workload |
 //!
 //! ```text
 //! counting       a database for each case, its beats driven from here
@@ -17,10 +17,10 @@
 //! account        whose lines they were, by name      business   TPC-C
 //! document       tables, CSV, JSON                     waits      strict results that are not durable yet
 //! ```
-//! Only a build with the feature `counted` can count; it is no measure of speed. With `experiments` besides, the
-//! variant whose TIDs come from one counter is counted too.
+//! Only a build with the feature `counted` can count, and the build is no measure of speed. The feature `experiments`
+//! adds the variant with a global TID counter.
 //!
-//! Neighbours: [`crate::silo`] calls it; [`crate::tpcc`] gives the business.
+//! Neighbours: [`crate::silo`] calls [`run`]; [`crate::tpcc`] has TPC-C's transactions.
 
 #[cfg(feature = "counted")]
 mod account;
@@ -43,12 +43,12 @@ use std::path::Path;
 
 use crate::failure::Result;
 
-/// Recorded transactions of each kind.
+/// Recorded transactions per kind.
 #[cfg(feature = "counted")]
 const ROUNDS: usize = 400;
 
-/// Counts, writes its files, prints, and answers whether readers wrote only the shared lines that they may: none, the
-/// owners' count of an owned handle, or the list of waiters.
+/// Counts, prints the tables and writes the files. True if readers wrote only permitted shared lines: the count of
+/// owners of an owned handle, and the list of waiters.
 #[cfg(feature = "counted")]
 pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
     crate::figure::prepare(out)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
     Ok(document.readers_share_what_they_may())
 }
 
-/// Says what to build.
+/// Returns a usage error that names the command with the feature.
 #[cfg(not(feature = "counted"))]
 pub(crate) fn run(_data: &Path, _out: &Path) -> Result<bool> {
     let words = "this build does not count: cargo run --release -p ensile-bench --features counted,experiments -- silo shared-writes";

@@ -1,8 +1,8 @@
 //! A list of registered slots that a scan can walk.
 //!
 //! Adding, removing and scanning share one lock, outside of hot paths. The lock orders a scan before a later added
-//! slot, so the slot reads an epoch at least as large as the epoch of the scan. The case equals a later fence of the
-//! slot in the Dekker pair.
+//! slot, so the slot reads an epoch at least as large as the epoch of the scan. The slot behaves as if the fence of
+//! the slot came later in the Dekker pair.
 //!
 //! Neighbours: [`crate::Epochs`] owns one registry per kind of slot.
 

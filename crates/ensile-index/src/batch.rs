@@ -333,7 +333,7 @@ where
         is_sure.then_some(LeafPlace { leaf, seen, found: InLeaf::Match { slot, value } })
     }
 
-    /// Searches the leaf; `None` if the way goes on from there.
+    /// Searches the leaf; `None` if the search continues in another node.
     #[inline(never)]
     fn look_closely(&mut self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();

@@ -1,14 +1,14 @@
-//! Folding a layer that only leads on: the slot above it leads to the layer below, and the layer goes.
+//! Folding of a layer with a single link: the slot above leads directly to the layer below, and the layer is retired.
 //!
 //! ```text
 //! slot SKIP [b] -> leaf {c -> SKIP [d] -> L}  ->  slot SKIP [bcd] -> L
 //! ```
-//! (each letter a slice; a LAYER slot is a skip of no slices). It is the way of a skip that is parted back.
+//! (a letter is a slice; a LAYER slot is a skip of no slices). A fold reverses the parting of a skip.
 //!
-//! **FOLD**: of two layers, one below the other and neither the first, at least one has two entries or more, once all
-//! removals are done. Both leaves are locked, at the versions at which they were read, before the slot above changes.
-//! The layer's leaf is `changing` before the slot above leads past it, loses its entry, and is marked DELETED. All
-//! memory is obtained before the locks (E1). Only what changes without a version is read under them: the root below.
+//! **FOLD**: of two adjacent layers below the first layer, at least one has two entries or more after the last removal.
+//! Both leaves are locked, at the versions of the reads, before the slot above changes. The layer's leaf is `changing`
+//! before the slot above leads past the layer. Then the leaf loses the entry and is marked DELETED. Memory is obtained
+//! before the locks (E1). Only the root below is read under the locks: the root changes without a version.
 //!
 //! Neighbours: up, `prune`; down, `skip_block`, `node`.
 
@@ -20,7 +20,7 @@ use crate::remove::clear_slot;
 use crate::skip_block::{SkipRef, layer_below, layer_of};
 use crate::version::Version;
 
-/// A layer of one leaf with one entry, and the slot that leads to it, each as of a version.
+/// A layer of one leaf with one entry, and the slot above that leads to the layer, as of the two leaves' versions.
 struct FoldPlace<'p> {
     above: SlotPlace<'p>,
     /// The skip that the slot above names.
@@ -28,9 +28,9 @@ struct FoldPlace<'p> {
     layer: SlotPlace<'p>,
 }
 
-/// The way past a layer.
+/// The skip past a layer.
 struct JoinedSkip<'p> {
-    /// From the slot above to the layer below.
+    /// The skip from the slot above to the layer below.
     joined: SkipRef<'p>,
     /// The skip that the layer's only slot names.
     below: Option<SkipRef<'p>>,
@@ -56,7 +56,7 @@ impl<'p> FoldPlace<'p> {
         })
     }
 
-    /// The skip that the slot above is to name. `None`, with nothing obtained, if the layer's leaf has changed.
+    /// The new skip of the slot above. `None`, without obtained memory, if the layer's leaf has changed.
     fn joined(&self, memory: &mut dyn NodeMemory) -> Option<JoinedSkip<'p>> {
         let SlotPlace { leaf, seen, slot } = self.layer;
         let (part, kind, value) = (leaf.part(slot), leaf.kind(slot), leaf.slots[slot].value.read());
@@ -73,18 +73,18 @@ impl<'p> FoldPlace<'p> {
         Some(JoinedSkip { joined: SkipRef::create(&bytes, root, memory), below })
     }
 
-    /// Lets the slot above lead past the layer, and takes the layer out of the tree. The entries of the leaf above;
-    /// `None`, with nothing changed, if either leaf has changed.
+    /// Points the slot above past the layer, and takes the layer out of the tree. Returns the number of entries of the
+    /// leaf above. `None`, without a change, if either leaf has changed or is locked.
     fn fold(&self, joined: SkipRef<'p>) -> Option<usize> {
         let (above, layer) = (self.above, self.layer);
         let mut held = layer.leaf.get().version.try_lock(layer.seen)?;
         let mut held_above = above.leaf.get().version.try_lock(above.seen)?;
-        // SAFETY: the leaf above is locked by us.
+        // SAFETY: this thread holds the lock of the leaf above.
         let leads_to = unsafe { layer_below(above.leaf, above.slot) }.map(|(root, _)| root);
         debug_assert!(leads_to == Some(layer.leaf.node()), "the slot of a layer names its root (EAGER ROOT)");
         held.begin_change();
         held_above.begin_change();
-        // SAFETY: the layer's leaf is locked by us.
+        // SAFETY: this thread holds the lock of the layer's leaf.
         let (root, _) =
             unsafe { layer_below(layer.leaf, layer.slot) }.expect("the version at which it was a link");
         joined.publish_root(root);
@@ -96,8 +96,9 @@ impl<'p> FoldPlace<'p> {
     }
 }
 
-/// Folds a layer of which `leaf` was the only leaf at `seen`, with one entry that leads on, into the entry of `part` in
-/// the leaf above. The entries of the leaf above; `None`, with nothing changed, if another writer was in the way.
+/// Folds a layer into the entry of `part` in the leaf above. At `seen`, `leaf` was the layer's only leaf, with only one
+/// entry, a link. Returns the number of entries of the leaf above. `None`, without a change, if a concurrent
+/// writer interfered.
 pub(crate) fn fold_layer<'p>(
     (leaf, seen): (Ptr<'p, Leaf>, Version),
     (above, part): (Ptr<'p, Leaf>, KeyPart),
@@ -106,12 +107,12 @@ pub(crate) fn fold_layer<'p>(
     let place = FoldPlace::of(leaf, seen, above, part)?;
     let JoinedSkip { joined, below } = place.joined(memory)?;
     let Some(entries) = place.fold(joined) else {
-        // SAFETY: nobody else has seen the block.
+        // SAFETY: no other thread has seen the block.
         unsafe { joined.discard(memory) };
         return None;
     };
-    // SAFETY: the slot above names none of them any more, by this thread's change. The layer's only node is marked
-    // DELETED and names nothing, by the same change.
+    // SAFETY: by this thread's change, the slot above names neither the layer's leaf nor the two skips. By the same
+    // change, the layer's only node is marked DELETED and names nothing.
     unsafe {
         leaf.retire_with_suffixes(memory);
         [place.skip, below].into_iter().flatten().for_each(|skip| skip.retire(memory));

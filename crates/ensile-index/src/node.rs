@@ -17,8 +17,8 @@
 //!   by tag, slice and kind needs no permutation.
 //! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
 //!   `u64::MAX`; a node without keys has one child.
-//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. A
-//!   thread that arrives at a root without ROOT holds an old pointer and starts again.
+//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node whose ROOT bit is
+//!   set. A thread that arrives at a root without ROOT holds an old pointer and starts again.
 //!
 //! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
 

@@ -1,9 +1,8 @@
-//! Blocks from the process's allocator, one by one: what slabs on huge pages are measured against (Silo §5.7,
-//! `Simple`).
+//! Single blocks from the process's allocator: the baseline for slabs on huge pages (Silo §5.7, `Simple`).
 //!
-//! Only reached where an experiment asks for memory without slabs; otherwise the compiler drops it.
+//! Only experiments with memory without slabs use the module; the compiler drops the module from other builds.
 //!
-//! Neighbours: [`crate::Cache`] asks for blocks and gives them back.
+//! Neighbours: [`crate::Cache`] obtains and returns the blocks.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -16,7 +15,7 @@ fn layout(class: SizeClass) -> Layout {
     layout
 }
 
-/// A block of `class`, uninitialised, aligned as a slab's would be.
+/// An uninitialised block of `class`, aligned like a block of a slab.
 pub(crate) fn allocate(class: SizeClass) -> NonNull<u8> {
     let layout = layout(class);
     // SAFETY: classes are not empty.
@@ -27,8 +26,8 @@ pub(crate) fn allocate(class: SizeClass) -> NonNull<u8> {
 /// Gives a block back.
 ///
 /// # Safety
-/// `block` came from [`allocate`] under `class`, is freed once, and nothing uses it any more.
+/// `block` came from [`allocate`] under `class`, is freed once, and is unused from then on.
 pub(crate) unsafe fn free(block: NonNull<u8>, class: SizeClass) {
-    // SAFETY: passed on to the caller; the layout depends on the class only.
+    // SAFETY: the caller's contract; the layout depends on the class only.
     unsafe { std::alloc::dealloc(block.as_ptr(), layout(class)) }
 }

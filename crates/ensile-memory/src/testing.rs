@@ -1,6 +1,6 @@
-//! A memory whose end a test checks: nothing is in use, and the pool has every span of every region once.
+//! A memory with a check at its drop: no memory is in use, and the pool has every span of every region once.
 //!
-//! Neighbours: up, the tests of `cache` and `memory`; down, `pool`, which lists what it has.
+//! Neighbours: up, the tests of `cache` and `memory`; down, `pool`, with the list of free spans.
 
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::{Cache, Memory, MemoryConfig, SizeClass};
 
-/// A memory that panics at its drop if something of it is missing. The test has dropped its caches by then.
+/// A memory that panics at its drop if a span is missing. The test drops the caches first.
 pub(crate) struct CheckedMemory(Arc<Memory>);
 
 impl CheckedMemory {
@@ -40,7 +40,7 @@ impl Drop for CheckedMemory {
     }
 }
 
-/// Blocks of a class, as many as take these bytes together.
+/// Blocks of the size class of `bytes`, with `total_bytes` bytes in total.
 pub(crate) fn blocks(cache: &mut Cache, bytes: usize, total_bytes: usize) -> Vec<NonNull<u8>> {
     let class = SizeClass::of_bytes(bytes);
     (0..total_bytes / class.bytes()).map(|_| cache.allocate(class)).collect()

@@ -1,8 +1,8 @@
 //! A shop's stock that survives a crash. Deliveries add items, and sales take at most the items in stock.
 //!
 //! `cargo run --release -p ensile-objects --example stock` runs the example; a second run continues with the stock of
-//! the first run. With folders as arguments, the example checks the folders by replay: `ensile objects check DIR
-//! --program PATH` runs the example with folders.
+//! the first run. With folders as arguments, the example checks the folders by replays; the command
+//! `ensile objects check DIR --program PATH` runs the example with folders.
 
 use std::process::ExitCode;
 

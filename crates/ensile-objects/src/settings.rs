@@ -479,7 +479,8 @@ impl ObjectsBuilder {
     /// outcome at replay, changes without a log entry, a guard that is not held, and state that does not come back from
     /// an object's bytes.
     ///
-    /// The mode takes the memory of a second application. An object that a checkpoint does not write is not compared.
+    /// The mode needs as much memory as a second copy of the application. An object that a checkpoint does not write is
+    /// not compared.
     ///
     /// # Errors
     /// As for [`open_application`](Self::open_application);

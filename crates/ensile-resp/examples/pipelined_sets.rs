@@ -1,4 +1,4 @@
-//! Decodes pipelined SETs of 100 bytes and encodes their replies, a given number of times: to count instructions.
+//! Decodes pipelined SETs of 100 bytes and encodes the replies, a given number of times, for a count of instructions.
 //!
 //! ```sh
 //! cargo build --release -p ensile-resp --example pipelined_sets
@@ -6,12 +6,12 @@
 //!     valgrind --tool=callgrind --callgrind-out-file=/dev/null target/release/examples/pipelined_sets $batches
 //! done
 //! ```
-//! The difference of the two counts, divided by 160,000, is what a SET costs.
+//! The cost of a SET is the difference of the two counts, divided by 160,000.
 #![forbid(unsafe_code)]
 
 use ensile_resp::{ReplyEncoder, RequestDecoder, RequestLimits, RespVersion, encode_request};
 
-/// Requests that a client sends before it waits for replies.
+/// Requests that a client sends before the client waits for replies.
 const PIPELINED: usize = 16;
 
 fn main() {

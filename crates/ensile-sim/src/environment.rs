@@ -1,21 +1,20 @@
-//! Settings of long runs, from the environment. One that asks for nothing is refused: a run of nothing finds nothing,
-//! and passes.
+//! Settings of long runs, from the environment. [`count`] refuses zero, because an empty run finds nothing and passes.
 //!
-//! Neighbours: `schedules`, and the tests of the engine that are run long by hand.
+//! Neighbours: `schedules`, and the engine's tests that people run for long by hand.
 
-/// A number from the environment, or this one.
+/// Number of the environment variable `name`, or `otherwise` if the variable is unset.
 ///
 /// # Panics
-/// If it is set and no number; the panic names it.
+/// If the variable is set and not a number. The panic names the variable.
 #[must_use]
 pub fn number(name: &str, otherwise: u64) -> u64 {
     at_least(0, name, otherwise)
 }
 
-/// How many of something, from the environment, or this many: at least one.
+/// Count of the environment variable `name`, at least 1, or `otherwise` if the variable is unset.
 ///
 /// # Panics
-/// If it is set and no number from 1 on; the panic names it.
+/// If the variable is set and not a number from 1 on. The panic names the variable.
 #[must_use]
 pub fn count(name: &str, otherwise: u64) -> u64 {
     at_least(1, name, otherwise)

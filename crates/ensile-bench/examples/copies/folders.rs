@@ -15,7 +15,7 @@ pub(crate) struct Acknowledged {
     pub(crate) epoch: u64,
 }
 
-/// Folder of all trials. It is removed with this value, unless there was a finding.
+/// Folder of the trials. The drop of the value removes the folder, except after a finding.
 #[derive(Debug)]
 pub(crate) struct Folders {
     base: PathBuf,
@@ -34,7 +34,7 @@ impl Folders {
         self.base.join(name)
     }
 
-    /// Removes the folder of this name.
+    /// Removes the folder `name`.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_dir_all(self.at(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -42,7 +42,7 @@ impl Folders {
         }
     }
 
-    /// Removes the file of this name.
+    /// Removes the file `name`.
     pub(crate) fn remove_file(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.at(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
@@ -50,7 +50,7 @@ impl Folders {
         }
     }
 
-    /// Removes all folders, and forgets the acknowledged numbers.
+    /// Removes the folders and forgets the acknowledged numbers.
     pub(crate) fn renew(&self) -> Result<()> {
         fs::remove_dir_all(&self.base)?;
         fs::create_dir_all(self.at("shared"))?;
@@ -63,7 +63,7 @@ impl Folders {
         Ok(File::options().create(true).append(true).open(self.at(name))?)
     }
 
-    /// All acknowledged numbers, in order. A line without an end is not acknowledged.
+    /// The acknowledged numbers in order. A line without an end is not acknowledged.
     pub(crate) fn acknowledged(&self) -> Result<Vec<Acknowledged>> {
         let text = fs::read_to_string(self.at("acknowledged"))?;
         let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -76,7 +76,7 @@ impl Folders {
         if all.windows(2).all(grows) { Ok(all) } else { Err("the owner lost acknowledged numbers".into()) }
     }
 
-    /// Text of the file of this name; empty without the file.
+    /// Text of the file `name`; empty without the file.
     pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.at(name)).unwrap_or_default()
     }

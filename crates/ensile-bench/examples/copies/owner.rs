@@ -1,7 +1,7 @@
 //! The process that owns the copied folder, and the process that reads a restored one.
 //!
-//! The owner adds the next number, and prints the number and its epoch once the number is durable. So a state that
-//! existed has the numbers from 1 to some number.
+//! The owner adds the next number, and prints the number and its epoch once the number is durable. Therefore an
+//! existing state has the numbers from 1 to a last number without a gap.
 
 use std::io::{Write as _, stdout};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const CHECKPOINTS: Duration = Duration::from_millis(150);
 const LOG_FILES: Duration = Duration::from_millis(100);
 /// Length of a log file of objects, in bytes.
 const LOG_FILE_BYTES: u64 = 64 << 10;
-/// Bytes of each number's row or object.
+/// Bytes of the row or object of a number.
 const BYTES: usize = 300;
 
 /// Kind of the copied folder.
@@ -57,11 +57,11 @@ impl Kind {
     }
 }
 
-/// A number's object.
+/// Object of a number.
 #[derive(Serialize, Deserialize)]
 struct Number(Vec<u8>);
 
-/// Adds a number's object with these bytes.
+/// Operation that adds the object of a number with the given bytes.
 #[derive(Serialize, Deserialize)]
 struct Add(Vec<u8>);
 
@@ -79,7 +79,7 @@ fn tell(number: u64, epoch: u64) -> Result<()> {
     Ok(writeln!(stdout().lock(), "{number} {epoch}")?)
 }
 
-/// Opens the database. Without a place, a folder that ships stops to ship.
+/// Opens the database. Without a place, a shipping folder stops shipping.
 fn database(kind: Kind, folder: &str, place: Option<&str>) -> Result<(Database, Table<u64, Vec<u8>>)> {
     let strategy = match kind {
         Kind::Cycling => Strategy::Cycling,
@@ -139,7 +139,7 @@ fn own_objects(folder: &str, place: Option<&str>) -> Result<()> {
     }
 }
 
-/// Prints the last number of the folder. True if every number before it is there.
+/// Prints the last number of the folder. True if the folder has every earlier number.
 pub(crate) fn read(kind: Kind, folder: &str) -> Result<bool> {
     let mut numbers: Vec<u64> = Vec::new();
     let mut is_whole = true;

@@ -1,5 +1,5 @@
-//! Trials: an owner writes, a copier copies, one of them or both are killed at a random moment, and the restored state
-//! is compared with the acknowledged numbers.
+//! Trials: an owner writes, a copier copies, and a kill ends the owner, the copier or the two processes at a random
+//! moment. A trial compares the restored state with the acknowledged numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -58,7 +58,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// True if a copy was made, whole or with less than was durable.
+    /// True if the copier made a copy, complete or smaller than the durable state.
     fn is_made(&self) -> bool {
         matches!(self.code, Some(0 | 3))
     }
@@ -68,7 +68,7 @@ impl Ended {
     }
 }
 
-/// State of all trials of a way and a kind.
+/// State of the trials of a way and a kind.
 pub(crate) struct Trials {
     way: Way,
     kind: Kind,
@@ -78,7 +78,7 @@ pub(crate) struct Trials {
     folders: Folders,
     /// Latest moment of a kill, in seconds after the start of the copier. About half of the copies end before.
     seconds: f64,
-    /// Last number of the state that the backup has; `None` without a backup.
+    /// Last number in the backup; `None` without a backup.
     backed_up: Option<u64>,
     kills: [u64; 2],
     /// Copies that ended although a kill was drawn.
@@ -86,12 +86,12 @@ pub(crate) struct Trials {
     restored: u64,
     /// Copies with exit code 3.
     smaller: u64,
-    /// Refusals of folders that a kill has left, by text.
+    /// Refusals of folders after a kill, by text.
     refusals: BTreeMap<String, u64>,
     findings: Vec<String>,
 }
 
-/// True if this is no manifest that is still being written.
+/// True if `name` is not the name of an incomplete manifest.
 fn is_manifest(name: &std::ffi::OsStr) -> bool {
     !name.as_encoded_bytes().ends_with(b".new")
 }
@@ -101,7 +101,7 @@ fn durable_epoch(found: &Value) -> Option<u64> {
     found.pointer("/examination/durable_epoch").or_else(|| found.get("durable_epoch"))?.as_u64()
 }
 
-/// Process of an owner. It is killed with this value, also after an error.
+/// Process of an owner. The drop of the value kills the process, also after an error.
 struct Owner(Child);
 
 impl Owner {
@@ -140,7 +140,7 @@ impl Trials {
         })
     }
 
-    /// Runs trials until so many processes were killed, or something was found. True if there is no finding.
+    /// Runs trials until the number of killed processes reaches `kills`, or until a finding. True without a finding.
     pub(crate) fn run(&mut self, kills: u64) -> Result<bool> {
         self.renew()?;
         while self.kills.iter().sum::<u64>() < kills && self.findings.is_empty() {
@@ -206,7 +206,7 @@ impl Trials {
         Ok(owner)
     }
 
-    /// Waits until the owner is so far. `failure` is the error if it never is.
+    /// Waits until `is_ready` is true. `failure` is the error after the longest wait.
     fn wait_for(&self, failure: &str, is_ready: impl Fn() -> Result<bool>) -> Result<()> {
         let until = self.clock.nanos() + PATIENCE.as_nanos() as u64;
         while !is_ready()? {
@@ -239,7 +239,7 @@ impl Trials {
         self.end(child)
     }
 
-    /// Runs a command. Kills the copier, the owner, or both, at random moments.
+    /// Runs a command. Kills the copier, the owner, or the two processes at random moments.
     fn run_killed(&mut self, words: &[&str], owner: Option<&mut Owner>) -> Result<Ended> {
         let mut copier = self.start(words)?;
         let kills = self.random.below(if owner.is_some() { 3 } else { 1 });
@@ -296,7 +296,8 @@ impl Trials {
         Ok(())
     }
 
-    /// Exit code 3 stands for a smaller copy, and exit code 1 for damage, which is not there.
+    /// Exit code 3 stands for a smaller copy. Exit code 1 stands for damage and is a finding, as the trials cause no
+    /// damage.
     fn check_code(&mut self, ended: &Ended) {
         match ended.code {
             Some(3) => {
@@ -315,7 +316,7 @@ impl Trials {
         }
     }
 
-    /// Restores the backup of this name to its end, and returns the last number; `None` if it is refused.
+    /// Restores the backup `backup` to the end, and returns the last number. `None` if the restore is refused.
     fn look(&mut self, backup: &str) -> Result<Option<u64>> {
         self.folders.remove("restored")?;
         let (backup, restored) = (self.path(backup), self.path("restored"));
@@ -333,7 +334,7 @@ impl Trials {
         Ok(last)
     }
 
-    /// Last number of an opened folder that has the state at the end of this epoch. A wrong state is a finding.
+    /// Last number of an opened folder with the state at the end of `epoch`. A wrong state is a finding.
     fn checked(&mut self, name: &str, epoch: u64) -> Result<Option<u64>> {
         let ended = self.read(name)?;
         let Some(last) = ended.said.as_u64().filter(|_| ended.code == Some(0)) else {
@@ -351,7 +352,7 @@ impl Trials {
         Ok(Some(last))
     }
 
-    /// Opens a folder by a process of its own. A folder that is not there is refused.
+    /// Opens a folder in a separate process. A missing folder is refused.
     fn read(&self, name: &str) -> Result<Ended> {
         if !self.folders.at(name).exists() {
             return Ok(Ended { code: Some(2), said: Value::Null, errors: format!("{name} is not there") });
@@ -365,7 +366,7 @@ impl Trials {
         Ok(Ended { code: output.status.code(), said, errors })
     }
 
-    /// Counts a refusal by its text without paths and numbers. A refusal without a text is a finding.
+    /// Counts a refusal by the text without paths and numbers. A refusal without a text is a finding.
     fn note_refusal(&mut self, ended: &Ended) {
         let base = self.path("");
         let text = ended.errors.replace(&base, "");
@@ -378,12 +379,13 @@ impl Trials {
         *self.refusals.entry(text.trim().to_owned()).or_default() += 1;
     }
 
-    /// Runs a command that makes the database in `folder`, killed and again until it ends. Returns its last number.
+    /// Runs a command that makes the database in `folder`, with kills. If a kill leaves no complete folder, the command
+    /// runs again without kills. Returns the last number of the database.
     fn made(&mut self, words: &[&str], folder: &str, owner: Option<Owner>) -> Result<Option<u64>> {
         let mut owner = owner;
         let mut ended = self.run_killed(words, owner.as_mut())?;
         if ended.code.is_none() {
-            // The killed run leaves nothing, a folder that no open takes, or a whole one.
+            // The killed run leaves no folder, a folder that an open refuses, or a complete folder.
             let path = self.path(folder);
             let found = self.run_whole(&["verify", &path, "--json"])?;
             if let Some(epoch) = durable_epoch(&found.said).filter(|_| found.code == Some(0)) {

@@ -16,7 +16,7 @@ pub struct VictimArguments {
     pub(crate) run: RunArguments,
     #[command(flatten)]
     pub(crate) business: BusinessArguments,
-    /// How many victims the folder has had before
+    /// Number of victims that the folder has had before
     #[arg(long)]
     pub(crate) life: u32,
     /// Only open the database, and wait

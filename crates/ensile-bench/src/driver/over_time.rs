@@ -1,6 +1,6 @@
-//! One system under load for a while, what becomes durable noted over time instead of in a window.
+//! One system under load. The driver notes durable results over time instead of in a window.
 //!
-//! Neighbours: [`super`] has the slices; [`crate::timeline`] is what comes of them.
+//! Neighbours: [`super`] has the slices; [`crate::timeline`] collects the durable results.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
@@ -19,8 +19,8 @@ use crate::timeline::{Recorder, Timeline};
 /// Time between two looks of the watcher.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs the subject on the plan's threads until `look` says that it is enough; it is asked every [`LOOK`], with the
-/// nanoseconds since the beginning. The plan's pace and rounds do not matter here.
+/// Runs the subject on the plan's threads until `look` returns false or a worker ends. The watcher calls `look` every
+/// [`LOOK`] with the clock's nanoseconds. The run ignores the plan's pace and rounds.
 pub(crate) fn over_time(
     subject: &dyn Subject,
     plan: &Plan,
@@ -29,7 +29,7 @@ pub(crate) fn over_time(
     over_time_by(&Clock::machine(), subject, plan, look)
 }
 
-/// As [`over_time`], by another clock.
+/// As [`over_time`], with the given clock.
 pub(super) fn over_time_by(
     clock: &Clock,
     subject: &dyn Subject,
@@ -58,7 +58,7 @@ pub(super) fn over_time_by(
     })
 }
 
-/// One worker's part.
+/// The part of one worker.
 fn work(
     subject: &dyn Subject,
     plan: &Plan,
@@ -89,8 +89,8 @@ fn work(
 }
 
 impl Slice<'_> {
-    /// Repeats `step` until the run is over, into the recorder. A result is released as soon as its worker sees that
-    /// it is durable, which costs a compare for each step.
+    /// Repeats `step` until the run is over, and notes results in the recorder. A worker releases a result as soon as
+    /// the worker sees the result durable, at the cost of a compare per step.
     pub(super) fn repeat_over_time(
         &self,
         random: &mut Random,

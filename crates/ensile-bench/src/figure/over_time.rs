@@ -1,6 +1,6 @@
-//! A figure over time: for each scene a panel of throughput above one of latency, times of checkpoints shaded.
+//! A figure over time: per scene a panel of throughput above a panel of latency, with shaded times of checkpoints.
 //!
-//! Its CSV has the points, its JSON the points and the averages, its SVG the picture.
+//! The CSV file has the points, the JSON file the points and the averages, and the SVG file the picture.
 //!
 //! [`crate::silor`] and [`crate::slach`] measure. [`super::panels`] draws.
 
@@ -32,7 +32,7 @@ pub(crate) struct Line {
     /// True if the line's latencies until durable are drawn.
     pub(crate) durable: bool,
     pub(crate) points: Vec<Point>,
-    /// Begin and end of each checkpoint, in seconds.
+    /// Begin and end of the checkpoints, in seconds.
     pub(crate) checkpoints: Vec<(f64, f64)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Scene {
     pub(crate) lines: Vec<Line>,
 }
 
-/// A figure over time that is measured and not yet written.
+/// A measured figure over time before the figure is written.
 #[derive(Debug)]
 pub(crate) struct OverTime {
     /// Name of the files.
@@ -66,7 +66,7 @@ impl OverTime {
         write_files(folder, name, files)
     }
 
-    /// Comment lines behind `#`, the averages among them, a heading, a line for each point.
+    /// Comment lines after `#`, with the averages, then a heading and a line per point.
     fn csv(&self, origin: &str) -> String {
         let mut text = format!("# {}\n# {origin}\n", self.title);
         for row in &self.rows {

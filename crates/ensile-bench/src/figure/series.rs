@@ -1,14 +1,14 @@
-//! Series of a picture: the systems that are drawn, each with its colour and stroke.
+//! Series of a picture: the drawn systems with colour and stroke.
 //!
-//! Invariant: a colour stands for one system, or one group of systems, in every picture that is made of the same rows.
+//! Invariant: a colour stands for one system, or one group of systems, in every picture of the same rows.
 //!
-//! [`super::drawing`] and [`super::panels`] draw them.
+//! [`super::drawing`] and [`super::panels`] draw the series.
 
 use plotters::prelude::{Color, HSLColor, RGBColor};
 
 use super::{Dashed, Figure, RATIO, Row};
 
-/// Colours that can be told apart in print and by most eyes (Okabe and Ito).
+/// Colours that differ in print and for most eyes (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -23,7 +23,7 @@ const HUE_STEP: f64 = 0.618;
 const SATURATION: f64 = 0.6;
 const LIGHTNESS: f64 = 0.3;
 
-/// The colour with this number.
+/// The colour with number `index`.
 pub(super) fn colour(index: usize) -> RGBColor {
     COLOURS.get(index).copied().unwrap_or_else(|| {
         let hue = ((index - COLOURS.len()) as f64 * HUE_STEP).fract();
@@ -32,17 +32,17 @@ pub(super) fn colour(index: usize) -> RGBColor {
     })
 }
 
-/// A system that is drawn.
+/// A drawn system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Series<'f> {
     pub(super) system: &'f str,
-    /// The name that the colour has in the keys.
+    /// The name of the colour in the picture's key.
     pub(super) group: &'f str,
     pub(super) colour: RGBColor,
     pub(super) is_dashed: bool,
 }
 
-/// The systems of the drawn rows. Colours count over all rows of the drawn unit: pictures of the same rows agree.
+/// The systems of the drawn rows. Colours count over every row of the drawn unit, so pictures of the same rows agree.
 pub(super) fn series<'f>(figure: &'f Figure, drawn: &[&Row]) -> Vec<Series<'f>> {
     let (mut groups, mut all): (Vec<&str>, Vec<Series<'_>>) = (Vec::new(), Vec::new());
     let (metric, unit) = figure.drawn;
@@ -62,7 +62,7 @@ pub(super) fn series<'f>(figure: &'f Figure, drawn: &[&Row]) -> Vec<Series<'f>> 
 }
 
 impl Dashed {
-    /// The group whose colour a system has, and true if the system is dashed.
+    /// The group that sets the system's colour, and true if the system is dashed.
     fn group_of<'s>(&self, system: &'s str) -> (&'s str, bool) {
         let Self::Scheme([solid, dashed]) = self else { return (system, false) };
         let behind = |scheme: &str| system.strip_prefix(scheme)?.strip_prefix(", ");

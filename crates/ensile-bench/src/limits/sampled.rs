@@ -1,6 +1,6 @@
-//! A database's memory, looked at every millisecond while something runs.
+//! Maxima of a database's memory, sampled every millisecond during a piece of work.
 //!
-//! Neighbours: [`super::held`] and [`super::versions`]; [`crate::watch`] looks at epochs.
+//! Neighbours: [`super::held`] and [`super::versions`] sample the memory; [`crate::watch`] samples epochs.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use ensile_base::sync::{AtomicBool, Ordering};
 
 use crate::machine::resident_bytes;
 
-/// Time between two looks.
+/// Time between two samples.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The most that was seen.
+/// Maxima over the samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Most {
-    /// What `Stats` counts as garbage: pinned and old versions.
+    /// Garbage of `Stats`: pinned and old versions.
     pub(super) garbage_bytes: u64,
-    /// Of it old versions, and deleted rows that wait.
+    /// Old versions, and deleted rows before their release: a part of `garbage_bytes`.
     pub(super) version_bytes: u64,
-    /// Memory that the database has taken for records and nodes.
+    /// Memory of the database for records and nodes.
     pub(super) taken_bytes: u64,
     pub(super) resident_bytes: u64,
-    /// When more garbage than the bound was seen last, since the beginning; 0 if never.
+    /// Time of the last sample above the garbage bound, since the beginning; 0 without a sample above the bound.
     pub(super) last_above_nanos: u64,
 }
 
-/// Runs `work`, and says what was seen beside it; `bound` is on garbage.
+/// Runs `work`, and returns its result and the maxima during `work`. `bound` is the bound on garbage in bytes.
 pub(super) fn during<R>(db: &Database, bound: u64, work: impl FnOnce() -> R) -> (R, Most) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let looking = scope.spawn(|| look(db, bound, &over));
         let done = work();
-        // Relaxed: it ends a loop; what was seen comes by joining the thread.
+        // Relaxed: the flag only ends a loop; the join of the thread synchronizes the maxima.
         over.store(true, Ordering::Relaxed);
         (done, looking.join().expect("looking does not panic"))
     })

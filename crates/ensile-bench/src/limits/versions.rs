@@ -1,9 +1,9 @@
-//! `limits versions`: how many bytes of old versions a database keeps while snapshots are held and rows are updated.
+//! `limits versions`: bytes of old versions that a database keeps under held snapshots and updates.
 //!
-//! Snapshots are begun a tenth of the time apart, so that each shows another boundary, and held to the end. Before
-//! that the same updates run without a snapshot.
+//! Snapshots begin a tenth of the time apart, for different boundaries, and stay open to the end. The same updates run
+//! without a snapshot before.
 //!
-//! Neighbours: [`super::sampled`] looks at the memory; rows are chosen as YCSB does.
+//! Neighbours: [`super::sampled`] samples the memory; [`crate::ycsb::distribution`] chooses the rows.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const RECORDS: u64 = 20_000;
 
 type Rows = Table<u64, Payload<VALUE_BYTES>>;
 
-/// Each choice of rows with each number of snapshots.
+/// Measures every choice of rows with every number of snapshots.
 pub(super) fn run(arguments: &LimitsArguments, progress: &mut Progress) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for distribution in or_all(&arguments.distributions, Distribution::value_variants()) {
@@ -78,7 +78,7 @@ fn held(distribution: Distribution, count: usize, arguments: &LimitsArguments) -
         .with("expired", expired))
 }
 
-/// How many snapshots were ended to free memory.
+/// Number of snapshots that the database ended to free memory.
 fn expired(snapshots: &mut [Snapshot<'_>], rows: &Rows) -> Result<u64, Error> {
     let mut expired = 0;
     for snapshot in snapshots {
@@ -91,7 +91,7 @@ fn expired(snapshots: &mut [Snapshot<'_>], rows: &Rows) -> Result<u64, Error> {
     Ok(expired)
 }
 
-/// Updates rows at random for as long as that, and once at least on each thread; returns how many.
+/// Updates random rows for `seconds` seconds, at least once per thread. Returns the number of updates.
 fn updates(
     db: &Database,
     rows: &Rows,

@@ -1,22 +1,22 @@
-//! What memory a process has, and had at most, as Linux tells it.
+//! Current and peak memory of a process, from Linux.
 //!
-//! Zero where it is not told: the figures are then left at zero and not guessed.
+//! Without `/proc` the figures are zero, not guesses.
 //!
-//! Neighbours: [`super`] asks before and after a recovery, and of the process that it kills.
+//! Neighbours: [`super`] reads the memory before and after a recovery, and the memory of the killed process.
 
-/// Bytes that a process has in memory, this one's as `self`.
+/// Resident bytes of a process; `self` is the calling process.
 pub(super) fn resident(process: &str) -> Option<u64> {
     field(process, "VmRSS:")
 }
 
-/// Lets the peak begin anew. What the process has now.
+/// Resets the peak, and returns the resident bytes of the calling process.
 pub(crate) fn forget_peak() -> u64 {
-    // Only a writable /proc knows how; otherwise the peak is the one since the start of the process.
+    // Only a writable /proc can reset the peak. With a read-only /proc, the peak counts from the start of the process.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     resident("self").unwrap_or_default()
 }
 
-/// The most that this process had since then.
+/// Peak of the resident bytes since the reset.
 pub(crate) fn peak() -> u64 {
     field("self", "VmHWM:").unwrap_or_default()
 }

@@ -1,22 +1,21 @@
-//! The processor's time that a process has used, as Linux tells it: beside other programs it says more than the
-//! clock's.
+//! Processor time of the process, from Linux. Beside busy programs, processor time tells more than elapsed time.
 //!
-//! Zero where it is not told.
+//! The time is zero on systems without `/proc`.
 //!
-//! Neighbours: [`super`] asks before and after a recovery.
+//! Neighbours: [`super`] reads the time before and after a recovery.
 
 /// Ticks of `/proc/<process>/stat` in a second, on every Linux.
 const TICKS_A_SECOND: f64 = 100.0;
-/// Fields between the program's name and the user's time.
+/// Fields between the program's name and the user time.
 const FIELDS_BEFORE: usize = 11;
 
-/// Seconds of this process in user and system mode, all its threads together, those that have ended among them.
+/// Seconds of the process in user and system mode, summed over live and ended threads.
 pub(super) fn seconds() -> f64 {
     std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| parse(&stat)).unwrap_or_default()
 }
 
 fn parse(stat: &str) -> Option<f64> {
-    // The name of the program may hold spaces and brackets of its own.
+    // The name of the program may contain spaces and brackets.
     let fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let times = fields.skip(FIELDS_BEFORE).take(2).map(str::parse::<u64>);
     Some(times.sum::<Result<u64, _>>().ok()? as f64 / TICKS_A_SECOND)

@@ -1,8 +1,8 @@
-//! Figure 11 (§5.7): gain of each technique, added one after the other, in two groups. The load is TPC-C's mix with
-//! one warehouse per worker.
+//! Figure 11 (§5.7): cumulative gain of the techniques, in two groups. The load is TPC-C's mix with a warehouse per
+//! worker.
 //!
-//! The two groups run one after the other, and the systems of a group take turns. Memory therefore holds the databases
-//! of one group only.
+//! The groups run in sequence, and the systems of a group take turns. Memory therefore holds only the databases of the
+//! running group.
 //!
 //! Neighbours: the engine defines the variants.
 

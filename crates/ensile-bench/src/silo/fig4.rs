@@ -1,8 +1,8 @@
-//! Figure 4 (§5.2): what read-set, write-set and TID cost over the bare index, and what one shared counter would.
+//! Figure 4 (§5.2): cost of read-set, write-set and TID over the bare index, and cost of a shared TID counter.
 //!
-//! YCSB's 80 % reads and 20 % read-modify-writes of 100-byte rows, keys uniform, the table's size fixed.
+//! The load is YCSB's: 80 % reads and 20 % read-modify-writes of 100-byte rows, uniform keys, a fixed table size.
 //!
-//! Neighbours: [`crate::system`] has the systems; the variant is the engine's.
+//! Neighbours: [`crate::system`] has the systems; the engine has the variant with the shared counter.
 
 use super::lab::{Lab, Variant, rates};
 use crate::driver::Subject;
@@ -19,14 +19,14 @@ use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;
-/// Keys, unless asked otherwise. The paper has 160 million.
+/// Default number of keys. The paper has 160 million.
 const RECORDS: u64 = 10_000_000;
 
-/// Memory that a record needs in each of the databases, which are loaded side by side, and for old versions in the one
-/// that runs.
+/// Memory of a record in a database, in bytes. The databases are loaded side by side.
 const BYTES_PER_RECORD: u64 = 150;
+/// Memory for the old versions of a record, in bytes. Only the running database has old versions.
 const VERSION_BYTES: u64 = 40;
-/// Key-value, memsilo, and memsilo with a global TID where there is one.
+/// Number of databases: key-value, memsilo, and memsilo with a global TID in builds with `experiments`.
 const DATABASES: u64 = if cfg!(feature = "experiments") { 3 } else { 2 };
 
 /// Refuses more records than fit into memory.

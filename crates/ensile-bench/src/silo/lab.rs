@@ -19,7 +19,7 @@ use crate::tpcc::flags::Flags;
 use crate::tpcc::tables::Scale;
 use crate::tpcc::{Business, Founding};
 
-/// A deviation of the engine from the shipped engine.
+/// A variant that differs from the shipped engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     /// TIDs from one shared counter.

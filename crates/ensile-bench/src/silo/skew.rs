@@ -1,7 +1,8 @@
 //! Figure 9 (§5.4): a growing number of workers place orders on the same four warehouses, which are one partition.
 //!
 //! An order goes to a random warehouse of the four. The partitioned store runs one order at a time, and memsilo runs
-//! orders in parallel. The conflicts of memsilo are on the counter in the district's row; fast ids remove the conflicts.
+//! orders in parallel. The orders of memsilo conflict on the counter in the district's row, unless fast ids replace the
+//! counter.
 //!
 //! Neighbours: as [`super::cross_partition`].
 

@@ -1,9 +1,9 @@
-//! Figures 5, 6 and 7 (§5.3): TPC-C over workers, as many warehouses as workers: throughput, throughput per core, and
-//! latency, for the database without a log, with its log on disk, and with its log in a memory file system.
+//! Figures 5, 6 and 7 (§5.3): throughput, throughput per core, and latency of TPC-C over workers, with one warehouse
+//! per worker. The systems are the database without a log, with a log on disk, and with a log in a memory file system.
 //!
-//! With a log a transaction counts, and its latency ends, when it is durable.
+//! With a log, a transaction counts when the transaction is durable, and the latency ends at the same moment.
 //!
-//! Neighbours: [`crate::tpcc`].
+//! Neighbours: [`crate::tpcc`] has the transactions.
 
 use super::lab::{Course, Lab, rates};
 use crate::driver::{Round, Subject};
@@ -19,7 +19,7 @@ use crate::tpcc::flags::Flags;
 const MEDIAN: (&str, &str) = ("median latency", "ms");
 const P99: (&str, &str) = ("p99 latency", "ms");
 
-/// Refuses a folder "in memory" that is not: its figures would be called what they are not.
+/// Refuses a `--tmpfs` folder outside of a memory file system: the figures would have a wrong name.
 pub(super) fn check(arguments: &SiloArguments) -> Result<()> {
     if is_in_memory(&arguments.tmpfs)? {
         return Ok(());
@@ -83,7 +83,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     ])
 }
 
-/// A quantile of each round's latencies, in milliseconds.
+/// Quantile of the latencies, in milliseconds, per round.
 fn quantiles(rounds: &[Round], quantile: f64) -> Vec<f64> {
     rounds.iter().map(|round| round.latencies.value_at_quantile(quantile) as f64 / 1e6).collect()
 }

@@ -1,5 +1,5 @@
-//! Strict commits of one client, beside eight threads that committed once and went idle, and without them: whether the
-//! durable epoch waits for workers that do nothing (L2).
+//! Strict commits of one client, with and without eight threads that committed once and went idle. The experiment tests
+//! for a wait of the durable epoch for idle workers (L2).
 //!
 //! Neighbours: [`crate::latency`] has the client.
 
@@ -17,14 +17,14 @@ use crate::ycsb::load::LoadPlan;
 
 /// Threads that go idle.
 const IDLE: u64 = 8;
-/// Keys of the table at most: the wait is for the log, not for memory.
+/// Maximum number of keys: the clients wait for the log, not for memory.
 const RECORDS_MAX: u64 = 100_000;
-/// Length of a side of a round at most, in seconds.
+/// Maximum length of a side of a round, in seconds.
 const SECONDS_MAX: f64 = 3.0;
-/// Its folder, in the folder of all data.
+/// Folder of the experiment in the data folder.
 const FOLDER: &str = "idle-silo";
 
-/// Median waits in milliseconds without and with the idle threads, and their ratio.
+/// Median waits in milliseconds without and with the idle threads, and the ratio of the waits.
 pub(super) fn rows(bench: &mut Bench<'_>) -> Result<Vec<Row>> {
     let options = bench.options();
     let path = options.fresh_folder(FOLDER)?;
@@ -58,7 +58,7 @@ fn median_ms(waits: &hdrhistogram::Histogram<u64>) -> f64 {
     waits.value_at_quantile(0.5) as f64 / 1e6
 }
 
-/// Runs `measured` while threads that have committed once are alive and do nothing.
+/// Runs `measured` beside idle threads that have committed once.
 fn beside_idle_threads(
     db: &Database,
     table: &Table<u64, latency::Row>,

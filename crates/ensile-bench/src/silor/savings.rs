@@ -17,8 +17,8 @@ const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");
 /// Text for runs that were too short.
 const NONE_SEEN: &str = "  no checkpoint was installed in these runs: longer ones are due (--seconds)\n";
 
-/// Measures the share of records omitted from checkpoints because the log has the records (SiloR §4.2: 20 %). Under YCSB
-/// the number of records is constant, so a record missing in a checkpoint was omitted.
+/// Measures the share of records omitted from checkpoints because the log has the records (SiloR §4.2: 20 %). Under
+/// YCSB the number of records is constant, so a record missing in a checkpoint was omitted.
 pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     let setup = bench.setup(System::Silor, Load::Ycsb);
     let records = bench.arguments.records as f64;

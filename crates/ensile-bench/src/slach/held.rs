@@ -1,14 +1,15 @@
-//! The objects of the experiments on checkpoints: properties of about a hundred bytes, as UPS has them, whose
-//! operations take a little time or ten times as much.
+//! The objects of the experiments on checkpoints: properties of about a hundred bytes, as in UPS. An operation is
+//! cheap or takes ten times as long.
 //!
-//! Neighbours: [`super::target`] and [`super::adaptive`] load them.
+//! Neighbours: [`super::target`] and [`super::adaptive`] load the objects.
 
 use ensile_objects::{CodecResult, Persistent};
 
 /// Bytes of an object that operations change.
 const BYTES: usize = 96;
-/// Rounds of mixing of a cheap operation, and of a dear one: about half a microsecond, and five.
+/// Rounds of mixing in a cheap operation: about 0.5 microseconds.
 pub(super) const CHEAP_ROUNDS: u32 = 250;
+/// Rounds of mixing in an expensive operation: about 5 microseconds.
 pub(super) const DEAR_ROUNDS: u32 = 2_500;
 
 /// A property.
@@ -19,14 +20,14 @@ pub(super) struct Property {
     bytes: [u8; BYTES],
 }
 
-/// A change of it: what is mixed in, and how often.
+/// A change of a property: the mixed-in number and the number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mixing {
     pub(super) with: u64,
     pub(super) rounds: u32,
 }
 
-/// How long an operation is in the log, about what UPS' are.
+/// Length of an operation in the log, in bytes: about the length of an operation of UPS.
 const OPERATION_BYTES: usize = 40;
 
 impl Persistent for Property {
@@ -38,7 +39,7 @@ impl Persistent for Property {
     fn apply(property: &mut Option<Self>, mixing: &Mixing) -> u64 {
         let property = property.get_or_insert(Self { mixed: 1, changes: 0, bytes: [0; BYTES] });
         for _ in 0..mixing.rounds {
-            // A step of Marsaglia's xorshift: each depends on the one before.
+            // A step of Marsaglia's xorshift. A step depends on the step before.
             property.mixed ^= property.mixed << 13;
             property.mixed ^= property.mixed >> 7;
             property.mixed ^= property.mixed << 17;

@@ -1,20 +1,20 @@
-//! How often each kind of transaction committed, and how often it was run again after a conflict.
+//! Numbers of commits, and of repeated attempts after a conflict, per kind of transaction.
 //!
-//! Neighbours: each [`super::terminal::Terminal`] counts for itself; a [`super::Business`] adds them up.
+//! Neighbours: a [`super::terminal::Terminal`] has its own counts; a [`super::Business`] adds the counts up.
 
 /// The kinds of transactions, in the order of the mix.
 pub(crate) const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
 
-/// One kind's figures.
+/// Counts of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KindCount {
-    /// Transactions that ended as they should.
+    /// Number of transactions that ended as intended.
     pub(crate) done: u64,
-    /// Attempts that ended in a conflict and were run again.
+    /// Number of attempts that ended in a conflict and ran again.
     pub(crate) conflicts: u64,
 }
 
-/// The figures of all kinds, in the order of [`KINDS`].
+/// Counts of the kinds, in the order of [`KINDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(pub(crate) [KindCount; KINDS.len()]);
 
@@ -33,7 +33,7 @@ impl Counts {
         }
     }
 
-    /// Transactions of all kinds.
+    /// Number of transactions over the kinds.
     pub(crate) fn done(&self) -> u64 {
         self.0.iter().map(|kind| kind.done).sum()
     }

@@ -1,6 +1,6 @@
 //! The order-status transaction (clause 2.6): a customer asks for the state of the last order.
 //!
-//! Neighbours: drawn and run by [`super::terminal`], on a snapshot unless asked otherwise.
+//! Neighbours: [`super::terminal`] draws and runs the transaction, by default on a snapshot.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use super::keys::{DISTRICTS, LineNumber, orders_of_customer};
 use super::payment::customer_selected;
 use super::tables::{Tables, missing};
 
-/// What is entered at the terminal.
+/// Input of the transaction at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) warehouse: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Input {
     pub(crate) customer: Selection,
 }
 
-/// What the terminal shows.
+/// Output of the transaction at the terminal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Status {
     pub(crate) balance: i64,
@@ -28,14 +28,14 @@ pub(crate) struct Status {
     pub(crate) entry_date: u64,
     pub(crate) carrier: u8,
     pub(crate) lines: u32,
-    /// Of the lines, in cents.
+    /// Sum over the order's lines, in cents.
     pub(crate) amount: i64,
-    /// Lines that have been delivered.
+    /// Number of delivered lines.
     pub(crate) delivered_lines: u32,
 }
 
 impl Input {
-    /// Draws a question (2.6.1).
+    /// Draws an input (2.6.1).
     #[inline]
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Input {
     }
 }
 
-/// Answers it.
+/// Runs the transaction.
 pub(crate) fn run(
     reader: &mut impl Readable,
     tables: &Tables,

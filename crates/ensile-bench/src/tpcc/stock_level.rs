@@ -1,6 +1,6 @@
-//! The stock-level transaction (clause 2.8): how many items of a district's last twenty orders run low.
+//! The stock-level transaction (clause 2.8): number of low-stock items in a district's last twenty orders.
 //!
-//! Neighbours: drawn and run by [`super::terminal`], on a snapshot unless asked otherwise.
+//! Neighbours: [`super::terminal`] draws and runs the transaction, by default on a snapshot.
 
 use std::ops::ControlFlow;
 
@@ -11,10 +11,10 @@ use super::desk::Desk;
 use super::keys::{self, DISTRICTS, LineNumber};
 use super::tables::{Tables, missing};
 
-/// Orders that are looked at.
+/// Number of examined orders.
 const ORDERS: u32 = 20;
 
-/// What is entered at the terminal.
+/// Input of the transaction at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input {
     pub(crate) warehouse: u16,
@@ -23,7 +23,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Draws a question (2.8.1).
+    /// Draws an input (2.8.1).
     #[inline]
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl Input {
 /// Stock rows fetched from memory at a time.
 const ITEMS_TOGETHER: usize = 64;
 
-/// Answers the number of distinct items below the threshold.
+/// Returns the number of distinct items below the threshold.
 pub(crate) fn run(
     reader: &mut impl Readable,
     tables: &Tables,
@@ -55,7 +55,7 @@ pub(crate) fn run(
         items.push(line.item.get());
         ControlFlow::Continue(())
     })?;
-    // The few that run low are told apart afterwards: that is less work than to tell all of them apart before.
+    // Duplicates are removed after the threshold: few items are below the threshold, so the removal costs less.
     let (mut low, mut all_there) = (0, true);
     for first in (0..items.len()).step_by(ITEMS_TOGETHER) {
         let count = ITEMS_TOGETHER.min(items.len() - first);

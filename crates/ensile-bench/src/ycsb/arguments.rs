@@ -20,7 +20,7 @@ pub struct YcsbArguments {
     /// What the transactions do
     #[arg(long, value_enum, default_value_t = Workload::Silo)]
     pub(crate) workload: Workload,
-    /// How keys are chosen [default: the workload's own: uniform for silo, silor and rmw, zipfian for a to f]
+    /// Choice of keys [default: the workload's own: uniform for silo, silor and rmw, zipfian for a to f]
     #[arg(long, value_enum)]
     pub(crate) distribution: Option<Distribution>,
     /// Size of a value: 8, 30, 100, 1000 or 10000

@@ -1,5 +1,5 @@
-//! YCSB on the bare index and records: single-key gets and puts, each atomic, without read- and write-sets. What the
-//! transactions of `memsilo` cost is the distance to this.
+//! YCSB on the bare index and records: atomic single-key gets and puts, without read- and write-sets. The cost of
+//! memsilo's transactions is the distance between `memsilo` and the key-value store.
 //!
 //! Neighbours: as [`super::engine`].
 
@@ -24,7 +24,7 @@ pub(crate) struct KeyValueStore<const N: usize> {
 }
 
 impl<const N: usize> KeyValueStore<N> {
-    /// Opens and loads it, in the same way as the database.
+    /// Opens and loads the store in the same way as the database.
     pub(crate) fn load(options: &Options, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let db = options.open_fresh(SystemKind::KeyValue, "")?;
         let table = db.table("usertable")?;

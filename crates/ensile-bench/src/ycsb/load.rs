@@ -1,4 +1,4 @@
-//! In which order keys are loaded, and by how many threads.
+//! The plan of a load: number and order of the keys, and number of threads.
 //!
 //! Neighbours: every system of [`crate::system`] loads by the same plan.
 
@@ -19,7 +19,7 @@ pub(crate) enum LoadOrder {
     Random,
 }
 
-/// What is loaded.
+/// The plan of a load.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadPlan {
     /// The keys are `0..records`.
@@ -44,14 +44,14 @@ impl LoadPlan {
         self
     }
 
-    /// The key that is loaded at this position.
+    /// The key at a position of the load.
     #[inline]
     pub(crate) fn key_at(&self, position: u64) -> u64 {
         self.order.map_or(position, |order| order.at(position))
     }
 }
 
-/// Gives each loading thread its share of the positions.
+/// Runs `load` on every loading thread with the thread's share of the positions.
 pub(crate) fn for_each_share(plan: &LoadPlan, load: impl Fn(Range<u64>) -> Result<()> + Sync) -> Result<()> {
     let threads = plan.threads as u64;
     let share = |index: u64| plan.records * index / threads..plan.records * (index + 1) / threads;
@@ -78,9 +78,9 @@ mod tests {
         let (count, sum) = (AtomicU64::new(0), AtomicU64::new(0));
         for_each_share(&plan, |positions| {
             for position in positions {
-                // Relaxed: counted by threads that are joined before the sums are read.
+                // Relaxed: the test joins the counting threads before the test reads the sums.
                 count.fetch_add(1, Ordering::Relaxed);
-                // Relaxed: counted by threads that are joined before the sums are read.
+                // Relaxed: the test joins the counting threads before the test reads the sums.
                 sum.fetch_add(plan.key_at(position), Ordering::Relaxed);
             }
             Ok(())

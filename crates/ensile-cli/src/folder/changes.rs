@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{exit_code, failed, not_proven, verdict};
 
-/// What `--changes` says of itself.
+/// Help text of `--changes`.
 pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
 
   epoch, tid   of the transaction; lines come in the order of their TIDs, which for each key is the order of its changes
@@ -43,7 +43,7 @@ pub(super) fn print(path: &Path) -> ExitCode {
         (Ok(_), Err(error)) => failed(path, &error.to_string()),
         (Ok(found), Ok(())) => {
             if found.is_whole() {
-                // What was returned and is not among the lines.
+                // Acknowledged results that are missing in the printed lines.
                 eprint!("{}", not_proven(&found));
             } else {
                 eprint!("{}", verdict(path, &found, None));

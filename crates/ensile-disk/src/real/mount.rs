@@ -1,14 +1,14 @@
-//! The instance of a mounted file system: a device that was lost and returned is mounted as another one.
+//! The instance of a mounted file system. A device that disappears and returns is mounted as a new instance.
 //!
 //! | file system | entry, whose inode number is drawn at each mount | found by |
 //! |---|---|---|
-//! | ext2 to ext4, XFS, F2FS | `/sys/fs/<type>/<device>` | `st_dev`, which `/sys/dev/block/<major>:<minor>` leads to the device's name |
-//! | btrfs, whose `st_dev` is of no device | `/sys/fs/btrfs/<uuid>` | the folder's mount in `/proc/self/mountinfo`, whose device one entry lists |
+//! | ext2 to ext4, XFS, F2FS | `/sys/fs/<type>/<device>` | `st_dev`: `/sys/dev/block/<major>:<minor>` has the name |
+//! | btrfs (`st_dev` is of no device) | `/sys/fs/btrfs/<uuid>` | device of the mount in `/proc/self/mountinfo` |
 //! | any other | none | |
 //!
-//! All mount namespaces see the same entry, and so does a process in a container that has `/sys`.
+//! Every mount namespace sees the same entry. A process in a container with `/sys` also sees the entry.
 //!
-//! Neighbours: [`super::RealDisk`] asks for its folders.
+//! Neighbours: [`super::RealDisk`] asks for the instance of a folder.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, StatxFlags, fstat, fstatfs, major, minor, statx};
 
-/// Folder of `/sys/fs` by the number that `statfs` tells.
+/// Folders of `/sys/fs`, by the file system number of `statfs`.
 const SYSTEMS: [(u64, &str); 3] = [(0xef53, "ext4"), (0x5846_5342, "xfs"), (0xf2f5_2010, "f2fs")];
 const BTRFS: u64 = 0x9123_683e;
 
-/// Instance of the file system of an open folder; `None` if the system tells none.
+/// Instance of the file system of an open folder; `None` if the system reports no instance.
 pub(super) fn instance(folder: impl AsFd) -> Option<u64> {
     let folder = folder.as_fd();
     let kind = fstatfs(folder).ok()?.f_type as u64;
@@ -39,7 +39,7 @@ pub(super) fn instance(folder: impl AsFd) -> Option<u64> {
     Some(fs::metadata(entry).ok()?.ino())
 }
 
-/// Entry of the btrfs whose mount has this number.
+/// Entry of the btrfs file system with mount number `mount`.
 fn btrfs_entry(entries: &Path, mounts: &str, mount: u64) -> Option<PathBuf> {
     let source = source_of(mounts, mount)?;
     let device = Path::new(source).canonicalize().ok()?;
@@ -51,7 +51,7 @@ fn btrfs_entry(entries: &Path, mounts: &str, mount: u64) -> Option<PathBuf> {
     fs::read_dir(entries).ok()?.find_map(has_device)
 }
 
-/// Device of the mount with this number, as `mountinfo` names it: the second field behind the hyphen.
+/// Device of mount `mount` in `mountinfo`: the second field after the hyphen.
 fn source_of(mounts: &str, mount: u64) -> Option<&str> {
     let is_it = |line: &&str| line.split(' ').next() == Some(&mount.to_string());
     let (_, system) = mounts.lines().find(is_it)?.split_once(" - ")?;

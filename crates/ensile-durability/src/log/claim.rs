@@ -1,8 +1,9 @@
 //! The scan of a logger's workers: the possible claim of a mark, and the buffers for the claim (L1, L2).
 //!
-//! The order is the invariant. L1: E is read first, then a full fence, then c_w of every worker, then its buffer. The
-//! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit. Either the commit reads
-//! an epoch at least as large as the scan's E, above any claim made here, or the scan sees the commit bound.
+//! The order is the invariant. L1: E is read first, then a full fence, then, for each worker, c_w and then that
+//! worker's buffer. The fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit.
+//! Either the commit reads an epoch at least as large as the scan's E, above any claim made here, or the scan sees the
+//! commit bound.
 //!
 //! Neighbours: the logger calls the scan, and drains its queue afterwards; loom (`loom_tests`) calls the scan too. The
 //! scan reads workers' slots.

@@ -62,7 +62,7 @@ pub struct RecoveryReport {
     /// again since.
     pub not_proven: Option<NotProven>,
     /// Folders of this process-safe life on file systems without a known mount. There, recovery cannot recognize a
-    /// device that is lost and returns within one boot. Results of the life above D may be gone then.
+    /// device that is lost and returns within one boot. Results of that life with epochs above D may be gone then.
     pub unknown_mounts: Vec<String>,
     /// Name of the application for which a folder without a name was opened: the folder now has this name (I5). `None`
     /// for a new folder. `Display` writes the message.

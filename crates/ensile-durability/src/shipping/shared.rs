@@ -13,7 +13,7 @@
 
 use std::fmt::Debug;
 
-/// The store cannot be used now, with the store's reason. The request may have succeeded.
+/// The store cannot be used now. The error has the store's reason. The request may have succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct SharedStoreError {

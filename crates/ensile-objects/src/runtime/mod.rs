@@ -62,7 +62,7 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ObjectsStats {
-    /// Number of objects, with removals since the last checkpoint.
+    /// Number of objects, and of removed objects that are remembered since the last checkpoint.
     pub objects: u64,
     /// Number of objects with a panicked operation.
     pub poisoned: u64,

@@ -140,7 +140,7 @@ impl UrlClient {
         Ok(self.connection(url).call(&[&b"UPS.FORGET"[..], url], integer_of)? == 1)
     }
 
-    /// Requests the end of all partitions, after everything is durable.
+    /// Asks all partitions to shut down once everything is durable.
     ///
     /// # Errors
     /// [`ClientError`].

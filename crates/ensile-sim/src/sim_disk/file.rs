@@ -196,7 +196,8 @@ impl DiskFile for SimFile {
     fn sync_data(&self) -> Result<(), DiskError> {
         let (mut state, fate) = self.begin_change(Operation::Sync, None)?;
         state.keep_moment();
-        // A failed sync loses the unsynced changes. A sync without a system call keeps the unsynced changes.
+        // A failed sync forgets the unwritten changes. After a power cut, or without a system call, the changes stay
+        // unsynced.
         if !matches!(fate, Fate::Cut | Fate::NotCalled) {
             let changes = fate.share(state.inodes[self.inode].unsynced.len());
             let medium = state.medium.clone();

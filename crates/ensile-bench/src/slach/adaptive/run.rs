@@ -1,4 +1,4 @@
-//! One run of `slach adaptive`: objects under an open loop at a rate, with a policy, and their recovery afterwards.
+//! One run of `slach adaptive`: objects under an open loop at a rate, with a policy, and the recovery afterwards.
 //!
 //! [`super`] chooses the runs. [`crate::slach::held`] has the objects.
 
@@ -27,13 +27,14 @@ const SETTLE_WINDOWS: f64 = 15.0;
 const WINDOW: Duration = Duration::from_secs(5);
 /// Longest time of a run with fewer than three checkpoints, as a multiple of the asked one.
 const LONGER: f64 = 4.0;
-/// Seconds of requests served back to back, and seconds before them that do not count.
+/// Seconds of requests served back to back.
 const PROBED_SECONDS: f64 = 1.0;
+/// Seconds of requests before the counted seconds.
 const UNSTEADY_SECONDS: f64 = 0.5;
 /// Time-outs that pass before a loss is measured. At a rate 5 % above the capacity the first request is late by then.
 const SETTLE_TIME_OUTS: f64 = 20.0;
-/// Records that a recovery replays to time one of them, at the paper's thresholds. The number is the same for each
-/// policy, and so large that the open itself does not count.
+/// Records that a recovery replays for the time of one record, at the paper's thresholds. Every policy has the same
+/// number. The number is large enough to make the time of the open negligible.
 const REPLAYED_RECORDS: f64 = 4e6;
 
 /// The parameters of a run.
@@ -92,13 +93,13 @@ pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -
 fn served(arguments: &SlachArguments, objects: &Objects<u64, Property>, rounds: u32) -> Result<f64> {
     let setup = Setup { policy: Policy::Never, rate: f64::INFINITY, rounds, seed: arguments.seed };
     let mut loop_of = OpenLoop::new(objects, &setup, arguments);
-    // All requests arrive at once, so all are late.
+    // Requests arrive at once, so every request is late.
     loop_of.time_out_nanos = u64::MAX;
     let (sums, _, seconds) = loop_of.run(UNSTEADY_SECONDS, PROBED_SECONDS)?;
     Ok(sums.served as f64 / seconds / SERVED_SHARE)
 }
 
-/// Percent of the requests that a policy's checkpoints lose at a load: the loss with the policy less the one without
+/// Percent of the requests lost by a policy's checkpoints at a load: the loss with the policy less the loss without
 /// checkpoints just before. The load is in percent of [`served`].
 pub(super) fn lost_to_checkpoints(
     arguments: &SlachArguments,
@@ -135,7 +136,7 @@ fn builder(folder: &Path) -> ObjectsBuilder {
     ObjectsBuilder::new(folder).durability(ObjectDurability::Relaxed).policy(&CheckpointPolicy::on_demand())
 }
 
-/// Objects, all in a checkpoint.
+/// Filled objects after a complete checkpoint.
 fn filled(arguments: &SlachArguments, folder: &Path) -> Result<Objects<u64, Property>> {
     let objects: Objects<u64, Property> = builder(folder).open()?;
     for key in 0..arguments.objects {
@@ -179,7 +180,7 @@ impl Sums {
     }
 }
 
-/// Makes the run, and recovers its objects.
+/// Runs the load, and recovers the objects.
 pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> Result<Measured> {
     let objects = filled(arguments, folder)?;
     register(&objects, setup.policy)?;
@@ -219,7 +220,7 @@ fn phases(report: &RecoveryReport) -> (f64, f64) {
     (millis(&[Phase::Load]), millis(&[Phase::Scan, Phase::Replay]) / report.entries.max(1) as f64)
 }
 
-/// Looks at a run: the number of checkpoints so far, and of records to replay.
+/// Samples of a run: number of checkpoints so far, and number of records to replay.
 #[derive(Debug, Default)]
 struct Cycles(Vec<(u64, u64)>);
 
@@ -231,8 +232,8 @@ impl Cycles {
         }
     }
 
-    /// Mean number of records over whole cycles, from the first installed checkpoint to the last; over all looks if
-    /// there are fewer than two checkpoints.
+    /// Mean number of records over whole cycles, from the first installed checkpoint to the last. With fewer than two
+    /// checkpoints, the mean is over every sample.
     fn mean(&self) -> f64 {
         let (Some(first), Some(last)) = (self.0.first(), self.0.last()) else { return 0.0 };
         let is_whole = |look: &&(u64, u64)| self.installed() < 2 || look.0 > first.0 && look.0 < last.0;
@@ -242,7 +243,7 @@ impl Cycles {
     }
 }
 
-/// One thread that serves requests in the order of their intended arrivals.
+/// One thread that serves requests in the order of the intended arrivals.
 struct OpenLoop<'o> {
     objects: &'o Objects<u64, Property>,
     setup: &'o Setup,
@@ -257,7 +258,7 @@ impl<'o> OpenLoop<'o> {
         Self { objects, setup, keys: arguments.objects, time_out_nanos, clock: Clock::machine() }
     }
 
-    /// Settles, then measures for this many seconds at least.
+    /// Settles for `settle` seconds, then measures for at least `seconds` seconds.
     fn run(&self, settle: f64, seconds: f64) -> Result<(Sums, Cycles, f64)> {
         let mut random = Random::seeded(self.setup.seed);
         let begun = self.clock.nanos();

@@ -1,9 +1,9 @@
-//! The hash table as a collection of elements: values of any length. Up to `INLINE` bytes stand in the object itself,
-//! as the application that declares the collection says; longer ones have memory of their own.
+//! The hash table as a collection of elements with values of arbitrary length. A value of at most `INLINE` bytes is
+//! part of the object; the application chooses `INLINE`. A longer value has separate memory.
 //!
-//! Invariant: a value of the length of the one before takes its place, without an allocation.
+//! Invariant: a new value with the old value's length overwrites the old value without an allocation.
 //!
-//! Neighbours: [`super::table`] calls it.
+//! Neighbours: [`super::table`] calls the collection.
 
 use ensile_objects::{CheckpointHandle, CodecResult, Objects, ObjectsBuilder, ObjectsStats, Persistent};
 
@@ -84,7 +84,7 @@ impl<const INLINE: usize> Persistent for Element<INLINE> {
 /// A collection of elements.
 pub(super) struct ElementTable<const INLINE: usize> {
     elements: Objects<u64, Element<INLINE>>,
-    /// What is set, to be logged and applied.
+    /// The next value to set, for the log and the object.
     value: Box<[u8]>,
 }
 

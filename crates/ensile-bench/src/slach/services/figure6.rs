@@ -1,8 +1,8 @@
 //! `slach figure6`: lost requests and response times of UPS over the load, with logging and without, by the share of
 //! writes (SLACH §6.2, figure 6).
 //!
-//! Both schemes run side by side, in a process each, and are loaded in turns. A load is a share of the capacity that
-//! the service has without logging at this share of writes.
+//! The two schemes run side by side in separate processes and are loaded in turns. A load is a share of the service's
+//! capacity without logging at the same share of writes.
 //!
 //! Neighbours: [`super::load`] makes a run, [`super::capacity`] finds the capacity.
 
@@ -31,7 +31,7 @@ const RESPONSE_P99: (&str, &str) = ("response, p99", "ms");
 const CAPACITY: (&str, &str) = ("capacity", "requests/s");
 const SERVED: (&str, &str) = ("back to back, over 0.95", "requests/s");
 
-/// A share of writes and a load in percent, with what came of each scheme by round.
+/// A share of writes and a load in percent, with the outcomes of the schemes by round.
 struct Measured {
     writes: u64,
     load: u32,
@@ -39,7 +39,7 @@ struct Measured {
     outcomes: [Vec<Outcome>; 2],
 }
 
-/// Measures. The figure of response times is written here.
+/// Measures, and writes the figure of response times.
 pub(crate) fn figure6(arguments: &SlachArguments, machine: &Machine) -> Result<(Figure, bool, String)> {
     let mut progress = Progress::new(arguments.rounds);
     let folder = fresh_folder(&arguments.data, FOLDER)?;
@@ -115,7 +115,7 @@ fn measure(
     Ok(all)
 }
 
-/// When a request is lost, and the capacity of each share of writes.
+/// Text with the definition of a lost request and the capacity per share of writes.
 fn words_of(arguments: &SlachArguments, all: &[Measured]) -> String {
     let services = &arguments.services;
     let mut said = format!("  lost: no good reply within {} ms\n", services.timeout_ms);

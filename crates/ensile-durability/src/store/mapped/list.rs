@@ -88,7 +88,7 @@ impl BufferList {
         self.words.publish(BITS_WORD + at, state.listed[at]);
     }
 
-    /// Strikes the buffer of this number, before its removal. The buffer is empty.
+    /// Removes the buffer of this number, before its removal. The buffer is empty.
     pub(super) fn strike(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
