@@ -60,7 +60,9 @@ impl RealDisk {
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
         let is_new = make_root(root)?;
-        Self::with_synced_name(root, is_new)
+        let disk = Self::existing(root)?;
+        sync_name_of(&disk.root, is_new)?;
+        Ok(disk)
     }
 
     /// Opens the disk with the existing root folder `root`.
@@ -100,22 +102,6 @@ impl RealDisk {
         self.hidden.lock().is_some()
     }
 
-    /// Makes the folder `root` in an existing folder, and opens the disk. An existing root, even an empty folder, is
-    /// refused as [`DiskError::is_already_exists`].
-    pub fn create_new(root: impl AsRef<Path>) -> Result<Self, DiskError> {
-        let root = root.as_ref();
-        if !make_root(root)? {
-            return Err(DiskError::io(Operation::CreateFolder, root, io::ErrorKind::AlreadyExists.into()));
-        }
-        Self::with_synced_name(root, true)
-    }
-
-    fn with_synced_name(root: &Path, is_new: bool) -> Result<Self, DiskError> {
-        let disk = Self::existing(root)?;
-        sync_name_of(&disk.root, is_new)?;
-        Ok(disk)
-    }
-
     /// Removes the root folder and its contents. Folders behind links stay. A folder that another process has put at
     /// the path of the root stays.
     pub fn remove_root(&self) -> Result<(), DiskError> {
@@ -124,7 +110,7 @@ impl RealDisk {
         let Some(last) = self.root().file_name() else {
             return Err(failed(io::ErrorKind::InvalidInput.into()));
         };
-        // The root is checked behind the rename: another folder may get the path at any time.
+        // The check comes after the rename, because another folder may get the path at any time.
         let hidden = hidden_name(last);
         parent.rename_new(Path::new(last), Path::new(&hidden)).map_err(failed)?;
         let is_root = parent.sub_folder(&hidden).is_ok_and(|found| is_same(&found, &self.root));

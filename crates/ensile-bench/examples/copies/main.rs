@@ -23,9 +23,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match arguments[..] {
-        ["own", kind, folder] => owner::own(Kind::named(kind), folder, None).map(|()| true),
-        ["own", kind, folder, place] => owner::own(Kind::named(kind), folder, Some(place)).map(|()| true),
-        ["read", kind, folder] => owner::read(Kind::named(kind), folder),
+        ["own", kind, folder] => own(kind, folder, None),
+        ["own", kind, folder, place] => own(kind, folder, Some(place)),
+        ["read", kind, folder] => Kind::named(kind).and_then(|kind| owner::read(kind, folder)),
         ["kill", way, kind, kills, ensile] => kill(way, kind, (kills, "1"), ensile),
         ["kill", way, kind, kills, ensile, seed] => kill(way, kind, (kills, seed), ensile),
         _ => Err(USAGE.into()),
@@ -40,10 +40,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// Owns the folder until the process is killed.
+fn own(kind: &str, folder: &str, place: Option<&str>) -> owner::Result<bool> {
+    owner::own(Kind::named(kind)?, folder, place).map(|()| true)
+}
+
 /// Runs the trials, and prints their counts. True if there is no finding.
 fn kill(way: &str, kind: &str, (kills, seed): (&str, &str), ensile: &str) -> owner::Result<bool> {
     let (kills, seed) = (kills.parse()?, seed.parse()?);
-    let mut trials = Trials::new(Way::named(way)?, Kind::named(kind), ensile, seed)?;
+    let mut trials = Trials::new(Way::named(way)?, Kind::named(kind)?, ensile, seed)?;
     let outcome = trials.run(kills);
     println!("{}", trials.counts());
     outcome

@@ -36,14 +36,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "cycling" => Self::Cycling,
-            "pictures" => Self::Pictures,
-            "no-log" => Self::NoLog,
-            "objects" => Self::Objects,
-            _ => Self::Fuzzy,
-        }
+    const ALL: [Self; 5] = [Self::Fuzzy, Self::Cycling, Self::Pictures, Self::NoLog, Self::Objects];
+
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let named = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        named.ok_or_else(|| format!("{name} is no kind of folder").into())
     }
 
     pub(crate) fn name(self) -> &'static str {
