@@ -1,16 +1,18 @@
-//! Threads inside the application's code (call-backs of logs and checkpoints, code under an object's lock), and the
-//! waits begun in such code: closes, and waits for checkpoints (O8).
+//! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. User code calls
+//! no handle. Wakers may call handles, except for waits that would wait for the waker (O8).
 //!
 //! ```text
-//! code of A, in a waker, a step or under a lock, closes B     A's close, or checkpoint, waits for that code, it for B
-//! meanwhile code of B closes A                                and B for this code: refused
+//! user code (operation, codec, replay, look, walk)      calls a handle of objects or of a database: refused
+//! a waker of A closes B                                 A's close waits for the waker, the waker for B
+//! meanwhile a waker of B closes A                       and B's close for this waker: refused
 //! ```
-//! Invariant: O8: no wait begins that would wait for itself, by a chain of such waits.
+//! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
 //!
 //! Neighbours: `log::waiters`, `checkpoint::manager` and objects report a thread inside such code. Engine and objects
-//! ask for leave before a close, and `checkpoint::ticket` before a wait.
+//! refuse calls from user code, and ask for leave before a close; `checkpoint::ticket` asks before a wait.
 
 use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 
 use ensile_base::sync::{Mutex, OnceLock, thread_local};
 
@@ -36,11 +38,17 @@ thread_local! {
 }
 
 thread_local! {
-    /// Log of the objects whose lock this thread holds while the thread runs the application's code; or 0.
-    static UNDER_LOCK_OF: Cell<usize> = const { Cell::new(0) };
-    /// Logs of the outer locks: an operation on a collection may call another collection.
-    static OUTER_LOCKS_OF: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// Log of the objects whose user code this thread runs; [`NO_LOG`] for code before the log or beside it; or 0.
+    static USER_CODE_OF: Cell<usize> = const { Cell::new(0) };
 }
+
+thread_local! {
+    /// Number of guards of an application's objects that this thread holds.
+    static GUARDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Address of no log, for user code that no log waits for by itself.
+const NO_LOG: usize = 1;
 
 /// Waits that the application's code has begun.
 static WAITS: OnceLock<Mutex<Vec<AwaitedLog>>> = OnceLock::new();
@@ -93,58 +101,93 @@ pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
     CALL_BACKS.try_with(|of| of.borrow().contains(&(call_back, log))).unwrap_or(false)
 }
 
-/// Marks this thread as running the application's code under the lock of an object (O8), until the drop.
+/// Marks this thread as running user code of objects until the drop: handles refuse their calls (O8).
 #[derive(Debug)]
-pub struct UnderLock {
+#[must_use = "the mark ends with the value"]
+pub struct UserCode {
+    /// Log of the surrounding user code: a test's step of other objects; or 0.
     outer: usize,
 }
 
-impl UnderLock {
+impl UserCode {
+    /// Begins user code that no log waits for by itself, such as a replay.
     #[inline]
-    pub(crate) fn begin(LogAddress(log): LogAddress) -> Self {
-        let outer = UNDER_LOCK_OF.with(|of| of.replace(log));
-        if outer != 0 {
-            keep_outer(outer);
-        }
-        Self { outer }
+    pub fn begin() -> Self {
+        Self::begin_of(LogAddress(NO_LOG))
+    }
+
+    #[inline]
+    pub(crate) fn begin_of(LogAddress(log): LogAddress) -> Self {
+        Self { outer: USER_CODE_OF.with(|of| of.replace(log)) }
+    }
+
+    /// True if this thread runs user code of objects.
+    #[inline]
+    #[must_use]
+    pub fn is_running() -> bool {
+        USER_CODE_OF.with(Cell::get) != 0
+    }
+
+    /// Refuses a call from user code.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InCallBack`]: this thread runs user code of objects.
+    #[inline]
+    pub fn check_outside() -> Result<(), DurabilityError> {
+        if Self::is_running() { Err(DurabilityError::InCallBack) } else { Ok(()) }
     }
 }
 
-impl Drop for UnderLock {
+impl Drop for UserCode {
     #[inline]
     fn drop(&mut self) {
-        UNDER_LOCK_OF.with(|of| of.set(self.outer));
-        if self.outer != 0 {
-            forget_outer();
-        }
+        USER_CODE_OF.with(|of| of.set(self.outer));
     }
 }
 
-#[cold]
-fn keep_outer(outer: usize) {
-    // An ending thread records no outer locks.
-    let _ = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().push(outer));
+/// Counts a guard of an object on this thread until the drop. A checkpoint may wait for the guard (O8).
+#[derive(Debug)]
+#[must_use = "the guard counts until the drop"]
+pub struct HeldGuard {
+    /// The count is the thread's, so the value stays on its thread.
+    _of_thread: PhantomData<std::sync::MutexGuard<'static, ()>>,
 }
 
-#[cold]
-fn forget_outer() {
-    let forgotten = OUTER_LOCKS_OF.try_with(|of| of.borrow_mut().pop());
-    debug_assert!(forgotten != Ok(None), "what begins within an operation ends before it does");
+impl HeldGuard {
+    /// Counts a guard.
+    #[inline]
+    pub fn begin() -> Self {
+        GUARDS.with(|guards| guards.set(guards.get() + 1));
+        Self { _of_thread: PhantomData }
+    }
+
+    /// Refuses a wait for a checkpoint of objects.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InCallBack`]: this thread holds a guard.
+    pub fn check_none() -> Result<(), DurabilityError> {
+        if GUARDS.with(Cell::get) == 0 { Ok(()) } else { Err(DurabilityError::InCallBack) }
+    }
 }
 
-/// True if a checkpoint of this log, and so a close, waits for this thread: the thread is in a step, or holds an
-/// object's lock.
+impl Drop for HeldGuard {
+    #[inline]
+    fn drop(&mut self) {
+        GUARDS.with(|guards| guards.set(guards.get() - 1));
+    }
+}
+
+/// True if a checkpoint of this log, and so a close, waits for this thread: the thread is in a step, or in user code,
+/// which may have an object's lock.
 pub(crate) fn is_awaited(log: LogAddress) -> bool {
-    let is_outer = || OUTER_LOCKS_OF.try_with(|of| of.borrow().contains(&log.0)).unwrap_or(false);
-    is_in(CallBack::CheckpointStep, log) || UNDER_LOCK_OF.with(Cell::get) == log.0 || is_outer()
+    is_in(CallBack::CheckpointStep, log) || USER_CODE_OF.with(Cell::get) == log.0
 }
 
 /// Logs that may have to wait for this thread's code, possibly repeated.
 fn held() -> Vec<LogAddress> {
     let call_backs = CALL_BACKS.try_with(|of| of.borrow().iter().map(|&(_, log)| log).collect::<Vec<_>>());
     let mut logs = call_backs.unwrap_or_default();
-    let _ = OUTER_LOCKS_OF.try_with(|of| logs.extend(of.borrow().iter().map(|&log| LogAddress(log))));
-    logs.extend(Some(UNDER_LOCK_OF.with(Cell::get)).filter(|&log| log != 0).map(LogAddress));
+    logs.extend(Some(USER_CODE_OF.with(Cell::get)).filter(|&log| log > NO_LOG).map(LogAddress));
     logs
 }
 

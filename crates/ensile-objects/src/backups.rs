@@ -13,7 +13,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::{CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy};
 use ensile_durability::{
-    CopySource, DurabilityError, EntryKind, RestoreTarget, ask, copy_target, expect_entries,
+    CopySource, DurabilityError, EntryKind, HeldGuard, RestoreTarget, ask, copy_target, expect_entries,
 };
 
 use crate::collection::Objects;
@@ -101,7 +101,8 @@ fn restored(
 impl OpenRuntime {
     /// Backs the open folder up: each change that was logged before the call, or, without a log, a new checkpoint.
     fn backup(&self, target: &Path, options: CopyOptions, watch: &mut WatchCopy<'_>) -> Result<CopyReport> {
-        self.check_process()?;
+        self.check_caller()?;
+        HeldGuard::check_none()?;
         self.check_open()?;
         options.check()?;
         if self.is_logged {

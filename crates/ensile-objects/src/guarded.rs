@@ -24,6 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_durability::HeldGuard;
 use ensile_memory::prefetch;
 
 use crate::application::{CallBackResult, ObjectWriter};
@@ -153,7 +154,8 @@ impl<T> GuardedObjects<T> {
         }
     }
 
-    /// Locks the object of this number. `rests` notes the object's last change, of a poisoned object too.
+    /// Locks the object of this number. A thread with a guard neither closes nor waits for a checkpoint or a backup of
+    /// objects: these calls are refused, as they might wait for the guard. `rests` notes the object's last change, of a poisoned object too.
     ///
     /// # Errors
     /// The object is poisoned.
@@ -165,7 +167,7 @@ impl<T> GuardedObjects<T> {
         let known = self.objects[number as usize].0.lock();
         rests.note(known.last);
         match known.object {
-            Some(_) => Ok(ObjectGuard { known, poisoned: &self.poisoned }),
+            Some(_) => Ok(ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() }),
             None => Err(PoisonedObject { number }),
         }
     }
@@ -180,7 +182,7 @@ impl<T> GuardedObjects<T> {
         let known = self.objects[number as usize].0.try_lock()?;
         known.object.as_ref()?;
         rests.note(known.last);
-        Some(ObjectGuard { known, poisoned: &self.poisoned })
+        Some(ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() })
     }
 
     /// Prefetches the memory of an object that is locked soon: a hint.
@@ -205,7 +207,7 @@ impl<T> GuardedObjects<T> {
         if known.object.is_none() {
             return Ok(());
         }
-        let mut guard = ObjectGuard { known, poisoned: &self.poisoned };
+        let mut guard = ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() };
         let made = catch_unwind(AssertUnwindSafe(|| guard.poison_if_it_panics(|known| make(known.whole()))));
         // The panic hook and the poison have reported the panic.
         made.unwrap_or(Ok(()))
@@ -251,6 +253,7 @@ impl<T> GuardedObjects<T> {
 pub struct ObjectGuard<'o, T> {
     known: MutexGuard<'o, KnownObject<T>>,
     poisoned: &'o AtomicU64,
+    _held: HeldGuard,
 }
 
 impl<T: fmt::Debug> fmt::Debug for ObjectGuard<'_, T> {

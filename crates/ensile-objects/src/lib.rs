@@ -83,7 +83,7 @@ pub use judge::{FolderJudgement, judge_folder};
 pub use parts::Parts;
 pub use receipt::{ChangeReceipt, DurableObjects, ObjectReceipt};
 pub use rests_on::RestsOn;
-pub use runtime::ObjectsStats;
+pub use runtime::{ObjectsStats, WaitingCallBack};
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use take_over::take_over;
 

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::Durable;
+use ensile_durability::{Durable, UserCode};
 
 use crate::error::ObjectsResult as Result;
 use crate::runtime::Runtime;
@@ -71,9 +71,10 @@ impl<'o> ObjectReceipt<'o> {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
     /// until the objects are opened again; or the disk was full for long, and the receipt is not durable yet.
-    /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt).
+    /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt);
+    /// [`InCallBack`](crate::DurabilityError::InCallBack).
     pub fn durable(&self) -> Result<()> {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
         self.runtime.wait_durable(self.epoch())
     }
 
@@ -91,10 +92,12 @@ pub trait ChangeReceipt {
 
     /// Makes the change of the object with this number or at this address. A receipt measures the duration of one
     /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
-    /// dearer. An epoch measures nothing.
+    /// dearer. An epoch measures nothing. `make` calls no handle: a call returns
+    /// [`InCallBack`](crate::DurabilityError::InCallBack).
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
         let _ = object;
+        let _user_code = UserCode::begin();
         make()
     }
 }
@@ -114,6 +117,7 @@ impl ChangeReceipt for ObjectReceipt<'_> {
 
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
+        let _user_code = self.runtime.user_code();
         // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
         // time.
         if !self.runtime.is_logged {

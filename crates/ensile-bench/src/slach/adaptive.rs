@@ -23,6 +23,8 @@
 mod objects;
 mod run;
 
+use std::time::Duration;
+
 use clap::{Args, value_parser};
 
 use super::arguments::SlachArguments;
@@ -49,6 +51,9 @@ const LOSS_MORE_MAX: f64 = 1.0;
 const CHECKPOINTS_MIN: u64 = 3;
 /// Maximum ratio of the sides' requests.
 const REQUESTS_ALIKE: f64 = 1.05;
+/// Smallest window that a threshold accepts.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
 /// Maximum loss without checkpoints, as a share of the loss. So most of the loss is the checkpoints'.
 const OWN_LOSS_SHARE: f64 = 0.5;
 /// Places of the policies of [`Service::policies`].
@@ -136,7 +141,7 @@ impl Policy {
         }
     }
 
-    /// The policy with thresholds and windows multiplied by `share`.
+    /// The policy with thresholds and windows multiplied by `share`; a window has a second at least.
     fn scaled(self, share: f64) -> Self {
         let of = |records: u64| ((records as f64 * share) as u64).max(1);
         match self {
@@ -145,7 +150,7 @@ impl Policy {
             Self::Adaptive(adaptive) => Self::Adaptive(AdaptiveThreshold {
                 lower: of(adaptive.lower),
                 upper: of(adaptive.upper),
-                window: adaptive.window.mul_f64(share),
+                window: adaptive.window.mul_f64(share).max(WINDOW_MIN),
                 ..adaptive
             }),
         }

@@ -1,6 +1,6 @@
 //! Closes that would wait for themselves by way of others.
 
-use super::{CallBack, CallBackScope, LogAddress, UnderLock, is_awaited, is_in, leave_to_wait};
+use super::{CallBack, CallBackScope, LogAddress, UserCode, is_awaited, is_in, leave_to_wait};
 use crate::error::DurabilityError;
 
 /// Three logs of one test. The process has one list of all waits, and tests run at the same time.
@@ -68,44 +68,34 @@ fn a_thread_is_in_the_call_backs_that_it_is_in() {
     drop((own, again));
 }
 
-/// While this thread has a lock of one log's objects, and waits for another log.
-fn beside_a_wait_under_a_lock(of: LogAddress, awaited: LogAddress, then: impl FnOnce()) {
-    let _under_lock = UnderLock::begin(of);
+/// While this thread runs user code of one log's objects, and waits for another log, as the drop of a handle does.
+fn beside_a_wait_in_user_code(of: LogAddress, awaited: LogAddress, then: impl FnOnce()) {
+    let _user_code = UserCode::begin_of(of);
     let _leave = leave_to_wait(awaited).expect("nothing waits for it");
     then();
 }
 
 #[test]
-fn o8_a_wait_under_a_lock_that_would_wait_for_itself_is_refused() {
+fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
     let [a, b, c] = logs(2);
-    beside_a_wait_under_a_lock(a, b, || assert!(is_refused(b, a), "by a call-back"));
+    beside_a_wait_in_user_code(a, b, || assert!(is_refused(b, a), "by a call-back"));
     beside_a_close(a, b, || {
-        let _under_lock = UnderLock::begin(b);
+        let _user_code = UserCode::begin_of(b);
         assert!(matches!(leave_to_wait(a), Err(DurabilityError::InCallBack)));
-    });
-    beside_a_wait_under_a_lock(a, b, || {
-        // An operation on C within one on B, on another thread.
-        let within = || {
-            let (_outer, _inner) = (UnderLock::begin(b), UnderLock::begin(c));
-            matches!(leave_to_wait(a), Err(DurabilityError::InCallBack))
-        };
-        std::thread::scope(|scope| {
-            let inner = std::thread::Builder::new().spawn_scoped(scope, within).expect("starts");
-            assert!(inner.join().expect("no panic"), "B's operation is the outer one");
-        });
     });
     assert!(!is_refused(b, a), "the waits have ended");
 }
 
 #[test]
-fn a_thread_has_the_locks_that_it_has() {
-    let [a, b, c] = logs(3);
-    let outer = UnderLock::begin(a);
+fn o8_a_thread_is_in_user_code_until_its_mark_ends() {
+    let [a, b, _] = logs(3);
+    assert!(UserCode::check_outside().is_ok());
+    let outer = UserCode::begin_of(a);
     {
-        let (_inner, _again) = (UnderLock::begin(b), UnderLock::begin(b));
-        assert!(is_awaited(a) && is_awaited(b) && !is_awaited(c));
+        let _inner = UserCode::begin();
+        assert!(matches!(UserCode::check_outside(), Err(DurabilityError::InCallBack)));
     }
-    assert!(is_awaited(a) && !is_awaited(b));
+    assert!(UserCode::is_running() && is_awaited(a) && !is_awaited(b));
     drop(outer);
-    assert!(!is_awaited(a));
+    assert!(!UserCode::is_running() && !is_awaited(a));
 }

@@ -30,7 +30,7 @@ use super::part::PartUnderWay;
 use super::picture::keeper::{PagesOrigin, PictureKeeper};
 use super::start::CheckpointStart;
 use super::stats::{CheckpointCounters, CheckpointStats};
-use super::ticket::CheckpointHandle;
+use super::ticket::{CheckpointHandle, Ticket};
 use super::walk::Walk;
 use crate::DurabilityError;
 use crate::call_backs::{CallBack, CallBackScope};
@@ -215,6 +215,14 @@ impl Checkpoints {
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         self.demand_paced(None)
+    }
+
+    /// Handle for a demand from user code: [`DurabilityError::InCallBack`], and no checkpoint (O8).
+    #[must_use]
+    pub fn refuse_demand(&self) -> CheckpointHandle {
+        let ticket = StdArc::<Ticket>::default();
+        ticket.answer(Err(DurabilityError::InCallBack));
+        CheckpointHandle::new(ticket, self.store.process().clone(), self.log.address())
     }
 
     /// As [`demand`](Self::demand). The checkpoint writes at most `bytes_per_second`, which is not 0, and no more than

@@ -11,7 +11,7 @@ use ensile_base::sync::{Condvar, Mutex, sleep};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
-use crate::call_backs::{LogAddress, is_awaited, leave_to_wait};
+use crate::call_backs::{HeldGuard, LogAddress, UserCode, is_awaited, leave_to_wait};
 use crate::control::adaptive::ThresholdReading;
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::RecoveryForecast;
@@ -183,6 +183,8 @@ pub struct CheckpointHandle {
     drive: Option<Arc<DriveStep>>,
     /// Log of the checkpointed database.
     log: LogAddress,
+    /// True if the checkpoint may wait for the guard of an object.
+    takes_guards: bool,
 }
 
 impl fmt::Debug for CheckpointHandle {
@@ -193,13 +195,19 @@ impl fmt::Debug for CheckpointHandle {
 
 impl CheckpointHandle {
     pub(crate) fn new(ticket: Arc<Ticket>, process: Process, log: LogAddress) -> Self {
-        Self { ticket, process, _caller: None, drive: None, log }
+        Self { ticket, process, _caller: None, drive: None, log, takes_guards: false }
     }
 
     /// Attaches the handle to the paced caller with this number.
     pub(crate) fn paced(self, number: u64, pace: &Arc<Mutex<CheckpointPace>>) -> Self {
         let caller = PacedCaller { number, pace: Arc::clone(pace), process: self.process.clone() };
         Self { _caller: Some(Arc::new(caller)), ..self }
+    }
+
+    /// Refuses a wait on a thread that holds the guard of an object (O8).
+    #[must_use]
+    pub fn of_guarded_objects(self) -> Self {
+        Self { takes_guards: true, ..self }
     }
 
     /// Lets a thread that [waits](Self::wait) drive the checkpoint, where checkpointers have no threads of their own.
@@ -217,18 +225,21 @@ impl CheckpointHandle {
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: the checkpoint was given up, and nothing else changed.
     /// [`DurabilityError::Stopped`]: the log has stopped, or the database was closed. [`DurabilityError::Removed`]: the
-    /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: the call was
-    /// made in an operation on an object, or in a call-back of a checkpoint, and the checkpoint waits for the caller,
-    /// perhaps by way of other logs. The checkpoint goes on.
+    /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: a call-back
+    /// demanded the checkpoint, or waits for it; a demanded checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
         }
+        UserCode::check_outside()?;
         if let Some(outcome) = self.ticket.outcome() {
             return outcome;
         }
         if is_awaited(self.log) {
             return Err(DurabilityError::InCallBack);
+        }
+        if self.takes_guards {
+            HeldGuard::check_none()?;
         }
         let _leave = leave_to_wait(self.log)?;
         if let Some(drive) = &self.drive {

@@ -11,6 +11,9 @@
 
 use std::time::Duration;
 
+/// Smallest window: applications report requests about once a second.
+const WINDOW_MIN: Duration = Duration::from_secs(1);
+
 /// Unit of an [`AdaptiveThreshold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -61,7 +64,7 @@ pub struct AdaptiveThreshold {
     pub scaling: u8,
     /// Alpha, in percent: the weight of the past load beside the last window's. Below 100. 80 by default.
     pub weight: u8,
-    /// w: window of a rate sample. At least a millisecond. 5 s by default.
+    /// w: window of a rate sample. At least a second. 5 s by default.
     pub window: Duration,
 }
 
@@ -141,7 +144,10 @@ impl AdaptiveThreshold {
         if self.weight >= 100 {
             return Some("its weight of the past is not below 100 percent: no load would ever be seen");
         }
-        (self.window < Duration::from_millis(1)).then_some("its window is below a millisecond")
+        (self.window < WINDOW_MIN).then_some(
+            "its window is below a second: requests are reported about once a second, so a shorter window sees a burst or \
+             nothing",
+        )
     }
 }
 

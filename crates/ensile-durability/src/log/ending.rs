@@ -19,7 +19,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
-use crate::call_backs::{LogAddress, UnderLock, WaitLeave, is_awaited, leave_to_wait};
+use crate::call_backs::{LogAddress, UserCode, WaitLeave, is_awaited, leave_to_wait};
 use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
@@ -154,20 +154,19 @@ impl Log {
     }
 
     /// True if this thread runs code for which a checkpoint of this log waits, and so a close: a step of a checkpoint,
-    /// or code [under a lock](Self::under_lock).
+    /// or [user code](Self::user_code).
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         is_awaited(self.address())
     }
 
-    /// Marks this thread as running code of the application under the lock of an object that a checkpoint takes, until
-    /// the mark is dropped.
+    /// Marks this thread as running user code of this log's objects, perhaps under the lock of an object, until the mark
+    /// is dropped.
     #[inline]
-    #[must_use = "it lasts as long as the lock"]
-    pub fn under_lock(&self) -> UnderLock {
-        let under_lock = UnderLock::begin(self.address());
+    pub fn user_code(&self) -> UserCode {
+        let user_code = UserCode::begin_of(self.address());
         debug_assert!(self.is_awaited(), "O8: a close in it sees that");
-        under_lock
+        user_code
     }
 
     /// Permission to close this log on this thread, until the permission is dropped. Code of another log may wait for

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, note};
-use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport};
+use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport, UserCode};
 
 use crate::error::{Error, Result};
 use crate::shared::SharedState;
@@ -104,7 +104,7 @@ impl Database {
     /// with the last handle. A second call waits for the first and returns the same result. The drop of the last handle
     /// also closes the database, but cannot return an error. A call from a future's waker is refused while another
     /// thread closes the database, because the close waits for the waker (O8). A call from a waker within a
-    /// checkpoint's step is refused, too, as without a log.
+    /// checkpoint's step is refused, too, as without a log. A call from a call-back of objects is always refused.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -125,9 +125,9 @@ impl Database {
     /// failed: the error contains the durable epoch.
     /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) if a shared store does not answer within
     /// [`close_wait`](crate::folder::ShippingConfig::close_wait): the error contains the missing data, and all commits
-    /// are durable in the folder. [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a
-    /// thread of your own.
+    /// are durable in the folder. [`Error::InCallBack`]: close on a thread of your own.
     pub fn close(&self) -> Result<()> {
+        UserCode::check_outside()?;
         self.open.close(LastPicture::Taken).map(drop)
     }
 
@@ -152,6 +152,7 @@ impl Database {
     /// # Errors
     /// As for [`Database::close`].
     pub fn close_without_picture(&self) -> Result<Option<RangeInclusive<Epoch>>> {
+        UserCode::check_outside()?;
         self.open.close(LastPicture::Declined)
     }
 }

@@ -151,7 +151,7 @@ impl Drop for OpenDatabase {
             return;
         }
         // A drop returns no error. Strict results were waited for, and `close` returns errors.
-        if let Err(Error::Durability(DurabilityError::InCallBack)) = self.close(LastPicture::Taken) {
+        if let Err(Error::InCallBack) = self.close(LastPicture::Taken) {
             // No other handle can close the database. The threads end by themselves, and the last of them frees the
             // folder.
             self.shared.mark_closed();

@@ -12,7 +12,7 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
     Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase, Recovered,
-    RecoveryWatch, Shipper, Strategy,
+    RecoveryWatch, Shipper, Strategy, UserCode,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -58,6 +58,7 @@ impl Builder {
     }
 
     pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
+        UserCode::check_outside()?;
         if self.settings.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }

@@ -8,7 +8,7 @@
 //! Neighbours: `database` opens snapshots; snapshots read through `reading`.
 
 use ensile_base::Epoch;
-use ensile_durability::DurabilityError;
+use ensile_durability::{DurabilityError, UserCode};
 use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
@@ -168,6 +168,7 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
+        UserCode::check_outside()?;
         self.database.check_process()?;
         // An absent key may have no record any more. Epochs of the boundary or above were not shown (N19).
         let unhooked = self.database.unhooked.newest().min(self.boundary.previous());

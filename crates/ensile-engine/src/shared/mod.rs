@@ -19,7 +19,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, OnceLock, Ordering, note};
 use ensile_disk::{Process, ProcessMarks};
-use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport, Shipper};
+use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport, Shipper, UserCode};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
@@ -218,14 +218,16 @@ impl SharedState {
         if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
     }
 
-    /// Refuses work after `close`, and all work in a forked child. The caller holds no lock yet (I4).
+    /// Refuses work after `close`, all work in a forked child, and all work in user code of objects (O8). The caller
+    /// holds no lock yet (I4).
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
+        if self.marks.get(OPEN) != 0 && !UserCode::is_running() { Ok(()) } else { self.check_open_again() }
     }
 
     #[cold]
     fn check_open_again(&self) -> Result<()> {
+        UserCode::check_outside()?;
         self.check_process()?;
         if self.gate.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }

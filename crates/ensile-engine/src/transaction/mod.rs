@@ -58,6 +58,8 @@ enum Ended {
     Closed,
     /// The transaction began in a process that was forked from the process with the open database.
     Forked,
+    /// The transaction began in user code of objects (O8).
+    InCallBack,
     /// The transaction asked to be strict in a database without a log.
     Strict,
 }
@@ -116,6 +118,7 @@ impl<'db> Transaction<'db> {
         let ended = match database.check_open() {
             Ok(()) => None,
             Err(Error::Forked) => Some(Ended::Forked),
+            Err(Error::InCallBack) => Some(Ended::InCallBack),
             Err(_) => Some(Ended::Closed),
         };
         Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
@@ -377,6 +380,7 @@ fn error_of(why: Ended) -> Error {
         Ended::Expired => Error::Expired,
         Ended::Closed => Error::Closed,
         Ended::Forked => Error::Forked,
+        Ended::InCallBack => Error::InCallBack,
         Ended::Strict => Error::Misuse(NEEDS_LOG.to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointReport, Durable};
+use ensile_durability::{CheckpointReport, Durable, UserCode};
 
 use crate::commit::Committed;
 use crate::database::DatabaseRef;
@@ -75,6 +75,7 @@ impl<'db> Receipt<'db> {
     /// [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) meanwhile, or, without a log, if a picture failed.
     /// Then the commit stays, and becomes durable once the cause is gone. The caller can wait on the receipt again.
     pub fn durable(&self) -> Result<()> {
+        UserCode::check_outside()?;
         self.database.check_process()?;
         self.database.wait_durable(self.committed.epoch)
     }

@@ -819,7 +819,7 @@ fn a_busy_databases_log_grows_longer_before_a_checkpoint_begins() {
     let disk = SimDisk::new();
     let life = Life::open(&disk);
     let (lower, upper) = (30_000, 600_000);
-    let window = Duration::from_millis(400);
+    let window = Duration::from_secs(1);
     let adaptive = AdaptiveThreshold { lower, upper, window, ..AdaptiveThreshold::of_capacity(1_000_000) };
     life.db.reschedule_checkpoints(Schedule::default().adaptive(adaptive)).expect("it can work");
     // 25 ticks a second: some 30 KB, then some 1.3 MB of log a second.
@@ -869,7 +869,7 @@ fn next_checkpoint(life: &Life, rows: u64) -> CheckpointReport {
 fn a_busy_databases_checkpoints_are_farther_apart_by_time() {
     let life = Life::open(&SimDisk::new());
     let (lower, upper) = (2_000, 16_000);
-    let window = Duration::from_millis(400);
+    let window = Duration::from_secs(1);
     // 25 ticks a second, and a transaction each: the capacity is far above, then below.
     let of = |capacity| AdaptiveThreshold { lower, upper, window, ..AdaptiveThreshold::of_time(capacity) };
     let read = |capacity, threshold| {

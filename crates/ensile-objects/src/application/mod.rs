@@ -37,6 +37,7 @@ use crate::format::{BodyForm, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::{ChangeReceipt, ObjectReceipt};
 use crate::replay::WaitingOperations;
+use crate::runtime::watch::CallBackWatch;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 use copied::CheckedCopy;
 use loaded::LoadedTids;
@@ -61,6 +62,9 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// Operations are deterministic, and depend on their own object only. An operation may be replayed on an object that a
 /// later operation removes, without the operations before, unless [`ObjectWriter::absent`] reported the absence. A
 /// removal therefore does not depend on the object's state.
+///
+/// The call-backs call no handle, neither of objects nor of a database: such a call returns
+/// [`InCallBack`](crate::DurabilityError::InCallBack) and changes nothing.
 ///
 /// # A panic between the log and the change
 /// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
@@ -174,6 +178,7 @@ pub(crate) struct ApplicationState<A> {
     replayed: AppliedTime,
     /// Copy of the debug mode.
     copy: OnceLock<Box<CheckedCopy<A>>>,
+    watch: CallBackWatch,
 }
 
 impl<A: Application> ApplicationState<A> {
@@ -190,6 +195,7 @@ impl<A: Application> ApplicationState<A> {
             applied: Arc::new(AppliedTime::new(clock)),
             replayed: AppliedTime::new(clock),
             copy: OnceLock::new(),
+            watch: CallBackWatch::default(),
         }
     }
 
@@ -367,7 +373,7 @@ impl ApplicationLog {
     }
 
     fn log_unchecked(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
         if object == u64::MAX {
             return Err(ObjectsError::NoObject);
         }
@@ -415,8 +421,8 @@ impl ApplicationLog {
         }
     }
 
-    /// Logs an operation on an object, and then changes the object by `make`. The caller holds the object's guard over
-    /// the call. The duration of one change in 64 is measured, so that
+    /// Logs an operation on an object, and then changes the object by `make`, which calls no handle. The caller holds the
+    /// object's guard over the call. The duration of one change in 64 is measured, so that
     /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application
     /// makes either all its changes this way, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the
     /// receipt, or none: after a first measurement, the durations of changes made after [`log`](Self::log) alone are
@@ -474,7 +480,9 @@ impl ApplicationLog {
     }
 
     /// Requests a checkpoint that begins from now on. A thread that [waits](CheckpointHandle::wait) for the checkpoint
-    /// must hold no object's guard: the checkpoint may wait for the guard. A held guard is not noticed.
+    /// must hold no object's guard: the checkpoint may wait for the guard. A held guard of
+    /// [`GuardedObjects`](crate::GuardedObjects) is [refused](crate::DurabilityError::InCallBack); another guard is not
+    /// noticed, and [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
@@ -500,10 +508,10 @@ impl ApplicationLog {
     }
 
     /// Makes all logged operations durable and releases the folder, for all handles. A second call waits for the first,
-    /// and returns the result of the first. A call-back that a close waits for is refused: a call-back of a checkpoint
-    /// always, a future's waker while another thread closes. Code of another log, called from such a call-back, is
-    /// refused while code of this log waits for that log (O8). The caller must hold no object's guard: a checkpoint may
-    /// wait for the guard, and the close for the checkpoint. A held guard is not noticed.
+    /// and returns the result of the first. A close in a future's waker is refused while another thread closes (O8). The
+    /// caller must hold no object's guard: a checkpoint may wait for the guard, and the close for the checkpoint. A held
+    /// guard of [`GuardedObjects`](crate::GuardedObjects) is refused; another guard is not noticed, and
+    /// [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.

@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ensile_base::{Epoch, panic_text};
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
 use super::{Application, ApplicationState, CallBackResult};
 use crate::applied::AppliedTime;
@@ -20,6 +20,7 @@ use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, check_version};
 use crate::runtime::ObjectState;
+use crate::runtime::watch::CallBackWatch;
 
 impl<A: Application> Recoverable for ApplicationState<A> {
     fn entries(&self) -> EntryKind {
@@ -67,6 +68,10 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 
     fn replayed_nanos(&self) -> u64 {
         self.replayed.total()
+    }
+
+    fn watch(&self) -> Option<&CallBackWatch> {
+        Some(&self.watch)
     }
 
     fn check_recovered(&self) -> ObjectsResult<()> {
@@ -132,8 +137,9 @@ impl<A: Application> ApplicationState<A> {
     }
 }
 
-/// Calls back, and turns a panic into an error.
+/// Calls back, and turns a panic into an error. The call-back calls no handle (O8).
 pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
+    let _user_code = UserCode::begin();
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         Err(panic_text(&*panic).map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
     })

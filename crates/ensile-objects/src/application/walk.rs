@@ -14,10 +14,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::limits::OBJECT_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, Slice, Walk};
+use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
 use super::{Application, ApplicationState, Slots};
 use crate::pieces::WalkPlace;
+use crate::runtime::watch::CallBackProgress;
 
 /// Takes objects of an application for a checkpoint (SLACH §3.2's `ckpt`).
 pub struct ObjectWriter<'w> {
@@ -34,6 +35,7 @@ pub struct ObjectWriter<'w> {
     is_over: bool,
     /// Reason why the objects cannot become a checkpoint.
     refusal: Option<String>,
+    progress: CallBackProgress<'w>,
 }
 
 /// Destination of objects.
@@ -86,6 +88,7 @@ impl ObjectWriter<'_> {
         let mut bytes = Vec::new();
         for number in numbers.start..numbers.end.min(self.end) {
             bytes.clear();
+            self.progress.set(number);
             let guard = match make(number, &mut bytes) {
                 Ok(Some(guard)) => guard,
                 Ok(None) => continue,
@@ -150,6 +153,7 @@ impl ObjectWriter<'_> {
             return false;
         }
         self.least = object + 1;
+        self.progress.set(self.least);
         let tid: Tid = *self.slots.of(object).lock();
         let key = object.to_le_bytes();
         let has_room = match (&mut self.sink, bytes) {
@@ -172,6 +176,7 @@ impl<A: Application> Walk for ApplicationState<A> {
     /// Slices as the application cuts them: only the application knows its objects.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
+        let _user_code = UserCode::begin();
         let starts = match catch_unwind(AssertUnwindSafe(|| self.application.slice_starts(parts))) {
             Ok(starts) if starts.is_sorted_by(|one, next| one < next) => starts,
             Ok(starts) => {
@@ -250,7 +255,9 @@ pub(super) fn written<A: Application>(
         end,
         is_over: false,
         refusal: None,
+        progress: state.watch.begin(from),
     };
+    let _user_code = UserCode::begin();
     let next = catch_unwind(AssertUnwindSafe(|| state.application.checkpoint(from, &mut writer)));
     let next = next.map_err(|_| "the application's call-back panicked".to_owned())?;
     if let Some(why) = writer.refusal.take() {

@@ -5,6 +5,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ensile_durability::UserCode;
+
 use super::persistent::{CodecResult, Persistent};
 
 /// Copies of an object and of an operation on the object, made from bytes.
@@ -37,6 +39,7 @@ impl<T: Persistent> Checked<T> {
 
 /// First difference between an object and its second outcome; `None` without a difference.
 pub(super) fn difference_of<T: Persistent>(object: Option<&T>, again: Option<&T>) -> Option<Box<str>> {
+    let _user_code = UserCode::begin();
     let encode = || (object.map(bytes_of), again.map(bytes_of));
     match catch_unwind(AssertUnwindSafe(encode)) {
         Err(_) => Some("it cannot be encoded: that panics".into()),

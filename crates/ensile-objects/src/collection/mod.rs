@@ -74,7 +74,8 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
 /// An application's objects of one kind, in memory and persistent (SLACH).
 ///
 /// Operations change the objects. Every operation is logged and applied under the object's lock. Objects are
-/// independent: an operation on an object waits for no other object. A clone is another handle on the same objects; the
+/// independent: an operation on an object waits for no other object. Operations, codecs, checks and looks call no handle:
+/// each such call returns [`InCallBack`](crate::DurabilityError::InCallBack). A clone is another handle on the same objects; the
 /// last handle closes the objects. One folder holds one collection.
 ///
 /// ```
@@ -337,7 +338,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Poisoned`].
     #[inline]
     pub fn look<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<(R, ObjectReceipt<'_>)> {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
         let hash = self.state.shards.hash(key);
         let (seen, epoch) = self.look_at(key, (hash, self.state.shards.guess(hash)), look)?;
         Ok((seen, ObjectReceipt::new(&self.runtime, epoch)))
@@ -357,7 +358,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     where
         K: 'k,
     {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
         let (mut keys, mut number, mut rests_on) = (keys.into_iter(), 0, Epoch::ZERO);
         loop {
             let found = self.find_ahead_of(&mut keys);
@@ -448,7 +449,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 Some(state) => state,
                 None => match self.state.shards.find(key, hash) {
                     Ok(cell) => cell.lock(),
-                    Err(epoch) => return Ok((look(None), epoch)),
+                    Err(epoch) => {
+                        let _user_code = self.runtime.user_code();
+                        return Ok((look(None), epoch));
+                    }
                 },
             };
             if !state.is_of(key) {
@@ -457,15 +461,16 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if state.is_poisoned {
                 return Err(poisoned(key));
             }
-            let _under_lock = self.runtime.under_lock();
+            let _user_code = self.runtime.user_code();
             return Ok((look(state.object.as_ref()), self.rests_on(&state, hash)));
         }
     }
 
-    /// Shows every object, each under its own lock. Objects made or removed meanwhile may be shown or not; poisoned
-    /// objects are not shown. With strict durability `for_each` returns once all shown states are durable.
+    /// Shows every object, each under its own lock. Objects made or removed meanwhile may be shown or not. With strict
+    /// durability `for_each` returns once all shown states are durable.
     ///
     /// # Errors
+    /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown.
     /// [`ObjectsError::Durability`] in a forked process; with strict durability also the errors of
     /// [`ObjectReceipt::durable`].
     pub fn for_each(&self, show: impl FnMut(&K, &T)) -> Result<()> {
@@ -477,18 +482,22 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// objects, are durable.
     ///
     /// # Errors
+    /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown.
     /// [`ObjectsError::Durability`] in a forked process.
     pub fn look_each(&self, mut show: impl FnMut(&K, &T)) -> Result<ObjectReceipt<'_>> {
-        self.runtime.check_process()?;
-        let mut rests_on = Epoch::ZERO;
+        self.runtime.check_caller()?;
+        let (mut rests_on, mut first_poisoned) = (Epoch::ZERO, None);
         for shard in 0..shards::SHARDS {
             for (_, cell) in self.state.shards.from(shard, 0, u32::MAX) {
                 let state = cell.lock();
                 // A removed object counts too: its last operation is the reason why nothing is shown.
                 rests_on = rests_on.max(state.tid.epoch());
                 match (&state.key, &state.object) {
-                    (Some(key), Some(object)) if !state.is_poisoned => {
-                        let _under_lock = self.runtime.under_lock();
+                    (Some(key), _) if state.is_poisoned => {
+                        first_poisoned.get_or_insert_with(|| poisoned(key));
+                    }
+                    (Some(key), Some(object)) => {
+                        let _user_code = self.runtime.user_code();
                         show(key, object);
                     }
                     _ => {}
@@ -496,6 +505,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             }
             // After the cells: a cell that left before the visit has left its epoch here.
             rests_on = rests_on.max(self.state.shards.gone(shard));
+        }
+        if let Some(poisoned) = first_poisoned {
+            return Err(poisoned);
         }
         Ok(ObjectReceipt::new(&self.runtime, rests_on))
     }
@@ -539,10 +551,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// Makes all logged operations durable and releases the folder, for all handles. Later changes are errors. A second
-    /// call waits for the first, and returns the result of the first. A call-back that a close waits for is refused: a
-    /// call-back of a checkpoint, and an operation or a look at an object, always; a future's waker while another
-    /// thread closes. Code of another log, called from such a call-back, is refused too while code of these objects
-    /// waits for that log (O8).
+    /// call waits for the first, and returns the result of the first. A close in a future's waker is refused while
+    /// another thread closes (O8).
     ///
     /// # Errors
     /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
@@ -588,7 +598,7 @@ fn ask_for_ends<K, T>(cell: &ObjectCell<K, T>) {
 }
 
 /// Locks a guessed cell if the cell is of this key. The lock of a guess is never waited for: the cell may be of another
-/// object, which the caller itself holds, or whose holder waits for an object of the caller.
+/// object, whose operation may take long.
 #[inline]
 fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
@@ -632,9 +642,12 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         version: u16,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Box<LogWorker>> {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
         let mut worker = self.runtime.worker()?;
-        let encoded = encode_body(&mut worker.body, (form, version), |out| key.encode(out), encode);
+        let encoded = {
+            let _user_code = self.runtime.user_code();
+            encode_body(&mut worker.body, (form, version), |out| key.encode(out), encode)
+        };
         if let Err(bytes) = encoded {
             self.runtime.give_back(worker);
             return Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX });
@@ -720,7 +733,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ) -> Result<ObjectReceipt<'_>> {
         let change = |state: &mut CellState<K, T>| {
             // The old object is dropped here.
-            let _under_lock = self.runtime.under_lock();
+            let _user_code = self.runtime.user_code();
             become_it(state);
         };
         let ((), receipt) = match worker {
@@ -736,7 +749,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         state: &CellState<K, T>,
         check: impl Fn(Option<&T>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let _under_lock = self.runtime.under_lock();
+        let _user_code = self.runtime.user_code();
         check(state.object.as_ref())
     }
 
@@ -759,6 +772,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         check: impl Fn(Option<&T>) -> Result<(), E>,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(Result<O, E>, ObjectReceipt<'_>)> {
+        self.runtime.check_caller()?;
         self.runtime.check_open()?;
         let hash = self.state.shards.hash(key);
         let mut guess = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key));
@@ -813,7 +827,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As [`apply`](Self::apply), to the object alone.
     #[inline]
     fn apply_unchecked(&self, state: &mut CellState<K, T>, operation: &T::Operation) -> T::Output {
-        let _under_lock = self.runtime.under_lock();
+        let _user_code = self.runtime.user_code();
         let (place, tid) = (std::ptr::from_ref(state).addr() as u64, state.tid.bits());
         let applying = Applying::begin(state, &self.state.poisoned);
         self.state.applied.measure(place, tid, || applying.apply(operation))
@@ -826,7 +840,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         state: &mut CellState<K, T>,
         operation: &T::Operation,
     ) -> Result<T::Output> {
-        let _under_lock = self.runtime.under_lock();
+        let _user_code = self.runtime.user_code();
         let copy = Checked::before(state.object.as_ref(), operation);
         let output = Applying::begin(state, &self.state.poisoned).apply(operation);
         match copy.difference(state.object.as_ref()) {

@@ -59,8 +59,10 @@ const PREFETCHED_BYTES_MAX: usize = 256;
 /// # Discipline
 /// An operation depends only on itself and the object: no clock, no random number, no other object, no order of a hash
 /// map. Recovery applies the operation again and must reach the same object;
-/// [`ObjectsBuilder::check_operations`](crate::ObjectsBuilder::check_operations) finds operations that do not. An
-/// operation does not call the collection of its object.
+/// [`ObjectsBuilder::check_operations`](crate::ObjectsBuilder::check_operations) finds operations that do not.
+///
+/// Operations and codecs call no handle, neither of objects nor of a database: such a call returns
+/// [`InCallBack`](crate::DurabilityError::InCallBack) and changes nothing, because recovery would repeat the call.
 ///
 /// An operation is logged before it is applied. An operation that refuses by its output has been logged as well, and
 /// its changes before the refusal stay; an operation therefore looks first, and then changes.

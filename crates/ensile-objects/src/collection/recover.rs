@@ -4,6 +4,7 @@
 //! - O4: an object's operations are applied in the order of TIDs, without the operations that its loaded state
 //!   includes.
 //! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends the poison.
+//! - O8: codecs and operations call no handle, here as at first.
 //! - Versions and bytes are judged when an entry is read, before anything is served.
 //!
 //! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Ordering};
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
 use super::ObjectsState;
 use super::check::LACKS_PIECES;
@@ -38,6 +39,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let _user_code = UserCode::begin();
         for (at, entry) in entries.iter().enumerate() {
             let Some((key, change)) = logged::<K, T>(entry.body).map_err(|why| refused(at, &why))? else {
                 let (found, by) = ("an application's own objects", "open_application");
@@ -52,6 +54,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let _user_code = UserCode::begin();
         for (at, entry) in entries.iter().enumerate() {
             self.load_one(entry).map_err(|why| refused(at, &why))?;
         }
@@ -59,6 +62,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     }
 
     fn passed(&self, epoch: Epoch) {
+        let _user_code = UserCode::begin();
         self.waiting.apply_below(epoch, |tid, (hash, key, change)| {
             let mut state = self.recovered(&key, hash).lock();
             // O4: operations that the loaded state includes are skipped.

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::limits::OBJECT_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointBlock, Slice, Walk};
+use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
 use super::ObjectsState;
 use super::persistent::{ObjectKey, Persistent};
@@ -42,6 +42,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     }
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
+        let _user_code = UserCode::begin();
         let end = slice.to.as_deref().map_or(SHARDS, shard_of);
         let mut place = WalkPlace::of(resume, (shard_of(&slice.from) as u64) << 32);
         if !place.push_waiting(block) {

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - I4: in a forked child nothing is closed, joined or freed.
 //! - O8: a close never waits for a call-back that waits for the close. The refused calls are a second close from a
-//!   waker, any close from a checkpoint's call-back or an operation, and a close that would wait for itself by way of
-//!   other logs.
+//!   waker, any close from user code, and a close that would wait for itself by way of other logs. The drop of a last
+//!   handle in user code closes, unless the close would wait for that user code.
 //! - If a part of a close panics, the threads end all the same, and a second close returns an error.
 //! - A shared store that does not answer delays a close for a stated time, and no longer.
 //!
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
-use ensile_durability::{DurabilityError, WaitLeave};
+use ensile_durability::{DurabilityError, HeldGuard, WaitLeave};
 use ensile_epoch::Advance;
 
 use super::Runtime;
@@ -55,12 +55,16 @@ impl OpenRuntime {
 
     /// Makes all logged operations durable, and releases the folder. A second call returns the result of the first.
     pub(crate) fn close(&self) -> Result<()> {
-        self.close_by(|| {
-            // Before the log releases the folder.
-            self.runtime.checkpoints.close(&*self.runtime.state);
-            self.runtime.wait_for_entries();
-            self.runtime.log.close()
-        })
+        self.check_caller()?;
+        HeldGuard::check_none()?;
+        self.close_by(|| self.end_files())
+    }
+
+    fn end_files(&self) -> Result<(), DurabilityError> {
+        // Before the log releases the folder.
+        self.runtime.checkpoints.close(&*self.runtime.state);
+        self.runtime.wait_for_entries();
+        self.runtime.log.close()
     }
 
     /// Closes the objects; the first call ends the files by `end_files`.
@@ -170,7 +174,8 @@ impl Drop for OpenRuntime {
             return;
         }
         // An error has no receiver here. Strict results were waited for, and `close` returns errors.
-        if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close() {
+        if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close_by(|| self.end_files())
+        {
             // No other handle can close the objects. The threads end by themselves, and the folder is free with the
             // last thread.
             // SeqCst: partner is the fence between an entry's bind and its look at this mark.

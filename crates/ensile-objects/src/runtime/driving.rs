@@ -24,7 +24,9 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, sleep};
-use ensile_durability::{CheckpointHandle, CheckpointStep, DurabilityError, LoggerStep, ShipStep, Shipper};
+use ensile_durability::{
+    CheckpointHandle, CheckpointStep, DurabilityError, HeldGuard, LoggerStep, ShipStep, Shipper, UserCode,
+};
 
 use super::close::OpenRuntime;
 use super::{Runtime, threads};
@@ -47,7 +49,8 @@ impl Runtime {
     /// or their log has stopped.
     pub(crate) fn drive(&self) -> Option<Duration> {
         self.check_open().ok()?;
-        if self.has_threads {
+        // O8: a step might wait for the object whose user code this thread runs.
+        if self.has_threads || UserCode::is_running() {
             return Some(self.epoch_interval);
         }
         let log = self.drive_log();
@@ -95,6 +98,10 @@ impl Runtime {
     /// Takes a step of each checkpointer and of the shipper. Returns the time until the next step is due.
     fn drive_checkpoints(&self) -> Duration {
         let mut pause = self.epoch_interval;
+        // O8: a call-back of the checkpoint might wait for this thread's guard.
+        if HeldGuard::check_none().is_err() {
+            return pause;
+        }
         // Another thread drives, or this thread is in a call-back of a checkpoint.
         let Some(_turn) = self.driver.checkpoints.try_lock() else { return pause };
         for checkpointer in 0..self.checkpoints.checkpointers() {
@@ -148,9 +155,12 @@ impl Runtime {
 impl OpenRuntime {
     /// Asks for a checkpoint. Without threads, a thread that waits for the checkpoint drives.
     pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
+        if UserCode::is_running() {
+            return self.checkpoints.refuse_demand();
+        }
         // The handle keeps nothing open: a close answers it.
         let runtime = StdArc::downgrade(self.shared());
-        let asked = self.checkpoints.demand();
+        let asked = self.checkpoints.demand().of_guarded_objects();
         if !self.is_driven {
             return asked;
         }

@@ -20,6 +20,7 @@ mod driving;
 mod open;
 mod stop;
 mod threads;
+pub(crate) mod watch;
 mod worker;
 
 use std::sync::Arc as StdArc;
@@ -32,7 +33,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Health, Log,
-    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, UnderLock, Walk,
+    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, UserCode, Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -40,6 +41,8 @@ pub(crate) use close::OpenRuntime;
 use driving::Driver;
 pub(crate) use open::{KeyCheck, ObjectsSettings};
 use stop::HeartbeatStop;
+use watch::CallBackWatch;
+pub use watch::WaitingCallBack;
 pub(crate) use worker::LogWorker;
 use worker::LogWorkers;
 
@@ -56,6 +59,11 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
 
     /// Approximate time to apply operations at recovery, in nanoseconds.
     fn replayed_nanos(&self) -> u64;
+
+    /// Watch over the call-backs of checkpoints; `None` for objects whose locks the library has.
+    fn watch(&self) -> Option<&CallBackWatch> {
+        None
+    }
 }
 
 /// Figures of open objects.
@@ -79,6 +87,8 @@ pub struct ObjectsStats {
     pub checkpoints: CheckpointStats,
     /// Figures of shipping, if finished files go to a shared store.
     pub shipping: Option<ShippingStats>,
+    /// An application's call-back of a checkpoint that waits, perhaps for the guard of an object.
+    pub waiting_call_back: Option<WaitingCallBack>,
 }
 
 /// An open folder, its log and its checkpoints.
@@ -142,6 +152,13 @@ impl Runtime {
     #[inline]
     pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
         if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
+    }
+
+    /// Refuses a call from user code (O8), and in a forked process (I4).
+    #[inline]
+    pub(crate) fn check_caller(&self) -> Result<(), DurabilityError> {
+        UserCode::check_outside()?;
+        self.check_process()
     }
 
     /// Returns a worker, with a buffer to encode into.
@@ -404,7 +421,7 @@ impl Runtime {
 
     /// Sets the triggers of checkpoints from now on.
     pub(crate) fn reschedule(&self, change: impl FnOnce(&mut CheckpointConfig)) -> Result<()> {
-        self.check_process()?;
+        self.check_caller()?;
         let mut config = self.checkpoint_config.lock();
         let mut next = config.clone();
         change(&mut next);
@@ -424,7 +441,14 @@ impl Runtime {
             log_health: self.log.health(),
             checkpoints: self.checkpoints.stats(),
             shipping: self.shipping.as_ref().map(|shipping| shipping.stats()),
+            waiting_call_back: self.waiting_call_back(),
         }
+    }
+
+    fn waiting_call_back(&self) -> Option<WaitingCallBack> {
+        // I4: a lock that another thread of the parent held at the fork is never released.
+        self.check_process().ok()?;
+        self.state.watch()?.waiting(self.clock.nanos())
     }
 
     /// Ships everything logged by now. Returns the epoch up to which the shared store is complete.
@@ -433,7 +457,7 @@ impl Runtime {
     /// [`DurabilityError::Config`] if nothing is shipped, [`DurabilityError::Fenced`], [`DurabilityError::NotShipped`]
     /// at the timeout; errors of the log.
     pub(crate) fn ship(&self, timeout: Duration) -> Result<Epoch> {
-        self.check_process()?;
+        self.check_caller()?;
         let Some(shipping) = &self.shipping else {
             return Err(DurabilityError::Config("nothing is shipped: open it with `ship_to`".into()).into());
         };
@@ -467,11 +491,10 @@ impl Runtime {
         self.checkpoints.step(checkpointer, &*self.state)
     }
 
-    /// Marks this thread as running the application's code under the lock of an object, until the guard is dropped
-    /// (O8).
+    /// Marks this thread as running user code of these objects, until the mark is dropped (O8).
     #[inline]
-    pub(crate) fn under_lock(&self) -> UnderLock {
-        self.log.under_lock()
+    pub(crate) fn user_code(&self) -> UserCode {
+        self.log.user_code()
     }
 }
 

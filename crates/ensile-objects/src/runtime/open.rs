@@ -12,7 +12,8 @@ use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
     ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, EntryKind, Log, LogConfig, LogScan,
-    Naming, OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy, expect_entries,
+    Naming, OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy, UserCode,
+    expect_entries,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -74,6 +75,7 @@ impl ObjectsSettings {
     /// Recovers the folder into this state, and goes on from there.
     pub(crate) fn open(self, state: StdArc<dyn ObjectState>) -> Result<OpenRuntime> {
         assert_eq!(self.checkpoints.strategy, Strategy::Fuzzy, "pictures are not made of objects");
+        UserCode::check_outside()?;
         self.checkpoints.check()?;
         if let Some(shipping) = &self.shipping {
             shipping.check(self.log.loggers)?;

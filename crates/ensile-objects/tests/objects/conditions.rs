@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_objects::{CodecResult, DurabilityError, ObjectDurability, ObjectKey, Objects, ObjectsError};
@@ -12,6 +13,9 @@ use ensile_sim::SimDisk;
 
 use crate::rig::{Life, builder, checkpoint};
 use crate::tally::{Change, PANICS, Tally, in_operations};
+
+/// A test that waits for longer hangs.
+const HANG: Duration = Duration::from_secs(600);
 
 fn sum(life: &Life, key: u64) -> Option<u64> {
     life.objects.read(&key, |tally| tally.map(|tally| tally.sum)).expect("is not poisoned")
@@ -176,7 +180,7 @@ fn a_prefetch_that_panics_costs_a_checkpoint_nothing() {
 }
 
 #[test]
-fn an_object_is_reached_under_the_lock_of_another_whose_hash_is_the_same() {
+fn an_object_is_reached_beside_a_locked_object_whose_hash_is_the_same() {
     let disk = SimDisk::new();
     let objects = builder(&disk, 1).manual_clock(Clock::manual()).open::<Alike, Tally>().expect("opens");
     for key in 1..4 {
@@ -184,25 +188,26 @@ fn an_object_is_reached_under_the_lock_of_another_whose_hash_is_the_same() {
     }
     let sum =
         |key| objects.look(&Alike(key), |tally| tally.map(|tally| tally.sum)).expect("is not poisoned").0;
-    // Whichever cell is found first for all of them: one of these holds it.
+    // One of these holds the cell that is found first for all of them.
     for held in 1..4 {
-        let look = |_: Option<&Tally>| {
-            let others = (1..5).filter(|other| *other != held);
-            others.map(|other| (other, sum(other))).collect::<Vec<_>>()
-        };
-        let (seen, _) = objects.look(&Alike(held), look).expect("is not poisoned");
-        let expected: Vec<_> = (1..5)
-            .filter(|other| *other != held)
-            .map(|other| (other, (other < 4).then_some(other)))
-            .collect();
-        assert_eq!(seen, expected);
+        let (((begin, begun), (end, ended)), objects) = ((mpsc::channel(), mpsc::channel()), &objects);
+        let others = (1..5).filter(|other| *other != held);
+        let expected: Vec<_> = others.clone().map(|other| (other < 4).then_some(other)).collect();
+        let (seen, was_held) = thread::scope(|scope| {
+            let holder = scope.spawn(move || {
+                let look = |_: Option<&Tally>| {
+                    begin.send(()).expect("the test waits for it");
+                    ended.recv_timeout(HANG).is_ok()
+                };
+                objects.look(&Alike(held), look).expect("is not poisoned").0
+            });
+            begun.recv().expect("it looks");
+            let seen: Vec<_> = others.map(sum).collect();
+            end.send(()).expect("it waits");
+            (seen, holder.join().expect("no panic"))
+        });
+        assert_eq!((seen, was_held), (expected, true));
     }
-    let changed = objects.update_if(Alike(1), &Change::Add(1), |_| {
-        objects.submit(Alike(2), &Change::Add(1)).map(drop).map_err(|error| error.to_string())
-    });
-    changed.expect("logs").expect("the other one was changed");
-    // Twice what it was, and one more.
-    assert_eq!((sum(1), sum(2)), (Some(3), Some(5)));
 }
 
 #[test]
@@ -308,6 +313,18 @@ fn o6_an_operation_that_panics_poisons_its_object_and_nothing_else() {
     let life = power_cut(&disk, life);
     assert_eq!(sum(&life, 1), Some(u64::MAX), "the operation, whole");
     life.checkpoint().expect("is installed");
+}
+
+#[test]
+fn o6_a_look_at_all_objects_shows_the_others_and_names_a_poisoned_object() {
+    let life = poisoned(&SimDisk::new());
+    life.objects.submit(3, &Change::Add(9)).expect("logs");
+    let mut shown = Vec::new();
+    let looked = life.objects.for_each(|key, _| shown.push(*key));
+    shown.sort_unstable();
+    assert_eq!(shown, [2, 3]);
+    assert!(matches!(&looked, Err(ObjectsError::Poisoned { object }) if &**object == "1"), "{looked:?}");
+    PANICS.with(|panics| *panics.borrow_mut() = false);
 }
 
 #[test]

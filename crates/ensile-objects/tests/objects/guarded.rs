@@ -1,12 +1,13 @@
 //! Objects under the library's guards: one whose operation panics at recovery, through lives.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, GuardedObjects, ObjectWriter, ObjectsResult, RestsOn,
+    Application, ApplicationLog, CallBackResult, DurabilityError, GuardedObjects, ObjectWriter, ObjectsError,
+    ObjectsResult, RestsOn,
 };
 use ensile_sim::SimDisk;
 
@@ -127,4 +128,82 @@ fn o6_an_object_whose_replay_panics_is_refused_and_a_mended_program_has_all_of_i
     let life = Life::open(&disk, false);
     assert_eq!((life.pair(1), life.pair(2)), (Some([18; 2]), Some([8; 2])), "an operation is lost");
     assert_eq!(life.checkpoint(), Ok(2));
+}
+
+#[test]
+fn o8_a_thread_with_a_guard_neither_closes_nor_waits_for_a_checkpoint_or_a_backup() {
+    let life = Life::open(&SimDisk::new(), false);
+    life.add(1, 1);
+    let asked = life.log.checkpoint();
+    {
+        let _guard = life.pairs.objects.lock(2, &RestsOn::default()).expect("it is whole");
+        let waited = [
+            asked.wait().map(drop).map_err(ObjectsError::from),
+            life.log.backup("nowhere").map(drop),
+            life.log.close(),
+        ];
+        for (call, result) in waited.iter().enumerate() {
+            let is_refused = matches!(result, Err(ObjectsError::Durability(DurabilityError::InCallBack)));
+            assert!(is_refused, "{call}: {result:?}");
+        }
+    }
+    assert_eq!(life.checkpoint(), Ok(1));
+    life.log.close().expect("closes");
+}
+
+/// An object under a lock of the application's own. Its checkpoint tells the test before it waits for the lock.
+struct Locked {
+    number: Mutex<u64>,
+    tell: mpsc::Sender<()>,
+}
+
+impl Application for Locked {
+    fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
+        if from > 5 {
+            return None;
+        }
+        self.tell.send(()).expect("the test waits for it");
+        let number = self.number.lock().expect("no panic");
+        (!out.ckpt(5, &number.to_le_bytes())).then_some(6)
+    }
+
+    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
+        Ok(())
+    }
+
+    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_call_back_that_waits_for_a_lock_is_shown_in_the_figures() {
+    let (clock, (tell, told)) = (Clock::manual(), mpsc::channel());
+    let locked = Arc::new(Locked { number: Mutex::new(1), tell });
+    let log = builder(&SimDisk::new(), 1).manual_clock(clock.clone()).open_application(Arc::clone(&locked));
+    let log = log.expect("opens");
+    let waiting = || log.stats().waiting_call_back.map(|waiting| (waiting.object, waiting.waited.as_secs()));
+    let held = locked.number.lock().expect("no panic");
+    std::thread::scope(|scope| {
+        let steps = scope.spawn(|| {
+            let asked = log.checkpoint();
+            while asked.outcome().is_none() {
+                (0..CHECKPOINTERS).for_each(|checkpointer| _ = log.checkpoint_step(checkpointer));
+                clock.advance(Duration::from_millis(1));
+                log.heartbeat_step();
+                log.logger_step(0);
+            }
+            asked.wait().map(|report| report.entries).map_err(|error| error.to_string())
+        });
+        told.recv().expect("it is called");
+        log.heartbeat_step();
+        assert_eq!(waiting(), None);
+        clock.advance(Duration::from_secs(11));
+        log.heartbeat_step();
+        let shown = waiting();
+        drop(held);
+        assert_eq!(shown, Some((0, 11)));
+        assert_eq!(steps.join().expect("no panic"), Ok(1));
+    });
+    assert_eq!(waiting(), None);
 }

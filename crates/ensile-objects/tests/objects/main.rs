@@ -6,6 +6,7 @@
 
 mod applications;
 mod backups;
+mod call_backs;
 mod calls;
 mod conditions;
 mod driven;

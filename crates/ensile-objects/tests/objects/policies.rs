@@ -94,7 +94,7 @@ fn a_target_that_cannot_be_kept_is_refused_where_it_is_set_and_told_behind_an_op
 #[test]
 fn the_load_may_be_of_requests_and_the_threshold_of_records() {
     let life = Life::open(&SimDisk::new());
-    let window = Duration::from_millis(100);
+    let window = Duration::from_secs(1);
     let adaptive = AdaptiveThreshold { lower: 100, upper: 800, window, ..AdaptiveThreshold::of_ups(10_000) };
     let policy = CheckpointPolicy { adaptive: Some(adaptive), ..CheckpointPolicy::on_demand() };
     life.objects.register_policy(&policy).expect("works");
@@ -104,9 +104,9 @@ fn the_load_may_be_of_requests_and_the_threshold_of_records() {
         let before = life.objects.stats().log.entries;
         // The average has to learn of the load first.
         for look in 0_u64.. {
-            assert!(look < 10_000, "none begins: {:?}", checkpoints(&life));
+            assert!(look < 30_000, "none begins: {:?}", checkpoints(&life));
             life.objects.report_requests(served, lost);
-            if look > 2_000 {
+            if look > 20_000 {
                 life.objects.submit(look % 7, &Change::Add(1)).expect("logs");
             }
             life.tick();

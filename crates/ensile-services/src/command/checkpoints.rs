@@ -72,7 +72,7 @@ pub struct CheckpointArguments {
     /// Weight of the earlier load beside the load of the last window, in percent [default: 80]
     #[arg(long, requires = "adaptive", value_name = "PERCENT")]
     pub adaptive_weight: Option<u8>,
-    /// Window of the load in milliseconds [default: 5000]
+    /// Window of the load in milliseconds, 1000 at least [default: 5000]
     #[arg(long, requires = "adaptive", value_name = "MS")]
     pub adaptive_window_ms: Option<u64>,
     /// Make checkpoints only when a client asks for them (BGSAVE)

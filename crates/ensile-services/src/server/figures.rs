@@ -87,6 +87,11 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("log_entries", stats.log.entries);
     lines.add("log_status", stats.log_health.word());
     lines.add_some("log_error", stats.log_health.reason());
+    let waits = stats.waiting_call_back.map(|waiting| (waiting.object, waiting.waited.as_secs()));
+    lines.add_some(
+        "checkpoint_waits",
+        waits.map(|(object, seconds)| format!("{seconds} s at object {object}")),
+    );
     lines.add("poisoned_objects", stats.poisoned);
     lines.add_some("recovery_not_proven", state.not_proven());
     for (name, figure) in state.service.figures() {

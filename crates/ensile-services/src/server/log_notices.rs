@@ -1,4 +1,5 @@
-//! Notices to operators when the health of the log changes. `INFO` shows the same health.
+//! Notices to operators when the health of the log changes, and when a call-back of a checkpoint waits. `INFO` shows the
+//! same health.
 //!
 //! Invariants:
 //! - A stopped log causes one notice, with the remedy, because the log stays stopped until the server restarts.
@@ -12,7 +13,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::sync::Mutex;
-use ensile_objects::LogHealth;
+use ensile_objects::{LogHealth, WaitingCallBack};
 
 /// Shortest time between two notices, in nanoseconds. The notice of an ended log does not wait.
 const PAUSE_NANOS: u64 = 60_000_000_000;
@@ -30,11 +31,13 @@ pub(super) struct LogNotices {
 struct LastNotice {
     status: &'static str,
     told_nanos: Option<u64>,
+    /// True if the last look found a waiting call-back, which has had its notice.
+    is_waiting: bool,
 }
 
 impl LogNotices {
     pub(super) fn new(tell: Tell) -> Self {
-        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None };
+        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None, is_waiting: false };
         Self { tell, last: Mutex::new(last) }
     }
 
@@ -66,12 +69,27 @@ impl LogNotices {
             // The server has closed the log itself, or this process is a fork.
             _ => return,
         };
-        *last = LastNotice { status, told_nanos: Some(now_nanos) };
+        (last.status, last.told_nanos) = (status, Some(now_nanos));
         // The lock is released first, so a slow `tell` holds up this loop alone.
         drop(last);
+        self.tell(&notice);
+    }
+
+    /// Tells of a call-back of a checkpoint that begins to wait.
+    pub(super) fn look_at_call_back(&self, waiting: Option<WaitingCallBack>) {
+        let was_waiting = std::mem::replace(&mut self.last.lock().is_waiting, waiting.is_some());
+        let Some(WaitingCallBack { object, waited, .. }) = waiting.filter(|_| !was_waiting) else { return };
+        self.tell(&format!(
+            "a checkpoint has waited for {} s at object {object}: some thread keeps the object's lock. Until it is released \
+             no checkpoint ends, the log grows, and this server cannot close",
+            waited.as_secs()
+        ));
+    }
+
+    fn tell(&self, notice: &str) {
         // W15: No state of the loop is half changed here, and the state behind `tell` belongs to its owner. The panic
         // hook has reported the panic.
-        let _ = catch_unwind(AssertUnwindSafe(|| (self.tell)(&notice)));
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.tell)(notice)));
     }
 }
 

@@ -164,7 +164,9 @@ impl<S: Service> ServerState<S> {
 
     /// Reports the state of the log, if the state is new.
     fn look_at_log(&self) {
-        self.notices.look(&self.service.kept().stats().log_health, self.clock.nanos());
+        let stats = self.service.kept().stats();
+        self.notices.look(&stats.log_health, self.clock.nanos());
+        self.notices.look_at_call_back(stats.waiting_call_back);
     }
 
     fn is_strict(&self) -> bool {

@@ -78,7 +78,7 @@ fn what_cannot_work_is_said() {
         AdaptiveThreshold { low_watermark: 85, ..ups },
         AdaptiveThreshold { scaling: 0, ..ups },
         AdaptiveThreshold { weight: 100, ..ups },
-        AdaptiveThreshold { window: Duration::from_micros(999), ..ups },
+        AdaptiveThreshold { window: Duration::from_millis(999), ..ups },
         AdaptiveThreshold { lower: 0, ..AdaptiveThreshold::of_time(1) },
     ] {
         assert!(wrong.problem().is_some(), "{wrong:?}");

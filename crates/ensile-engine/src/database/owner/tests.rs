@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use ensile_durability::{DurabilityError, Health};
+use ensile_durability::{Health, UserCode};
 use ensile_sim::SimDisk;
 
 use crate::checkpoint::Schedule;
@@ -104,7 +104,7 @@ fn o8_a_waker_that_closes_while_another_thread_closes_is_refused_and_both_end() 
         tell_closed.send(its.close()).expect("the test waits for it");
     });
     let refused = told.recv_timeout(HANG).expect("O8: the waker waits for the close that waits for it");
-    assert!(matches!(refused, Err(Error::Durability(DurabilityError::InCallBack))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::InCallBack)), "{refused:?}");
     closed.recv_timeout(HANG).expect("O8: it ends")?;
     db.close()
 }
@@ -122,7 +122,38 @@ fn o8_a_waker_of_a_checkpoints_step_that_closes_is_refused() -> Result<()> {
     assert!(Pin::new(&mut durable).poll(&mut Context::from_waker(&waker)).is_pending());
     let picture = db.checkpoint()?;
     let refused = told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in");
-    assert!(matches!(refused, Err(Error::Durability(DurabilityError::InCallBack))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::InCallBack)), "{refused:?}");
     picture.wait().map_err(Error::from)?;
+    db.close()
+}
+
+#[test]
+fn o8_user_code_of_objects_reaches_no_database() -> Result<()> {
+    let builder = || Database::builder("closing").disk(Arc::new(SimDisk::new().mounted()));
+    let db = builder().open()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    let (open, receipt) = (db.begin(), db.submit(|tx| tx.put(&table, &1, &1))?.1);
+    {
+        let _user_code = UserCode::begin();
+        let refused = [
+            db.run(|tx| tx.put(&table, &1, &2)),
+            db.submit(|tx| tx.put(&table, &1, &2)).map(drop),
+            db.begin().put(&table, &1, &2),
+            open.commit().map(drop),
+            db.table::<u64, u64>("others").map(drop),
+            db.snapshot().map(drop),
+            db.snapshot_latest().map(drop),
+            db.checkpoint().map(drop),
+            db.reschedule_checkpoints(Schedule::on_demand()),
+            db.backup("nowhere").map(drop),
+            receipt.durable(),
+            db.close(),
+            builder().open().map(drop),
+        ];
+        for (call, result) in refused.iter().enumerate() {
+            assert!(matches!(result, Err(Error::InCallBack)), "{call}: {result:?}");
+        }
+    }
+    assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(1));
     db.close()
 }

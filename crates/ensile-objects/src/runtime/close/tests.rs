@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "tests start threads that may hang")]
 
 use std::cell::RefCell;
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
@@ -11,7 +10,6 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_disk::Operation;
 use ensile_durability::{DurabilityError, Health};
 use ensile_sim::SimDisk;
 
@@ -251,31 +249,6 @@ fn open_without_threads<const NUMBER: usize>() -> (Arc<Objects<u64, CallWhenEnco
 }
 
 #[test]
-fn o8_a_call_back_within_another_checkpoints_call_back_that_closes_is_refused() {
-    let ((outer, outer_clock), (inner, inner_clock)) =
-        (open_without_threads::<0>(), open_without_threads::<1>());
-    let closed = Arc::new(Mutex::new(Vec::new()));
-    let (its, is_closed) = (Arc::clone(&outer), Arc::clone(&closed));
-    let close: Call = Box::new(move || is_closed.lock().expect("no panic").push(its.close()));
-    let is_called = {
-        let closed = Arc::clone(&closed);
-        move || !closed.lock().expect("no panic").is_empty()
-    };
-    let was_called = is_called.clone();
-    let drive: Call = Box::new(move || checkpoint(&inner, &inner_clock, &was_called));
-    assert!(CALLS[0].set(drive).is_ok() && CALLS[1].set(close).is_ok());
-    let (tell, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        checkpoint(&outer, &outer_clock, is_called);
-        tell.send(outer.close()).expect("the test waits for it");
-    });
-    let outside = told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in");
-    outside.expect("closes");
-    let closed = std::mem::take(&mut *closed.lock().expect("no panic"));
-    assert!(!closed.is_empty() && closed.iter().all(is_in_call_back), "{closed:?}");
-}
-
-#[test]
 fn o8_a_checkpoints_call_back_that_waits_for_a_checkpoint_is_refused() {
     let (objects, clock) = open_without_threads::<2>();
     let waited = Arc::new(Mutex::new(Vec::new()));
@@ -301,7 +274,7 @@ struct WhenApplied;
 
 type CallWhenApplied = Calling<WhenApplied>;
 
-static WHEN_APPLIED: [OnceLock<Call>; 7] = [const { OnceLock::new() }; 7];
+static WHEN_APPLIED: [OnceLock<Call>; 2] = [const { OnceLock::new() }; 2];
 
 impl Calls for WhenApplied {
     fn applied(number: u64) {
@@ -343,88 +316,12 @@ fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
     objects.close().expect("closes");
 }
 
-/// Objects whose log cannot close until their disk is released.
-fn open_on_stalled_disk() -> (Arc<Objects<u64, CallWhenApplied>>, SimDisk) {
-    let disk = SimDisk::new();
-    let objects = ObjectsBuilder::new("closing").disk(Arc::new(disk.mounted())).open().expect("opens");
-    disk.stall(&[Operation::Sync]);
-    (Arc::new(objects), disk)
-}
-
-/// Asserts that of two calls one is refused and the other succeeds. Neither succeeds before the disks are released, so
-/// that both are under way however late one of the threads is.
-fn assert_one_is_refused<E: Debug>(
-    results: &mpsc::Receiver<Result<(), E>>,
-    is_refusal: impl Fn(&Result<(), E>) -> bool,
-    stalled: &[SimDisk],
-) {
+/// Asserts that of two calls one is refused and the other succeeds.
+fn assert_one_is_refused(results: &mpsc::Receiver<ObjectsResult<()>>) {
     let first = results.recv_timeout(HANG).expect("O8: each call waits for the other");
-    assert!(is_refusal(&first), "{first:?}");
-    stalled.iter().for_each(SimDisk::release);
+    assert!(is_in_call_back(&first), "{first:?}");
     let second = results.recv_timeout(HANG).expect("O8: the call waits for the refused one");
     assert!(second.is_ok(), "{second:?}");
-}
-
-/// Each of two operations, on objects of two logs, waits so for the other log, while the other one is under way.
-fn operations_that_wait(
-    numbers: [u64; 2],
-    wait: impl Fn(&Objects<u64, CallWhenApplied>) -> Result<(), DurabilityError> + Send + Sync + 'static,
-) {
-    let ((first, first_disk), (second, second_disk)) = (open_on_stalled_disk(), open_on_stalled_disk());
-    let (both, wait, (tell, told)) = (Arc::new(Barrier::new(2)), Arc::new(wait), mpsc::channel());
-    for (number, own, other) in [(numbers[0], &first, &second), (numbers[1], &second, &first)] {
-        let (its, both, wait, tell) = (Arc::clone(other), Arc::clone(&both), Arc::clone(&wait), tell.clone());
-        let call: Call = Box::new(move || {
-            both.wait();
-            tell.send(wait(&its)).expect("the test waits for it");
-        });
-        assert!(WHEN_APPLIED[number as usize].set(call).is_ok(), "it is set once");
-        let its = Arc::clone(own);
-        std::thread::spawn(move || its.submit(1, &number).map(drop).expect("logs"));
-    }
-    let is_refusal = |waited: &Result<_, _>| matches!(waited, Err(DurabilityError::InCallBack));
-    assert_one_is_refused(&told, is_refusal, &[first_disk, second_disk]);
-    for objects in [first, second] {
-        objects.close().expect("closes, or is closed");
-    }
-}
-
-#[test]
-fn o8_of_operations_that_close_each_others_log_one_is_refused() {
-    operations_that_wait([2, 3], |other| match other.close() {
-        Err(ObjectsError::Durability(refused)) => Err(refused),
-        closed => closed.map_err(|error| panic!("{error}")),
-    });
-}
-
-#[test]
-fn o8_an_operation_that_closes_the_log_of_a_waker_that_closes_its_own_is_refused() {
-    let (objects, disk) = open_on_stalled_disk();
-    let counters: Arc<Objects<u64, Counter>> = Arc::new(
-        ObjectsBuilder::new("closing").disk(Arc::new(SimDisk::new().mounted())).open().expect("opens"),
-    );
-    let (both, (tell, told)) = (Arc::new(Barrier::new(2)), mpsc::channel());
-    let (its, at_both, tell_it) = (Arc::clone(&counters), Arc::clone(&both), tell.clone());
-    let call: Call = Box::new(move || {
-        at_both.wait();
-        tell_it.send(its.close()).expect("the test waits for it");
-    });
-    assert!(WHEN_APPLIED[4].set(call).is_ok(), "it is set once");
-    let its = Arc::clone(&objects);
-    call_when_durable(&counters, move || {
-        both.wait();
-        tell.send(its.close()).expect("the test waits for it");
-    });
-    let its = Arc::clone(&objects);
-    std::thread::spawn(move || its.submit(1, &4).map(drop).expect("logs"));
-    assert_one_is_refused(&told, is_in_call_back, &[disk]);
-    objects.close().expect("closes, or is closed");
-    counters.close().expect("closes, or is closed");
-}
-
-#[test]
-fn o8_of_operations_that_wait_for_each_others_checkpoint_one_is_refused() {
-    operations_that_wait([5, 6], |other| other.checkpoint().wait().map(drop));
 }
 
 #[test]
@@ -444,7 +341,7 @@ fn o8_of_wakers_of_two_logs_that_close_each_others_log_one_is_refused() {
         });
     }
     // Each close waits for the waker of the other log.
-    assert_one_is_refused(&told, is_in_call_back, &[]);
+    assert_one_is_refused(&told);
     for objects in [first, second] {
         objects.close().expect("closes, or is closed");
     }
@@ -470,8 +367,7 @@ fn a_last_handle_that_goes_with_its_threads_values_closes_whole() {
             counters.submit(1, &5).expect("logs");
             counters.checkpoint().wait().expect("a checkpoint");
             counters.submit(1, &5).expect("logs");
-            let within = counters.look(&1, |_| counters.look(&2, |_| ())).expect("it is whole").0;
-            within.expect("it is not there");
+            counters.look(&2, |_| ()).expect("it is not there");
         });
     });
     ended.join().expect("it ends without a panic");

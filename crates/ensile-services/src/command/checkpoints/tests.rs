@@ -66,7 +66,7 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
     let his = AdaptiveThreshold::of_his(1000);
     assert_eq!(of(ServiceKind::His, capacity), Some(his));
     let given = "--adaptive 1000 --adaptive-lower 1 --adaptive-upper 2 --adaptive-low-watermark 3 \
-                 --adaptive-high-watermark 4 --adaptive-scaling 5 --adaptive-weight 6 --adaptive-window-ms 7 \
+                 --adaptive-high-watermark 4 --adaptive-scaling 5 --adaptive-weight 6 --adaptive-window-ms 7000 \
                  --adaptive-probed";
     let all = AdaptiveThreshold {
         lower: 1,
@@ -75,7 +75,7 @@ fn an_adaptive_threshold_is_table_3s_but_for_what_is_given() {
         high_watermark: 4,
         scaling: 5,
         weight: 6,
-        window: Duration::from_millis(7),
+        window: Duration::from_secs(7),
         is_probed: true,
         ..his
     };

@@ -3,9 +3,10 @@
 //! Neighbours: `tests/services` has whole servers whose log stops.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::sync::Mutex;
-use ensile_objects::LogHealth;
+use ensile_objects::{LogHealth, WaitingCallBack};
 
 use super::{LogNotices, PAUSE_NANOS};
 
@@ -64,4 +65,18 @@ fn a_removed_folder_has_a_backup_as_its_remedy() {
         said.starts_with("the log has ended: log0 is gone. ") && said.contains("restore a backup"),
         "{said}"
     );
+}
+
+#[test]
+fn a_call_back_that_waits_is_told_once_until_it_goes_on() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+    let waiting = |seconds| Some(WaitingCallBack { object: 7, waited: Duration::from_secs(seconds) });
+    for looked in [waiting(10), waiting(11), None, waiting(12)] {
+        notices.look_at_call_back(looked);
+    }
+    let told = told.lock();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("a checkpoint has waited for 10 s at object 7: "), "{told:?}");
 }

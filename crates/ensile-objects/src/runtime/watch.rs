@@ -1,0 +1,122 @@
+//! Watch over the call-backs of checkpoints: a call-back that waits for an application's guard may wait for ever.
+//!
+//! Neighbours: `application::walk` notes the progress of its call-backs; the heartbeat looks; `ObjectsStats` shows a
+//! call-back that makes no progress.
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::sync::{AtomicU64, Mutex, Ordering};
+
+/// Time without progress after which a call-back is shown, in nanoseconds.
+const SHOWN_FROM_NANOS: u64 = 10_000_000_000;
+
+/// A call-back of a checkpoint that has made no progress for ten seconds or more. The call-back waits, perhaps for the
+/// guard of an object. Until it returns no checkpoint ends, and a close waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingCallBack {
+    /// Number of the object that the call-back writes; of a call-back that enumerates objects itself, the smallest
+    /// number that this object can have.
+    pub object: u64,
+    /// Time without progress.
+    pub waited: Duration,
+}
+
+/// Call-backs under way.
+#[derive(Debug, Default)]
+pub(crate) struct CallBackWatch(Mutex<Vec<WatchedCallBack>>);
+
+#[derive(Debug)]
+struct WatchedCallBack {
+    object: StdArc<AtomicU64>,
+    /// Progress at the last look.
+    seen: Option<SeenProgress>,
+}
+
+/// Object of a call-back, and the time of the first look that found this object, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct SeenProgress {
+    object: u64,
+    since_nanos: u64,
+}
+
+/// Progress of a call-back, watched until the drop.
+#[derive(Debug)]
+pub(crate) struct CallBackProgress<'w> {
+    watch: &'w CallBackWatch,
+    object: StdArc<AtomicU64>,
+}
+
+impl CallBackWatch {
+    /// Watches a call-back that begins at this object.
+    pub(crate) fn begin(&self, object: u64) -> CallBackProgress<'_> {
+        let object = StdArc::new(AtomicU64::new(object));
+        self.0.lock().push(WatchedCallBack { object: StdArc::clone(&object), seen: None });
+        CallBackProgress { watch: self, object }
+    }
+
+    /// Notes the progress of the call-backs at this time.
+    pub(crate) fn look(&self, now_nanos: u64) {
+        for call_back in self.0.lock().iter_mut() {
+            // Relaxed: a figure for people.
+            let object = call_back.object.load(Ordering::Relaxed);
+            if call_back.seen.is_none_or(|seen| seen.object != object) {
+                call_back.seen = Some(SeenProgress { object, since_nanos: now_nanos });
+            }
+        }
+    }
+
+    /// The call-back that has waited for the longest time, if the time is long enough to be shown.
+    pub(crate) fn waiting(&self, now_nanos: u64) -> Option<WaitingCallBack> {
+        let seen = self
+            .0
+            .lock()
+            .iter()
+            .filter_map(|call_back| call_back.seen)
+            .min_by_key(|seen| seen.since_nanos)?;
+        let waited = now_nanos.saturating_sub(seen.since_nanos);
+        let shown = WaitingCallBack { object: seen.object, waited: Duration::from_nanos(waited) };
+        (waited >= SHOWN_FROM_NANOS).then_some(shown)
+    }
+}
+
+impl CallBackProgress<'_> {
+    /// Notes that the call-back is at this object.
+    pub(crate) fn set(&self, object: u64) {
+        // Relaxed: a figure for people.
+        self.object.store(object, Ordering::Relaxed);
+    }
+}
+
+impl Drop for CallBackProgress<'_> {
+    fn drop(&mut self) {
+        self.watch.0.lock().retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::time::Duration;
+
+    use super::{CallBackWatch, WaitingCallBack};
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_call_back_without_progress_for_ten_seconds_is_shown_until_it_goes_on() {
+        let watch = CallBackWatch::default();
+        let (one, other) = (watch.begin(0), watch.begin(100));
+        watch.look(0);
+        one.set(7);
+        watch.look(SECOND);
+        watch.look(9 * SECOND);
+        assert_eq!(watch.waiting(9 * SECOND), None);
+        let shown = |object, seconds| Some(WaitingCallBack { object, waited: Duration::from_secs(seconds) });
+        assert_eq!(watch.waiting(10 * SECOND), shown(100, 10));
+        other.set(101);
+        watch.look(10 * SECOND);
+        assert_eq!(watch.waiting(12 * SECOND), shown(7, 11));
+        drop(one);
+        assert_eq!(watch.waiting(12 * SECOND), None);
+    }
+}
