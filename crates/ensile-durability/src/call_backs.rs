@@ -138,6 +138,27 @@ impl UserCode {
     }
 }
 
+/// As [`UserCode`], for a call that was found outside user code: nothing surrounds the code.
+#[derive(Debug)]
+#[must_use = "the mark ends with the value"]
+pub struct OutermostUserCode(());
+
+impl OutermostUserCode {
+    #[inline]
+    pub(crate) fn begin(LogAddress(log): LogAddress) -> Self {
+        let outer = USER_CODE_OF.with(|of| of.replace(log));
+        debug_assert_eq!(outer, 0, "the caller was checked");
+        Self(())
+    }
+}
+
+impl Drop for OutermostUserCode {
+    #[inline]
+    fn drop(&mut self) {
+        USER_CODE_OF.with(|of| of.set(0));
+    }
+}
+
 impl Drop for UserCode {
     #[inline]
     fn drop(&mut self) {

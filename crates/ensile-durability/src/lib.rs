@@ -69,7 +69,7 @@ pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
     copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
-pub use call_backs::{HeldGuard, UserCode, WaitLeave};
+pub use call_backs::{HeldGuard, OutermostUserCode, UserCode, WaitLeave};
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,

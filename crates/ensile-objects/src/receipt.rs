@@ -117,7 +117,7 @@ impl ChangeReceipt for ObjectReceipt<'_> {
 
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
-        let _user_code = self.runtime.user_code();
+        let _user_code = UserCode::begin();
         // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
         // time.
         if !self.runtime.is_logged {

@@ -77,7 +77,7 @@ fn beside_a_wait_in_user_code(of: LogAddress, awaited: LogAddress, then: impl Fn
 
 #[test]
 fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
-    let [a, b, c] = logs(2);
+    let [a, b, _] = logs(2);
     beside_a_wait_in_user_code(a, b, || assert!(is_refused(b, a), "by a call-back"));
     beside_a_close(a, b, || {
         let _user_code = UserCode::begin_of(b);

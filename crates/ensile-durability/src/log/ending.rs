@@ -19,7 +19,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
-use crate::call_backs::{LogAddress, UserCode, WaitLeave, is_awaited, leave_to_wait};
+use crate::call_backs::{LogAddress, OutermostUserCode, WaitLeave, is_awaited, leave_to_wait};
 use crate::store::manifest::Manifest;
 use crate::store::mapped;
 
@@ -161,10 +161,10 @@ impl Log {
     }
 
     /// Marks this thread as running user code of this log's objects, perhaps under the lock of an object, until the mark
-    /// is dropped.
+    /// is dropped. The thread is [outside user code](crate::UserCode::check_outside).
     #[inline]
-    pub fn user_code(&self) -> UserCode {
-        let user_code = UserCode::begin_of(self.address());
+    pub fn user_code(&self) -> OutermostUserCode {
+        let user_code = OutermostUserCode::begin(self.address());
         debug_assert!(self.is_awaited(), "O8: a close in it sees that");
         user_code
     }

@@ -33,7 +33,8 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Process;
 use ensile_durability::{
     CheckpointConfig, CheckpointStats, CheckpointStep, Checkpoints, DurabilityError, Durable, Health, Log,
-    LogStats, LoggerStep, Recoverable, RecoveryReport, Shipper, ShippingStats, UserCode, Walk,
+    LogStats, LoggerStep, OutermostUserCode, Recoverable, RecoveryReport, Shipper, ShippingStats, UserCode,
+    Walk,
 };
 use ensile_epoch::Epochs;
 
@@ -491,9 +492,10 @@ impl Runtime {
         self.checkpoints.step(checkpointer, &*self.state)
     }
 
-    /// Marks this thread as running user code of these objects, until the mark is dropped (O8).
+    /// Marks this thread as running user code of these objects, until the mark is dropped (O8). The caller was
+    /// [checked](Self::check_caller).
     #[inline]
-    pub(crate) fn user_code(&self) -> UserCode {
+    pub(crate) fn user_code(&self) -> OutermostUserCode {
         self.log.user_code()
     }
 }
