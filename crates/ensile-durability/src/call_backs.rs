@@ -14,7 +14,7 @@
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
-use ensile_base::sync::{Mutex, OnceLock, thread_local};
+use ensile_base::sync::{Mutex, MutexGuard, OnceLock, thread_local};
 
 use crate::error::DurabilityError;
 
@@ -105,20 +105,24 @@ pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
 #[derive(Debug)]
 #[must_use = "the mark ends with the value"]
 pub struct UserCode {
-    /// Log of the surrounding user code: a test's step of other objects; or 0.
+    /// Log of the surrounding user code; or 0.
     outer: usize,
+    _of_thread: OfThread,
 }
 
+/// Marker of a value that stays on its thread: the value counts in thread-local memory.
+type OfThread = PhantomData<MutexGuard<'static, ()>>;
+
 impl UserCode {
-    /// Begins user code that no log waits for by itself, such as a replay.
+    /// Begins user code that no log waits for by itself, such as a replay. Within user code of a log, the log still
+    /// waits for the code.
     #[inline]
     pub fn begin() -> Self {
-        Self::begin_of(LogAddress(NO_LOG))
-    }
-
-    #[inline]
-    pub(crate) fn begin_of(LogAddress(log): LogAddress) -> Self {
-        Self { outer: USER_CODE_OF.with(|of| of.replace(log)) }
+        let outer = USER_CODE_OF.with(Cell::get);
+        if outer == 0 {
+            USER_CODE_OF.with(|of| of.set(NO_LOG));
+        }
+        Self { outer, _of_thread: PhantomData }
     }
 
     /// True if this thread runs user code of objects.
@@ -141,14 +145,14 @@ impl UserCode {
 /// As [`UserCode`], for a call that was found outside user code: nothing surrounds the code.
 #[derive(Debug)]
 #[must_use = "the mark ends with the value"]
-pub struct OutermostUserCode(());
+pub struct OutermostUserCode(OfThread);
 
 impl OutermostUserCode {
     #[inline]
     pub(crate) fn begin(LogAddress(log): LogAddress) -> Self {
         let outer = USER_CODE_OF.with(|of| of.replace(log));
         debug_assert_eq!(outer, 0, "the caller was checked");
-        Self(())
+        Self(PhantomData)
     }
 }
 
@@ -170,8 +174,7 @@ impl Drop for UserCode {
 #[derive(Debug)]
 #[must_use = "the guard counts until the drop"]
 pub struct HeldGuard {
-    /// The count is the thread's, so the value stays on its thread.
-    _of_thread: PhantomData<std::sync::MutexGuard<'static, ()>>,
+    _of_thread: OfThread,
 }
 
 impl HeldGuard {

@@ -126,10 +126,10 @@ pub enum DurabilityError {
     /// attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
     CheckpointFailed(Arc<str>),
-    /// A handle was called from a call-back: from an operation, a codec, a replay, a look at an object or a checkpoint's
-    /// call-back; or from a future's waker for which the call would wait. Or a thread with an object's guard closes, or
-    /// waits for a checkpoint. Nothing was done or changed. Return from the call-back, or release the guard, and call
-    /// then, or on a thread of your own.
+    /// A handle was called from a call-back: from an operation, a codec, a replay, a look at an object or a
+    /// checkpoint's call-back; or from a future's waker for which the call would wait. Or a thread with an object's
+    /// guard closes, or waits for a checkpoint. Nothing was done or changed. Return from the call-back, or release the
+    /// guard, and call then, or on a thread of your own.
     #[error(
         "not done, and nothing was changed: a call-back (an operation, a codec, a replay, a look at an object, a checkpoint's \
          call-back, or a waker that the call would wait for) made this call, or a thread with an object's guard; return from \

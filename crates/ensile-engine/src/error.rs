@@ -89,9 +89,9 @@ pub enum Error {
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]
     Forked,
-    /// A call-back of objects (an operation, a codec, a replay, a look at an object or a checkpoint's call-back) called a
-    /// handle of a database; or a future's waker made a call that would wait for the waker. Nothing was read or written.
-    /// Return from the call-back, and call then, or on a thread of your own.
+    /// A call-back of objects (an operation, a codec, a replay, a look at an object or a checkpoint's call-back) called
+    /// a handle of a database; or a future's waker made a call that would wait for the waker. Nothing was read or
+    /// written. Return from the call-back, and call then, or on a thread of your own.
     #[error(
         "not done, and nothing was changed: a call-back of objects, or a waker that the call would wait for, made this call; \
          return from the call-back, and call then, or on a thread of your own"

@@ -155,7 +155,8 @@ impl<T> GuardedObjects<T> {
     }
 
     /// Locks the object of this number. A thread with a guard neither closes nor waits for a checkpoint or a backup of
-    /// objects: these calls are refused, as they might wait for the guard. `rests` notes the object's last change, of a poisoned object too.
+    /// objects: these calls are refused, as they might wait for the guard. `rests` notes the object's last change, of a
+    /// poisoned object too.
     ///
     /// # Errors
     /// The object is poisoned.

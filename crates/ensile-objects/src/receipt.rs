@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{Durable, UserCode};
+use ensile_durability::{DurabilityError, Durable, UserCode};
 
 use crate::error::ObjectsResult as Result;
 use crate::runtime::Runtime;
@@ -148,6 +148,9 @@ impl Future for DurableObjects {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if UserCode::is_running() {
+            return Poll::Ready(Err(DurabilityError::InCallBack.into()));
+        }
         match &mut self.0 {
             Ok(durable) => Pin::new(durable).poll(context).map(|answer| Ok(answer?)),
             Err(error) => Poll::Ready(Err(error.clone())),

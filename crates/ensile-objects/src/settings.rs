@@ -566,16 +566,15 @@ impl ApplicationLog {
     /// the log is closed or has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
     ///
     /// One thread at a time drives the log, and one thread checkpoints: for a concurrent caller fewer steps are due, or
-    /// none. If the log has threads of its own, no step is due. A call-back may call `drive`: the call takes no step of
-    /// the work around the call-back.
+    /// none. If the log has threads of its own, no step is due. In a call-back of objects the call takes no step, and
+    /// on a thread with a guard of [`GuardedObjects`](crate::GuardedObjects) no step of a checkpoint.
     pub fn drive(&self) -> Option<Duration> {
         self.runtime().drive()
     }
 }
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// As [`ApplicationLog::drive`]. Must not be called from within a look at an object or an operation: a checkpoint
-    /// takes the objects' locks.
+    /// As [`ApplicationLog::drive`].
     pub fn drive(&self) -> Option<Duration> {
         self.runtime().drive()
     }

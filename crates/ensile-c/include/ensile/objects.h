@@ -186,7 +186,7 @@ enum {
     ENSILE_POLICY_ADAPTIVE_SCALING = 42,
     /* alpha, the weight of the load so far, in percent: 80 by default. */
     ENSILE_POLICY_ADAPTIVE_WEIGHT = 43,
-    /* w: 5000 by default. */
+    /* w: 5000 by default, 1000 at least. */
     ENSILE_POLICY_ADAPTIVE_WINDOW_MILLIS = 44,
     /* What LB and UB are of: an ENSILE_MEASURE_.., of which bytes are the default. */
     ENSILE_POLICY_ADAPTIVE_MEASURE = 45,

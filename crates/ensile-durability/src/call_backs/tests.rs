@@ -1,6 +1,8 @@
 //! Closes that would wait for themselves by way of others.
 
-use super::{CallBack, CallBackScope, LogAddress, UserCode, is_awaited, is_in, leave_to_wait};
+use super::{
+    CallBack, CallBackScope, LogAddress, OutermostUserCode, UserCode, is_awaited, is_in, leave_to_wait,
+};
 use crate::error::DurabilityError;
 
 /// Three logs of one test. The process has one list of all waits, and tests run at the same time.
@@ -70,7 +72,7 @@ fn a_thread_is_in_the_call_backs_that_it_is_in() {
 
 /// While this thread runs user code of one log's objects, and waits for another log, as the drop of a handle does.
 fn beside_a_wait_in_user_code(of: LogAddress, awaited: LogAddress, then: impl FnOnce()) {
-    let _user_code = UserCode::begin_of(of);
+    let _user_code = OutermostUserCode::begin(of);
     let _leave = leave_to_wait(awaited).expect("nothing waits for it");
     then();
 }
@@ -80,7 +82,8 @@ fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
     let [a, b, _] = logs(2);
     beside_a_wait_in_user_code(a, b, || assert!(is_refused(b, a), "by a call-back"));
     beside_a_close(a, b, || {
-        let _user_code = UserCode::begin_of(b);
+        let _user_code = OutermostUserCode::begin(b);
+        let _nested = UserCode::begin();
         assert!(matches!(leave_to_wait(a), Err(DurabilityError::InCallBack)));
     });
     assert!(!is_refused(b, a), "the waits have ended");
@@ -90,7 +93,7 @@ fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
 fn o8_a_thread_is_in_user_code_until_its_mark_ends() {
     let [a, b, _] = logs(3);
     assert!(UserCode::check_outside().is_ok());
-    let outer = UserCode::begin_of(a);
+    let outer = OutermostUserCode::begin(a);
     {
         let _inner = UserCode::begin();
         assert!(matches!(UserCode::check_outside(), Err(DurabilityError::InCallBack)));

@@ -33,7 +33,7 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::{CheckpointHandle, Ticket};
 use super::walk::Walk;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, CallBackScope};
+use crate::call_backs::{CallBack, CallBackScope, UserCode};
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
@@ -220,6 +220,7 @@ impl Checkpoints {
     /// Handle for a demand from user code: [`DurabilityError::InCallBack`], and no checkpoint (O8).
     #[must_use]
     pub fn refuse_demand(&self) -> CheckpointHandle {
+        debug_assert!(UserCode::is_running(), "another demand is served");
         let ticket = StdArc::<Ticket>::default();
         ticket.answer(Err(DurabilityError::InCallBack));
         CheckpointHandle::new(ticket, self.store.process().clone(), self.log.address())

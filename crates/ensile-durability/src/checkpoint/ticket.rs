@@ -226,7 +226,8 @@ impl CheckpointHandle {
     /// [`DurabilityError::CheckpointFailed`]: the checkpoint was given up, and nothing else changed.
     /// [`DurabilityError::Stopped`]: the log has stopped, or the database was closed. [`DurabilityError::Removed`]: the
     /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: a call-back
-    /// demanded the checkpoint, or waits for it; a demanded checkpoint goes on.
+    /// demanded the checkpoint, and none is made; or a call-back waits, or a thread with the guard of an object, and
+    /// the checkpoint goes on.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);

@@ -145,8 +145,7 @@ impl AdaptiveThreshold {
             return Some("its weight of the past is not below 100 percent: no load would ever be seen");
         }
         (self.window < WINDOW_MIN).then_some(
-            "its window is below a second: requests are reported about once a second, so a shorter window sees a burst or \
-             nothing",
+            "its window is below a second: a load is counted about once a second, so a shorter window sees a burst or nothing",
         )
     }
 }

@@ -160,8 +160,8 @@ impl Log {
         is_awaited(self.address())
     }
 
-    /// Marks this thread as running user code of this log's objects, perhaps under the lock of an object, until the mark
-    /// is dropped. The thread is [outside user code](crate::UserCode::check_outside).
+    /// Marks this thread as running user code of this log's objects, perhaps under the lock of an object, until the
+    /// mark is dropped. The thread is [outside user code](crate::UserCode::check_outside).
     #[inline]
     pub fn user_code(&self) -> OutermostUserCode {
         let user_code = OutermostUserCode::begin(self.address());

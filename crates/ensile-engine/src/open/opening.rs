@@ -57,8 +57,7 @@ impl Builder {
         Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
     }
 
-    pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
-        UserCode::check_outside()?;
+    fn check_bounds(&self) -> Result<()> {
         if self.settings.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
@@ -68,6 +67,12 @@ impl Builder {
         if self.tuning.displaced_bytes_max < DISPLACED_BYTES_LEAST {
             return Err(Error::Misuse(format!("displaced_bytes_max is below {DISPLACED_BYTES_LEAST}")));
         }
+        Ok(())
+    }
+
+    pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
+        UserCode::check_outside()?;
+        self.check_bounds()?;
         self.check_level()?;
         self.checkpoint_config().check()?;
         self.check_shipping(opening)?;

@@ -14,7 +14,7 @@ use ensile_durability::{CheckpointReport, Durable, UserCode};
 
 use crate::commit::Committed;
 use crate::database::DatabaseRef;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A committed transaction's receipt.
 ///
@@ -148,6 +148,9 @@ impl Future for DurableFuture {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Result<()>> {
+        if UserCode::is_running() {
+            return Poll::Ready(Err(Error::InCallBack));
+        }
         match &mut self.wait {
             Ok(wait) => Pin::new(wait).poll(context).map(|result| Ok(result?)),
             Err(answer) => Poll::Ready(answer.take().unwrap_or(Ok(()))),

@@ -195,7 +195,7 @@ impl<A: Application> ApplicationState<A> {
             applied: Arc::new(AppliedTime::new(clock)),
             replayed: AppliedTime::new(clock),
             copy: OnceLock::new(),
-            watch: CallBackWatch::default(),
+            watch: CallBackWatch::new(clock),
         }
     }
 
@@ -421,8 +421,8 @@ impl ApplicationLog {
         }
     }
 
-    /// Logs an operation on an object, and then changes the object by `make`, which calls no handle. The caller holds the
-    /// object's guard over the call. The duration of one change in 64 is measured, so that
+    /// Logs an operation on an object, and then changes the object by `make`, which calls no handle. The caller holds
+    /// the object's guard over the call. The duration of one change in 64 is measured, so that
     /// [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become dearer. An application
     /// makes either all its changes this way, or by [`ObjectGuard::change`](crate::ObjectGuard::change) with the
     /// receipt, or none: after a first measurement, the durations of changes made after [`log`](Self::log) alone are
@@ -462,7 +462,7 @@ impl ApplicationLog {
 
     /// As [`Objects::report_requests`](crate::Objects::report_requests).
     pub fn report_requests(&self, served: u64, lost: u64) {
-        self.runtime.checkpoints.report_requests(served, lost);
+        self.runtime.report_requests(served, lost);
     }
 
     /// Receipt for everything logged in epochs up to `epoch`. An application that keeps the epoch of an object's last
@@ -508,9 +508,9 @@ impl ApplicationLog {
     }
 
     /// Makes all logged operations durable and releases the folder, for all handles. A second call waits for the first,
-    /// and returns the result of the first. A close in a future's waker is refused while another thread closes (O8). The
-    /// caller must hold no object's guard: a checkpoint may wait for the guard, and the close for the checkpoint. A held
-    /// guard of [`GuardedObjects`](crate::GuardedObjects) is refused; another guard is not noticed, and
+    /// and returns the result of the first. A close in a future's waker is refused while another thread closes (O8).
+    /// The caller must hold no object's guard: a checkpoint may wait for the guard, and the close for the checkpoint. A
+    /// held guard of [`GuardedObjects`](crate::GuardedObjects) is refused; another guard is not noticed, and
     /// [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
     ///
     /// # Errors

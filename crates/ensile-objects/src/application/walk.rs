@@ -177,6 +177,7 @@ impl<A: Application> Walk for ApplicationState<A> {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
         let _user_code = UserCode::begin();
+        let _progress = self.watch.begin(0);
         let starts = match catch_unwind(AssertUnwindSafe(|| self.application.slice_starts(parts))) {
             Ok(starts) if starts.is_sorted_by(|one, next| one < next) => starts,
             Ok(starts) => {

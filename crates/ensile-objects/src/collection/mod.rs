@@ -30,7 +30,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointHandle, RecoveryReport};
+use ensile_durability::{CheckpointHandle, RecoveryReport, UserCode};
 use ensile_memory::prefetch;
 
 use crate::applied::AppliedTime;
@@ -74,9 +74,9 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
 /// An application's objects of one kind, in memory and persistent (SLACH).
 ///
 /// Operations change the objects. Every operation is logged and applied under the object's lock. Objects are
-/// independent: an operation on an object waits for no other object. Operations, codecs, checks and looks call no handle:
-/// each such call returns [`InCallBack`](crate::DurabilityError::InCallBack). A clone is another handle on the same objects; the
-/// last handle closes the objects. One folder holds one collection.
+/// independent: an operation on an object waits for no other object. Operations, codecs, checks and looks call no
+/// handle: each such call returns [`InCallBack`](crate::DurabilityError::InCallBack). A clone is another handle on the
+/// same objects; the last handle closes the objects. One folder holds one collection.
 ///
 /// ```
 /// use ensile_objects::{ObjectsBuilder, Objects, Persistent};
@@ -388,6 +388,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return;
             }
             for (_, (_, guess)) in found.into_iter().flatten() {
+                let _user_code = UserCode::begin();
                 let state = guess.and_then(|cell| cell.try_lock());
                 state.iter().filter_map(|state| state.key.as_ref()).for_each(ObjectKey::prefetch);
             }
@@ -474,17 +475,25 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Durability`] in a forked process; with strict durability also the errors of
     /// [`ObjectReceipt::durable`].
     pub fn for_each(&self, show: impl FnMut(&K, &T)) -> Result<()> {
-        let receipt = self.look_each(show)?;
-        self.runtime.wait_if_strict(receipt.epoch())
+        let (rests_on, first_poisoned) = self.show_each(show)?;
+        self.runtime.wait_if_strict(rests_on)?;
+        first_poisoned.map_or(Ok(()), Err)
     }
 
     /// As [`Objects::for_each`], without waiting: the receipt tells when the shown objects, and the absence of further
     /// objects, are durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown.
+    /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown, and have no receipt.
     /// [`ObjectsError::Durability`] in a forked process.
-    pub fn look_each(&self, mut show: impl FnMut(&K, &T)) -> Result<ObjectReceipt<'_>> {
+    pub fn look_each(&self, show: impl FnMut(&K, &T)) -> Result<ObjectReceipt<'_>> {
+        let (rests_on, first_poisoned) = self.show_each(show)?;
+        first_poisoned.map_or(Ok(ObjectReceipt::new(&self.runtime, rests_on)), Err)
+    }
+
+    /// Shows every object that is not poisoned. Returns the epoch that the shown states rest on, and the error of the
+    /// first poisoned object.
+    fn show_each(&self, mut show: impl FnMut(&K, &T)) -> Result<(Epoch, Option<ObjectsError>)> {
         self.runtime.check_caller()?;
         let (mut rests_on, mut first_poisoned) = (Epoch::ZERO, None);
         for shard in 0..shards::SHARDS {
@@ -506,18 +515,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             // After the cells: a cell that left before the visit has left its epoch here.
             rests_on = rests_on.max(self.state.shards.gone(shard));
         }
-        if let Some(poisoned) = first_poisoned {
-            return Err(poisoned);
-        }
-        Ok(ObjectReceipt::new(&self.runtime, rests_on))
+        Ok((rests_on, first_poisoned))
     }
 
     /// Reports the requests served since the last report, and the requests lost for lack of capacity. From then on the
     /// load of an [`AdaptiveThreshold`](crate::AdaptiveThreshold) is the rate of requests, whatever the requests write.
     /// Where the capacity is probed, it is the rate at which 5 % of the requests are lost (SLACH §4, §6.1). Call about
-    /// once a second.
+    /// once a second. A call from a call-back has no effect.
     pub fn report_requests(&self, served: u64, lost: u64) {
-        self.runtime.checkpoints.report_requests(served, lost);
+        self.runtime.report_requests(served, lost);
     }
 
     /// Receipt for everything logged in epochs up to `epoch`, for a caller that keeps the epochs of receipts instead of
@@ -609,15 +615,6 @@ fn locked_guess<'c, K: ObjectKey, T>(
 
 fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
     ObjectsError::Poisoned { object: format!("{key:?}").into() }
-}
-
-/// Refuses a key that is too long for an entry.
-#[cold]
-fn check_key<K: ObjectKey>(key: &K) -> Result<()> {
-    let mut encoded = Vec::new();
-    key.encode(&mut encoded);
-    let bytes = encoded.len();
-    if bytes > KEY_BYTES_MAX { Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX }) } else { Ok(()) }
 }
 
 /// Outcome of a change and its receipt; or the worker, to try again.
@@ -743,6 +740,20 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(receipt)
     }
 
+    /// Refuses a key that is too long for an entry.
+    #[cold]
+    fn check_key(&self, key: &K) -> Result<()> {
+        let _user_code = self.runtime.user_code();
+        let mut encoded = Vec::new();
+        key.encode(&mut encoded);
+        let bytes = encoded.len();
+        if bytes > KEY_BYTES_MAX {
+            Err(ObjectsError::KeyTooLong { bytes, limit: KEY_BYTES_MAX })
+        } else {
+            Ok(())
+        }
+    }
+
     /// Result of a check of a locked object.
     fn checked<E>(
         &self,
@@ -772,7 +783,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         check: impl Fn(Option<&T>) -> Result<(), E>,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(Result<O, E>, ObjectReceipt<'_>)> {
-        self.runtime.check_caller()?;
+        UserCode::check_outside()?;
         self.runtime.check_open()?;
         let hash = self.state.shards.hash(key);
         let mut guess = self.state.shards.guess(hash).and_then(|cell| locked_guess(cell, key));
@@ -780,7 +791,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             let mut state = match guess.take() {
                 Some(state) => state,
                 None => {
-                    check_key(key)?;
+                    self.check_key(key)?;
                     self.state.shards.find_or_make(key, hash).lock()
                 }
             };

@@ -10,9 +10,8 @@
 //! Invariants:
 //! - O9: a waiting thread takes the awaited steps itself, so a lone thread waits for no other thread. The thread takes
 //!   no step that may wait for a lock that its caller may hold.
-//! - One thread at a time drives the log, and one thread drives checkpoints and shipping. A thread in a call-back of
-//!   either can still drive the log: a checkpointer's step leaves the lock of the log free, and a waker's thread needs
-//!   no lock.
+//! - One thread at a time drives the log, and one thread drives checkpoints and shipping. A waker can
+//!   drive the log without a lock. User code drives nothing, and a thread with a guard no checkpoint (O8).
 //!
 //! Neighbours: `threads` takes the same steps on its own threads; `worker` waits for log space; `open` makes the state.
 
@@ -98,13 +97,11 @@ impl Runtime {
     /// Takes a step of each checkpointer and of the shipper. Returns the time until the next step is due.
     fn drive_checkpoints(&self) -> Duration {
         let mut pause = self.epoch_interval;
-        // O8: a call-back of the checkpoint might wait for this thread's guard.
-        if HeldGuard::check_none().is_err() {
-            return pause;
-        }
-        // Another thread drives, or this thread is in a call-back of a checkpoint.
+        // Another thread drives, or this thread is in a waker that a checkpoint's step called.
         let Some(_turn) = self.driver.checkpoints.try_lock() else { return pause };
-        for checkpointer in 0..self.checkpoints.checkpointers() {
+        // O8: a call-back of a checkpoint might wait for this thread's guard.
+        let checkpointers = HeldGuard::check_none().map_or(0, |()| self.checkpoints.checkpointers());
+        for checkpointer in 0..checkpointers {
             match self.checkpoint_step(checkpointer) {
                 CheckpointStep::Worked => pause = Duration::ZERO,
                 CheckpointStep::Paced(wait) => pause = pause.min(wait),

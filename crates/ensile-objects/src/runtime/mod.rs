@@ -431,6 +431,13 @@ impl Runtime {
         Ok(())
     }
 
+    /// Reports requests, except from user code: a replay would report them again.
+    pub(crate) fn report_requests(&self, served: u64, lost: u64) {
+        if !UserCode::is_running() {
+            self.checkpoints.report_requests(served, lost);
+        }
+    }
+
     /// Figures of the runtime; the caller counts its objects.
     pub(crate) fn stats(&self, objects: u64, poisoned: u64) -> ObjectsStats {
         ObjectsStats {
@@ -449,7 +456,7 @@ impl Runtime {
     fn waiting_call_back(&self) -> Option<WaitingCallBack> {
         // I4: a lock that another thread of the parent held at the fork is never released.
         self.check_process().ok()?;
-        self.state.watch()?.waiting(self.clock.nanos())
+        self.state.watch()?.look()
     }
 
     /// Ships everything logged by now. Returns the epoch up to which the shared store is complete.

@@ -116,7 +116,7 @@ pub(super) fn tick(runtime: &Runtime) {
     if matches!(runtime.epochs.try_advance(runtime.clock.nanos()), Advance::Advanced(_)) {
         runtime.log.wake_loggers();
     }
-    runtime.state.watch().iter().for_each(|watch| watch.look(runtime.clock.nanos()));
+    runtime.state.watch().iter().for_each(|watch| _ = watch.look());
     runtime.log.hint_step();
     if runtime.checkpoints.has_panicked() {
         runtime.log.reserved_epochs_step();

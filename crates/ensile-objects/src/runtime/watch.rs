@@ -6,6 +6,7 @@
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
+use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 
 /// Time without progress after which a call-back is shown, in nanoseconds.
@@ -23,17 +24,21 @@ pub struct WaitingCallBack {
 }
 
 /// Call-backs under way.
-#[derive(Debug, Default)]
-pub(crate) struct CallBackWatch(Mutex<Vec<WatchedCallBack>>);
+#[derive(Debug)]
+pub(crate) struct CallBackWatch {
+    clock: Clock,
+    under_way: Mutex<Vec<WatchedCallBack>>,
+}
 
 #[derive(Debug)]
 struct WatchedCallBack {
     object: StdArc<AtomicU64>,
     /// Progress at the last look.
-    seen: Option<SeenProgress>,
+    seen: SeenProgress,
 }
 
-/// Object of a call-back, and the time of the first look that found this object, in nanoseconds.
+/// Object of a call-back, and the time of the first look that found this object, in nanoseconds: of the begin, or
+/// later.
 #[derive(Clone, Copy, Debug)]
 struct SeenProgress {
     object: u64,
@@ -48,34 +53,33 @@ pub(crate) struct CallBackProgress<'w> {
 }
 
 impl CallBackWatch {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Self { clock: clock.clone(), under_way: Mutex::default() }
+    }
+
     /// Watches a call-back that begins at this object.
     pub(crate) fn begin(&self, object: u64) -> CallBackProgress<'_> {
+        let seen = SeenProgress { object, since_nanos: self.clock.nanos() };
         let object = StdArc::new(AtomicU64::new(object));
-        self.0.lock().push(WatchedCallBack { object: StdArc::clone(&object), seen: None });
+        self.under_way.lock().push(WatchedCallBack { object: StdArc::clone(&object), seen });
         CallBackProgress { watch: self, object }
     }
 
-    /// Notes the progress of the call-backs at this time.
-    pub(crate) fn look(&self, now_nanos: u64) {
-        for call_back in self.0.lock().iter_mut() {
+    /// Notes the progress of the call-backs. Returns the call-back that has made none for the longest time, if the time
+    /// is long enough to be shown.
+    pub(crate) fn look(&self) -> Option<WaitingCallBack> {
+        let now_nanos = self.clock.nanos();
+        let mut under_way = self.under_way.lock();
+        for WatchedCallBack { object, seen } in under_way.iter_mut() {
             // Relaxed: a figure for people.
-            let object = call_back.object.load(Ordering::Relaxed);
-            if call_back.seen.is_none_or(|seen| seen.object != object) {
-                call_back.seen = Some(SeenProgress { object, since_nanos: now_nanos });
+            let object = object.load(Ordering::Relaxed);
+            if seen.object != object {
+                *seen = SeenProgress { object, since_nanos: now_nanos };
             }
         }
-    }
-
-    /// The call-back that has waited for the longest time, if the time is long enough to be shown.
-    pub(crate) fn waiting(&self, now_nanos: u64) -> Option<WaitingCallBack> {
-        let seen = self
-            .0
-            .lock()
-            .iter()
-            .filter_map(|call_back| call_back.seen)
-            .min_by_key(|seen| seen.since_nanos)?;
-        let waited = now_nanos.saturating_sub(seen.since_nanos);
-        let shown = WaitingCallBack { object: seen.object, waited: Duration::from_nanos(waited) };
+        let longest = under_way.iter().map(|call_back| call_back.seen).min_by_key(|seen| seen.since_nanos)?;
+        let waited = now_nanos.saturating_sub(longest.since_nanos);
+        let shown = WaitingCallBack { object: longest.object, waited: Duration::from_nanos(waited) };
         (waited >= SHOWN_FROM_NANOS).then_some(shown)
     }
 }
@@ -90,7 +94,7 @@ impl CallBackProgress<'_> {
 
 impl Drop for CallBackProgress<'_> {
     fn drop(&mut self) {
-        self.watch.0.lock().retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+        self.watch.under_way.lock().retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
     }
 }
 
@@ -98,25 +102,27 @@ impl Drop for CallBackProgress<'_> {
 mod tests {
     use std::time::Duration;
 
-    use super::{CallBackWatch, WaitingCallBack};
+    use ensile_base::clock::Clock;
 
-    const SECOND: u64 = 1_000_000_000;
+    use super::{CallBackWatch, WaitingCallBack};
 
     #[test]
     fn a_call_back_without_progress_for_ten_seconds_is_shown_until_it_goes_on() {
-        let watch = CallBackWatch::default();
+        let clock = Clock::manual();
+        let watch = CallBackWatch::new(&clock);
         let (one, other) = (watch.begin(0), watch.begin(100));
-        watch.look(0);
-        one.set(7);
-        watch.look(SECOND);
-        watch.look(9 * SECOND);
-        assert_eq!(watch.waiting(9 * SECOND), None);
+        let after = |seconds| {
+            clock.advance(Duration::from_secs(seconds));
+            watch.look()
+        };
         let shown = |object, seconds| Some(WaitingCallBack { object, waited: Duration::from_secs(seconds) });
-        assert_eq!(watch.waiting(10 * SECOND), shown(100, 10));
+        one.set(7);
+        assert_eq!(after(1), None);
+        assert_eq!(after(8), None);
+        assert_eq!(after(1), shown(100, 10));
         other.set(101);
-        watch.look(10 * SECOND);
-        assert_eq!(watch.waiting(12 * SECOND), shown(7, 11));
+        assert_eq!(after(2), shown(7, 11));
         drop(one);
-        assert_eq!(watch.waiting(12 * SECOND), None);
+        assert_eq!(after(1), None);
     }
 }

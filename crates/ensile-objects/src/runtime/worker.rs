@@ -151,7 +151,7 @@ impl LogWorkers {
         let mut worker = Some(worker);
         let displaced = LAST.try_with(|last| last.0.replace(worker.take())).ok().flatten();
         if displaced.is_some() || worker.is_some() {
-            // An operation that logged elsewhere left a worker; or the thread is being torn down.
+            // The thread has logged elsewhere meanwhile, or is being torn down.
             displaced.into_iter().chain(worker).for_each(LogWorker::go_home);
         }
     }

@@ -1,5 +1,5 @@
-//! Notices to operators when the health of the log changes, and when a call-back of a checkpoint waits. `INFO` shows the
-//! same health.
+//! Notices to operators when the health of the log changes, and when a call-back of a checkpoint waits. `INFO` shows
+//! the same health.
 //!
 //! Invariants:
 //! - A stopped log causes one notice, with the remedy, because the log stays stopped until the server restarts.
@@ -31,13 +31,13 @@ pub(super) struct LogNotices {
 struct LastNotice {
     status: &'static str,
     told_nanos: Option<u64>,
-    /// True if the last look found a waiting call-back, which has had its notice.
-    is_waiting: bool,
+    /// Object of the waiting call-back at the last look, which has had its notice.
+    waits_at: Option<u64>,
 }
 
 impl LogNotices {
     pub(super) fn new(tell: Tell) -> Self {
-        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None, is_waiting: false };
+        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None, waits_at: None };
         Self { tell, last: Mutex::new(last) }
     }
 
@@ -77,10 +77,11 @@ impl LogNotices {
 
     /// Tells of a call-back of a checkpoint that begins to wait.
     pub(super) fn look_at_call_back(&self, waiting: Option<WaitingCallBack>) {
-        let was_waiting = std::mem::replace(&mut self.last.lock().is_waiting, waiting.is_some());
-        let Some(WaitingCallBack { object, waited, .. }) = waiting.filter(|_| !was_waiting) else { return };
+        let waits_at = waiting.map(|waiting| waiting.object);
+        let told = std::mem::replace(&mut self.last.lock().waits_at, waits_at);
+        let Some(WaitingCallBack { object, waited }) = waiting.filter(|_| told != waits_at) else { return };
         self.tell(&format!(
-            "a checkpoint has waited for {} s at object {object}: some thread keeps the object's lock. Until it is released \
+            "a checkpoint has waited for {} s at object {object}: perhaps a thread keeps the object's lock. Until it goes on, \
              no checkpoint ends, the log grows, and this server cannot close",
             waited.as_secs()
         ));

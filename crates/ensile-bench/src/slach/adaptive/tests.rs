@@ -77,12 +77,12 @@ fn sides_with_other_checkpoints_or_requests_are_not_comparable() {
 }
 
 #[test]
-fn a_share_of_a_policy_has_a_share_of_its_thresholds_and_windows() {
+fn a_share_of_a_policy_has_a_share_of_its_thresholds_and_a_second_of_window_at_least() {
     let [ups, _] = SERVICES;
     let [none, small, .., adaptive] = ups.policies(1_000, 0.1);
     assert_eq!((none, small), (Policy::Never, Policy::Fixed(100_000)));
     assert_eq!(small.name(&ups), "UPS, fixed 100,000", "the threshold that it has, not the paper's");
     let Policy::Adaptive(terms) = adaptive else { panic!("it is") };
-    assert_eq!((terms.lower, terms.upper, terms.window.as_millis()), (100_000, 800_000, 500));
+    assert_eq!((terms.lower, terms.upper, terms.window.as_millis()), (100_000, 800_000, 1_000));
     assert_eq!((terms.capacity, terms.low_watermark), (1_000, 20));
 }
