@@ -97,7 +97,7 @@ pub use shipping::{
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
 };
 pub use store::{
-    Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    RememberedStore, Renamed, Shipping, ShippingOpen, StoreStart, entries_in, expect_entries, lease,
-    rename_application,
+    Adopted, ApplicationName, Archiving, EntryType, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore,
+    Opening, OtherType, RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes,
+    StoreStart, TypeRole, entries_in, expect_entries, lease, rename_application,
 };

@@ -17,7 +17,7 @@ use crate::store::installed::FuzzyCheckpoint;
 use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
-use crate::store::{MadeFrom, RememberedStore};
+use crate::store::{EntryType, MadeFrom, RememberedStore};
 use crate::{DurabilityError, EntryKind, TornTail};
 
 /// Damaged durable data, or data that claims to be durable and cannot be read.
@@ -419,6 +419,8 @@ pub struct Examination {
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
+    /// Types of the entries, as far as programs have stated the types (I6).
+    pub types: Vec<EntryType>,
     /// Shared store that the folder remembers.
     pub shared_store: Option<RememberedStore>,
     /// Counting generations, oldest first.
