@@ -21,4 +21,5 @@ mod rig;
 mod serde;
 mod shipping;
 mod tally;
+mod types;
 mod unlogged;
