@@ -648,6 +648,7 @@ pub(crate) fn examination(found: &Examination) -> Value {
         .map(|remembered| json!({ "store": remembered.store, "is_fenced": remembered.is_fenced }));
     json!({
         "whole": found.is_whole(), "refused": found.refused, "shared_store": shared_store, "application": found.application,
+        "types": found.types.iter().map(entry_type).collect::<Vec<_>>(),
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
@@ -655,6 +656,13 @@ pub(crate) fn examination(found: &Examination) -> Value {
         "not_proven": found.not_proven.as_ref().map(not_proven_json),
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
+    })
+}
+
+fn entry_type(found: &EntryType) -> Value {
+    json!({
+        "role": found.role.word(), "version": found.version, "name": found.name,
+        "fingerprint": found.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
     })
 }
 
