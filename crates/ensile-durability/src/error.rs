@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::EntryKind;
 use crate::block::NEWER;
+use crate::entry_type::OtherType;
 use crate::not_proven::NotProven;
-use crate::store::OtherType;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -68,5 +68,5 @@ pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
 pub use rename::{Renamed, rename_application};
 pub use ships_to::{RememberedStore, Shipping, ShippingOpen};
-pub use types::{EntryType, OtherType, StatedType, StatedTypes, TypeRole};
+pub use types::{StatedType, StatedTypes};
 pub use whose::{entries_in, expect_entries};

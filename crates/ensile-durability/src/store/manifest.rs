@@ -60,10 +60,11 @@ use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
 use super::ships_to::ShipsTo;
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
-use super::types::{self, EntryType, StatedTypes, are_in_order};
+use super::types::{self, StatedTypes, are_in_order};
 use super::unfinished::UnfinishedCopy;
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
@@ -698,9 +699,7 @@ impl fmt::Display for Manifest {
         if let Some(ships_to) = ships_to {
             writeln!(body, "{ships_to}")?;
         }
-        if let Some(application) = application {
-            writeln!(body, "{}", application.line())?;
-        }
+        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
         types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;

@@ -34,8 +34,9 @@ use super::kept::{FilesState, KeptState};
 use super::manifest::{Manifest, parse_files_state};
 use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
-use super::types::{self, EntryType, are_in_order};
+use super::types::{self, are_in_order};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number;
 

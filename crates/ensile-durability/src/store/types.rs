@@ -1,152 +1,20 @@
-//! Types of a folder's entries, as programs state the types: the lines `type` of the manifest
+//! Types of a folder's entries: the types that a program states, and the types that the folder keeps
 //! (`docs/formats/manifest.md`).
 //!
-//! ```text
-//! type key version 0 fingerprint 6c62272e07bb0142 name string
-//! type object version 1 fingerprint 00112233445566aa name Count
-//! type operation version 1 fingerprint none name Change
-//! ```
 //! Invariants:
 //! - I6: The entries of a version have the type that the manifest names for the role and the version. A program that
 //!   states another type for a named version is refused before anything is changed. A program that states nothing is
 //!   not compared.
-//! - The lines are in order of role and version, and have a single spelling.
+//! - The lines are in order of role and version.
 //!
-//! Neighbours: `manifest` has the lines. `open` compares the types before the first change. The manifest of an open adds
-//! lines, and the install of a checkpoint replaces lines.
+//! Neighbours: `crate::entry_type` has a type and its line; `manifest` has the lines. `open` compares the types before
+//! the first change. The manifest of an open adds lines, and the install of a checkpoint replaces lines.
 
-use std::fmt;
-use std::path::Path;
-
-use ensile_base::limits::NAME_BYTES_MAX;
 use ensile_disk::Disk;
 
 use super::manifest::Lines;
 use crate::DurabilityError;
-
-/// First word of a line, in the manifest and in a shared manifest.
-const WORD: &str = "type ";
-/// Name of a type whose program gives an empty name.
-const NAMELESS: &str = "?";
-
-/// Part of an entry that has a type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TypeRole {
-    /// Keys of the objects.
-    Key,
-    /// The objects.
-    Object,
-    /// Operations on the objects.
-    Operation,
-}
-
-impl TypeRole {
-    const ALL: [Self; 3] = [Self::Key, Self::Object, Self::Operation];
-
-    /// Word of the role, in the manifest and for people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Object => "object",
-            Self::Operation => "operation",
-        }
-    }
-
-    /// Way to go on with a changed type.
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::Key => "the type of a key cannot change",
-            Self::Object | Self::Operation => {
-                "if the type was changed, raise its version and give an up-cast"
-            }
-        }
-    }
-}
-
-/// Type of the entries of a role and a version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EntryType {
-    /// Part of the entries.
-    pub role: TypeRole,
-    /// Version of the encoding; 0 for a key, which has no version.
-    pub version: u16,
-    /// Name of the type: at most [`NAME_BYTES_MAX`] bytes of printable ASCII, without a space at either end.
-    pub name: Box<str>,
-    /// Fingerprint of the encoding; `None` if the program states the name alone.
-    pub fingerprint: Option<u64>,
-}
-
-impl EntryType {
-    /// Creates a type. A character of the name that is no printable ASCII becomes an escape sequence, and a long name
-    /// is cut.
-    #[must_use]
-    pub fn new((role, version): (TypeRole, u16), name: &str, fingerprint: Option<u64>) -> Self {
-        Self { role, version, name: printable(name), fingerprint }
-    }
-
-    fn is_line(line: &str) -> bool {
-        line.starts_with(WORD)
-    }
-
-    /// Reads the line that [`line`](Self::line) writes.
-    fn parse(line: &str) -> Option<Self> {
-        let (head, name) = line.strip_prefix(WORD)?.split_once(" name ")?;
-        let words: Vec<&str> = head.split(' ').collect();
-        let [role, "version", version, "fingerprint", fingerprint] = words[..] else { return None };
-        let role = TypeRole::ALL.into_iter().find(|known| known.word() == role)?;
-        let fingerprint = match fingerprint {
-            "none" => None,
-            digits => Some(u64::from_str_radix(digits, 16).ok()?),
-        };
-        Some(Self::new((role, version.parse().ok()?), name, fingerprint)).filter(|read| read.line() == line)
-    }
-
-    /// Line of the type, without a line end.
-    pub(super) fn line(&self) -> String {
-        let Self { role, version, name, fingerprint } = self;
-        let (role, fingerprint) = (role.word(), shown(*fingerprint));
-        format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
-    }
-
-    fn place(&self) -> (TypeRole, u16) {
-        (self.role, self.version)
-    }
-}
-
-/// Name and fingerprint, for people.
-impl fmt::Display for EntryType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { role, version, name, fingerprint } = self;
-        write!(f, "{name:?}")?;
-        if *role != TypeRole::Key {
-            write!(f, " of version {version}")?;
-        }
-        fingerprint.map_or(Ok(()), |fingerprint| write!(f, " (fingerprint {fingerprint:016x})"))
-    }
-}
-
-fn shown(fingerprint: Option<u64>) -> String {
-    fingerprint.map_or_else(|| "none".to_owned(), |fingerprint| format!("{fingerprint:016x}"))
-}
-
-/// Name in printable ASCII. A printable name stays as it is.
-fn printable(name: &str) -> Box<str> {
-    let mut printable = String::new();
-    for letter in name.trim_matches(' ').chars() {
-        let shown = match letter {
-            ' '..='~' => letter.to_string(),
-            _ => letter.escape_unicode().to_string(),
-        };
-        if printable.len() + shown.len() > NAME_BYTES_MAX {
-            break;
-        }
-        printable += &shown;
-    }
-    let printable = printable.trim_end_matches(' ');
-    if printable.is_empty() { NAMELESS.into() } else { printable.into() }
-}
+use crate::entry_type::{EntryType, OtherType, printable};
 
 /// Parses the types at the beginning of the next lines.
 pub(super) fn parse(lines: &mut Lines<'_>) -> Option<Vec<EntryType>> {
@@ -247,35 +115,6 @@ fn in_order(mut types: Vec<EntryType>) -> Vec<EntryType> {
     types.sort_by_key(EntryType::place);
     assert!(are_in_order(&types), "I6: a role and a version have one type");
     types
-}
-
-/// Entries of one type in a folder, and another type that an open gave for the same role and version (I6).
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OtherType {
-    /// The folder.
-    pub folder: Box<Path>,
-    /// Type of the folder's entries.
-    pub found: EntryType,
-    /// Type that the open gave.
-    pub given: EntryType,
-}
-
-impl fmt::Display for OtherType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { folder, found, given } = self;
-        let role = found.role;
-        write!(
-            f,
-            "{} has {}s of type {found}, and was opened with type {given}: open it with the program of {:?}, or give \
-             another folder; {}; if only names were changed, keep those of fields by serde's `rename`, and give the \
-             type's former name in `former_names`. Nothing was changed",
-            folder.display(),
-            role.word(),
-            found.name,
-            role.remedy(),
-        )
-    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

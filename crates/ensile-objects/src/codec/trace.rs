@@ -8,8 +8,8 @@
 //! A `Deserialize` by hand may refuse every made-up value, or may need a format that describes itself. The trace is
 //! then given up, and the name of the type is all that is known.
 //!
-//! Neighbours: `codec` makes a shape of the format; `deserializer` answers serde's calls, `choice` decides which variant
-//! a pass takes, `description` writes the format.
+//! Neighbours: `codec` makes a shape of the format. `deserializer` answers serde's calls, `choice` chooses the variant
+//! of a pass, `description` writes the format.
 
 mod choice;
 mod description;

@@ -11,13 +11,14 @@ use super::super::judgement::Findings;
 use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
+use crate::entry_type::EntryType;
 use crate::not_proven::NotProven;
 use crate::range::{KeyRange, RangeStart};
 use crate::store::installed::FuzzyCheckpoint;
 use crate::store::kept::KeptState;
 use crate::store::manifest::Manifest;
 use crate::store::names::PageFileName;
-use crate::store::{EntryType, MadeFrom, RememberedStore};
+use crate::store::{MadeFrom, RememberedStore};
 use crate::{DurabilityError, EntryKind, TornTail};
 
 /// Damaged durable data, or data that claims to be durable and cannot be read.

@@ -18,11 +18,11 @@ use ensile_base::random::Random;
 
 use super::{LOOK_NANOS, ShipWork, Shipper};
 use crate::DurabilityError;
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::state::{Base, ComposedState, ShippedFiles};
-use crate::store::EntryType;
 use crate::store::application::ApplicationName;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};

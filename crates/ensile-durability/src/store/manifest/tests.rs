@@ -7,6 +7,7 @@ use super::{
 };
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
@@ -19,7 +20,6 @@ use crate::store::installed::{
 use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
 use crate::store::ships_to::ShipsTo;
-use crate::store::types::{EntryType, TypeRole};
 use ensile_base::Epoch;
 use ensile_disk::{BootId, Disk, FolderId};
 use ensile_sim::SimDisk;

@@ -4,6 +4,7 @@
 
 use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, manifest_name, manifest_number};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::application::ApplicationName;
@@ -11,7 +12,6 @@ use crate::store::installed::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::store::kept::{FilesState, LogSpan};
 use crate::store::manifest::Generation;
 use crate::store::names::{PartName, SegmentFile, SegmentName};
-use crate::store::types::{EntryType, TypeRole};
 use ensile_base::Epoch;
 
 fn identity(text: &str) -> Identity {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use ensile_base::limits::NAME_BYTES_MAX;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{EntryType, NAME_BYTES_MAX, StatedType, StatedTypes, TypeRole};
+use super::{StatedType, StatedTypes};
 use crate::DurabilityError;
+use crate::entry_type::{EntryType, TypeRole};
 
 const KEY: (TypeRole, u16) = (TypeRole::Key, 0);
 const OPERATION: (TypeRole, u16) = (TypeRole::Operation, 1);

@@ -46,7 +46,7 @@ impl Error for InputRefused {
     }
 }
 
-type Result<T> = std::result::Result<T, InputRefused>;
+type TracedResult<T> = Result<T, InputRefused>;
 
 /// Input of a value.
 pub(super) struct TracedInput<'t> {
@@ -70,8 +70,8 @@ impl TracedInput<'_> {
     fn in_struct<V>(
         self,
         identity: TypeIdentity,
-        visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> Result<V>,
-    ) -> Result<V> {
+        visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
+    ) -> TracedResult<V> {
         let Self { trace, found, is_filling } = self;
         let number = trace.number_of(identity, None);
         *found = Some(ValueFormat::Named(number));
@@ -96,8 +96,8 @@ impl Trace {
         &mut self,
         number: usize,
         is_filling: bool,
-        visit: impl FnOnce(&mut Self) -> Result<V>,
-    ) -> Result<V> {
+        visit: impl FnOnce(&mut Self) -> TracedResult<V>,
+    ) -> TracedResult<V> {
         if self.depth == DEPTH_MAX {
             return Err(self.fail(PassFailure::Endless(self.variants_under_way.last().copied())));
         }
@@ -130,7 +130,7 @@ struct TracedParts<'t, 'p> {
 impl<'de> SeqAccess<'de> for TracedParts<'_, '_> {
     type Error = InputRefused;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> TracedResult<Option<S::Value>> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;
         let mut found = None;
@@ -162,7 +162,7 @@ struct TracedEntry<'t> {
 impl<'de> MapAccess<'de> for &mut TracedEntry<'_> {
     type Error = InputRefused;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>> {
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> TracedResult<Option<S::Value>> {
         if self.is_filling || std::mem::replace(&mut self.has_key, true) {
             return Ok(None);
         }
@@ -170,7 +170,7 @@ impl<'de> MapAccess<'de> for &mut TracedEntry<'_> {
         seed.deserialize(input).map(Some)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> TracedResult<S::Value> {
         let input =
             TracedInput { trace: &mut *self.trace, found: &mut self.value, is_filling: self.is_filling };
         seed.deserialize(input)
@@ -190,7 +190,7 @@ impl<'de, 't> EnumAccess<'de> for TracedVariant<'t> {
     type Error = InputRefused;
     type Variant = Self;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self)> {
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> TracedResult<(S::Value, Self)> {
         let index: U32Deserializer<InputRefused> = (self.place.1 as u32).into_deserializer();
         match seed.deserialize(index) {
             Ok(variant) => Ok((variant, self)),
@@ -206,8 +206,8 @@ impl TracedVariant<'_> {
     fn parts<V>(
         self,
         names: PartNames,
-        visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> Result<V>,
-    ) -> Result<V> {
+        visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
+    ) -> TracedResult<V> {
         let mut parts = Vec::new();
         let value = visit(self.trace, &mut parts, self.is_filling)?;
         *self.found = VariantFormat::Known(names, parts);
@@ -218,11 +218,11 @@ impl TracedVariant<'_> {
 impl<'de> VariantAccess<'de> for TracedVariant<'_> {
     type Error = InputRefused;
 
-    fn unit_variant(self) -> Result<()> {
+    fn unit_variant(self) -> TracedResult<()> {
         self.parts(PartNames::None, |_, _, _| Ok(()))
     }
 
-    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value> {
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> TracedResult<S::Value> {
         self.parts(PartNames::Numbered(1), |trace, parts, is_filling| {
             let mut found = None;
             let value = seed.deserialize(TracedInput { trace, found: &mut found, is_filling })?;
@@ -231,7 +231,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
         })
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, left: usize, visitor: V) -> Result<V::Value> {
+    fn tuple_variant<V: Visitor<'de>>(self, left: usize, visitor: V) -> TracedResult<V::Value> {
         self.parts(PartNames::Numbered(left), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left, is_filling })
         })
@@ -241,7 +241,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value> {
+    ) -> TracedResult<V::Value> {
         self.parts(PartNames::Fields(fields), |trace, parts, is_filling| {
             visitor.visit_seq(TracedParts { trace, parts, left: fields.len(), is_filling })
         })
@@ -251,7 +251,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
 /// Answers for integers, each with its call and the visitor's call.
 macro_rules! integers {
     ($($deserialize:ident $visit:ident $integer:ident)*) => {$(
-        fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+        fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
             let at = self.plain::<V>(stringify!($integer));
             visitor.$visit(INTEGERS[at] as $integer)
         }
@@ -278,62 +278,62 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         false
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> TracedResult<V::Value> {
         Err(self.trace.fail(PassFailure::Unsupported))
     }
 
-    fn deserialize_identifier<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+    fn deserialize_identifier<V: Visitor<'de>>(self, _: V) -> TracedResult<V::Value> {
         Err(self.trace.fail(PassFailure::Unsupported))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> TracedResult<V::Value> {
         Err(self.trace.fail(PassFailure::Unsupported))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("bool");
         visitor.visit_bool(at > 0)
     }
 
-    fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("f32");
         visitor.visit_f32([1.0, 0.0][at])
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("f64");
         visitor.visit_f64([1.0, 0.0][at])
     }
 
-    fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("char");
         visitor.visit_char(['a', '0'][at])
     }
 
-    fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("string");
         visitor.visit_str(TEXTS[at])
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("bytes");
         visitor.visit_bytes(&[0; 64][..BYTE_LENGTHS[at]])
     }
 
-    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         self.deserialize_bytes(visitor)
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value> {
+    fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         self.plain::<V>("unit");
         visitor.visit_unit()
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
         if is_filling {
             *found = Some(ValueFormat::Option(Box::new(noted(None))));
@@ -345,7 +345,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Ok(value)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
         let mut parts = Vec::new();
         let left = usize::from(!is_filling);
@@ -354,7 +354,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Ok(value)
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> Result<V::Value> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
         let mut parts = Vec::new();
         let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
@@ -362,7 +362,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Ok(value)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
         let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
         let value = visitor.visit_map(&mut entry)?;
@@ -370,12 +370,20 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         Ok(value)
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> TracedResult<V::Value> {
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
         self.in_struct(identity, |_, _, _| visitor.visit_unit())
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> TracedResult<V::Value> {
         let parts = PartNames::Numbered(1);
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
         self.in_struct(identity, |trace, parts, is_filling| {
@@ -391,7 +399,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         left: usize,
         visitor: V,
-    ) -> Result<V::Value> {
+    ) -> TracedResult<V::Value> {
         let parts = PartNames::Numbered(left);
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
         self.in_struct(identity, |trace, parts, is_filling| {
@@ -404,7 +412,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value> {
+    ) -> TracedResult<V::Value> {
         let parts = PartNames::Fields(fields);
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts };
         self.in_struct(identity, |trace, parts, is_filling| {
@@ -417,7 +425,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value> {
+    ) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
         let number = trace.number_of(identity, Some(variants));

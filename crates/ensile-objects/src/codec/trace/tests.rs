@@ -10,6 +10,8 @@ use serde::de::{DeserializeOwned, Deserializer};
 use serde::{Deserialize, Serialize};
 
 use super::trace;
+use crate::codec::shape_of;
+use crate::shape::TypeShape;
 
 /// Name and description of a type.
 fn found<T: DeserializeOwned>() -> (String, Option<String>) {
@@ -208,4 +210,37 @@ fn i6_a_type_that_refuses_every_value_has_a_name_or_nothing() {
     assert_eq!(found::<Refuses>(), ("Refuses".to_owned(), None));
     assert_eq!(found::<Endless>(), ("Endless".to_owned(), None));
     assert!(trace::<Option<Panics>>().is_none() && trace::<Untagged>().is_none());
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Price {
+    cents: u32,
+    at: Option<(u8, u8)>,
+}
+
+mod other_module {
+    #[derive(serde::Deserialize)]
+    #[expect(dead_code, reason = "the trace makes values and reads none")]
+    pub(super) enum Change {
+        Set(super::Price),
+        Halve,
+    }
+}
+
+#[test]
+fn i6_documented_shapes_are_the_ones_that_are_stored() {
+    let document = include_str!("../../../../../docs/formats/objects.md");
+    let shapes = document.split("```text\nPrice ").nth(1).and_then(|rest| rest.split("\n```").next());
+    let shape = |name: &str, described: String| {
+        let shape = TypeShape::new(name, &format!("serde 1 {described}"));
+        format!("{name} {:016x} serde 1 {described}", shape.fingerprint().expect("is known"))
+    };
+    let written =
+        [shape("Price", described::<Price>()), shape("Change", described::<other_module::Change>())];
+    assert_eq!(shapes.map(|shapes| format!("Price {shapes}")), Some(written.join("\n")));
+    assert_eq!(
+        shape_of::<Price>(),
+        Some(TypeShape::new("Price", &format!("serde 1 {}", described::<Price>())))
+    );
 }
