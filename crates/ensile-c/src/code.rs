@@ -155,7 +155,7 @@ impl From<ObjectsError> for Failure {
             | ObjectsError::KeyTooLong { .. }
             | ObjectsError::OtherReceipt { .. } => Code::Invalid,
             ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
-            ObjectsError::OtherObjects { .. } => Code::WrongFolder,
+            ObjectsError::OtherObjects { .. } | ObjectsError::OtherType(_) => Code::WrongFolder,
             ObjectsError::NoThread(_) => Code::TryAgain,
             _ => Code::Failed,
         };
@@ -205,6 +205,7 @@ fn code_of(error: &DurabilityError) -> Code {
         | E::NotADatabase { .. }
         | E::OtherEntries { .. }
         | E::OtherApplication { .. }
+        | E::OtherType(_)
         | E::FencedFolder { .. }
         | E::ShipsElsewhere { .. } => Code::WrongFolder,
         E::Damaged { .. } => Code::Damaged,

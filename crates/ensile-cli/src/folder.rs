@@ -24,9 +24,9 @@ use backup::Reach;
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
-    self, AdoptOptions, AgeFacts, CheckpointFacts, Damage, Examination, FileFacts, Loss, NotProven,
-    NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RememberedStore, RepairOptions,
-    Repaired, Role, SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
+    self, AdoptOptions, AgeFacts, CheckpointFacts, Damage, EntryType, Examination, FileFacts, Loss,
+    NotProven, NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RememberedStore,
+    RepairOptions, Repaired, Role, SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -453,7 +453,7 @@ fn table_lines(tables: &[TableFacts]) -> String {
     let mut text = String::from("tables:\n");
     let wide = tables.iter().map(|table| table.name.as_deref().unwrap_or("?").len()).max().unwrap_or(0);
     for table in tables {
-        let TableFacts { id, key_type, value_type, indexes, rows, bytes, .. } = table;
+        let TableFacts { id, key_type, value_type, value_layout, indexes, rows, bytes, .. } = table;
         let name = table.name.as_deref().unwrap_or("?");
         let indexes =
             if indexes.is_empty() { String::new() } else { format!(", indexes {}", indexes.join(", ")) };
@@ -464,7 +464,8 @@ fn table_lines(tables: &[TableFacts]) -> String {
         let types = if key_type.is_empty() {
             String::new()
         } else {
-            format!(": {key_type} -> {value_type}{indexes}")
+            let fields = value_layout.as_ref().map_or_else(String::new, |fields| format!(" {fields}"));
+            format!(": {key_type} -> {value_type}{fields}{indexes}")
         };
         let _ =
             writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}{images}", sized(*bytes));
@@ -648,6 +649,7 @@ pub(crate) fn examination(found: &Examination) -> Value {
         .map(|remembered| json!({ "store": remembered.store, "is_fenced": remembered.is_fenced }));
     json!({
         "whole": found.is_whole(), "refused": found.refused, "shared_store": shared_store, "application": found.application,
+        "types": found.types.iter().map(entry_type).collect::<Vec<_>>(),
         "durable_epoch": found.durable_epoch.map(Epoch::number),
         "backup": found.backup.as_ref().map(backup::facts),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
@@ -655,6 +657,13 @@ pub(crate) fn examination(found: &Examination) -> Value {
         "not_proven": found.not_proven.as_ref().map(not_proven_json),
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
+    })
+}
+
+fn entry_type(found: &EntryType) -> Value {
+    json!({
+        "role": found.role.word(), "version": found.version, "name": found.name,
+        "fingerprint": found.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
     })
 }
 
@@ -706,7 +715,7 @@ fn picture(picture: &PictureFacts) -> Value {
 fn table(table: &TableFacts) -> Value {
     json!({
         "id": table.id, "name": table.name, "key_type": table.key_type, "value_type": table.value_type,
-        "indexes": table.indexes, "rows": table.rows, "bytes": table.bytes,
+        "value_fields": table.value_layout, "indexes": table.indexes, "rows": table.rows, "bytes": table.bytes,
         "before_images": table.before_images,
     })
 }

@@ -233,7 +233,7 @@ fn facts(folder: &Path, found: &FolderJudgement) -> Value {
     })
 }
 
-/// Number of the objects, their versions, and the application that owns them.
+/// Number of the objects, their versions and types, and the application that owns them.
 fn counted(found: &FolderJudgement) -> String {
     let of = if found.has_calls { "of an application's own" } else { "of a collection" };
     let versions = |versions: &[u16]| match versions {
@@ -243,9 +243,12 @@ fn counted(found: &FolderJudgement) -> String {
     let application = &found.examination.application;
     let application =
         application.as_ref().map_or_else(String::new, |name| format!("\n  application: {name}"));
+    let types = &found.examination.types;
+    let types: Vec<_> = types.iter().map(|found| format!("{} {found}", found.role.word())).collect();
+    let types = if types.is_empty() { String::new() } else { format!("\n  types: {}", types.join(", ")) };
     format!(
         "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations \
-         {}{application}",
+         {}{types}{application}",
         found.named,
         found.loaded,
         found.operations,

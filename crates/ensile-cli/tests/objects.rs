@@ -102,6 +102,10 @@ fn a_folder_is_judged_alone_and_replayed_by_its_program(program: &str) {
         "{said}"
     );
     assert!(said.contains("of objects 1, of operations 3"), "{said}");
+    let types = said.lines().find(|line| line.starts_with("  types: ")).expect("are shown");
+    for shown in ["key \"u64\" (", "object \"Count\" of version 1 (", "operation \"Change\" of version 3 ("] {
+        assert!(types.contains(&format!("{shown}fingerprint ")), "{types}");
+    }
     let (code, said) = check(&folder, &format!("good --program {program}"));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("good: whole; 9 objects, replayed twice"), "{said}");
@@ -179,6 +183,9 @@ fn a_folder_says_whose_it_is_and_is_given_another_name() {
     assert_eq!(code, Some(0), "{said}");
     let facts: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
     assert_eq!(facts["examination"]["application"], "counts, partition 0 of 2");
+    let of_object = &facts["examination"]["types"][1];
+    assert_eq!((&of_object["role"], &of_object["name"]), (&"object".into(), &"Count".into()));
+    assert_eq!(of_object["fingerprint"].as_str().map(str::len), Some(16));
     let refused = open("counts").expect_err("is another one's").to_string();
     assert!(refused.contains("say so by `ensile objects name`"), "{refused}");
     let (code, said) = ensile(&folder, "objects name data counts");

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::EntryKind;
 use crate::block::NEWER;
+use crate::entry_type::OtherType;
 use crate::not_proven::NotProven;
 
 /// A failure of logging or recovery.
@@ -230,6 +231,11 @@ pub enum DurabilityError {
         /// Name that the open gave, if any.
         given: Option<Box<str>>,
     },
+    /// The folder has entries of another type than the open gave, for a version that both have. Nothing was changed.
+    /// Open the folder with the program of its type, or give another folder. For a changed type, raise the version and
+    /// give an up-cast.
+    #[error("{0}")]
+    OtherType(Box<OtherType>),
     /// No database is in the folder, and the call needs one: give a database's folder, or make a database.
     #[error(
         "no database is in {}: give the folder of one (is its device mounted?), or make one by `open` or `create_new`",

@@ -30,6 +30,7 @@
 mod control;
 mod copy_progress;
 mod counter;
+mod entry_type;
 mod identity;
 mod not_proven;
 mod number;
@@ -77,6 +78,7 @@ pub use checkpoint::{
     Walk, WantedPages,
 };
 pub use copy_progress::{CopyPhase, CopyProgress};
+pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};
@@ -98,6 +100,6 @@ pub use shipping::{
 };
 pub use store::{
     Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    RememberedStore, Renamed, Shipping, ShippingOpen, StoreStart, entries_in, expect_entries, lease,
-    rename_application,
+    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, entries_in,
+    expect_entries, lease, rename_application,
 };

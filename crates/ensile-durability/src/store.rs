@@ -9,6 +9,7 @@
 //! - I3: one process owns the folders, by locks on the folders and on `LOCK`. Removals wait for readers' leases.
 //! - I4: only the process that opened the database changes its files.
 //! - I5: a folder with the name of an application is opened for that application only.
+//! - I6: a folder that names the types of its entries is opened for the same types only.
 //! - L6: epochs never repeat, because the manifest reserves epochs ahead.
 //! - L7: a generation has one format, and the manifest names the format before any block is judged.
 //!
@@ -30,6 +31,7 @@ pub(crate) mod mark;
 pub(crate) mod renew_marks;
 pub(crate) mod shared_manifest;
 pub(crate) mod ships_to;
+pub(crate) mod types;
 pub(crate) mod unfinished;
 
 pub(crate) mod folders;
@@ -66,4 +68,5 @@ pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
 pub use rename::{Renamed, rename_application};
 pub use ships_to::{RememberedStore, Shipping, ShippingOpen};
+pub use types::{StatedType, StatedTypes};
 pub use whose::{entries_in, expect_entries};

@@ -4,13 +4,31 @@
 //! The format is postcard 1: compact, not self-describing. A change of a type therefore needs a new version. Bytes of
 //! an older version go through the application's up-cast, which [`decode`]s the type of the older version.
 //!
+//! # Changing a type
+//! A folder stores the [shape](shape_of) of its key, object and operation types, and refuses another shape of the same
+//! version. So a changed type needs one of these:
+//!
+//! - *Fields or variants are added, removed, reordered, or get another type*: raise the version in `serde_codec!`, and
+//!   give an up-cast from the older version. The folder opens, and has the new shape after its next checkpoint.
+//! - *The type has another name*: give the former name in `former_names`.
+//! - *A field, a variant or a type within the type has another name*: keep the former name for serde, by
+//!   `#[serde(rename = "..")]`. The bytes are the same. Or raise the version, with an up-cast that decodes the same
+//!   bytes.
+//! - *The type of the keys changes*: a key has no version. Copy the objects into a new folder.
+//!
+//! A type may move to another module or crate: the shape has the names that serde knows.
+//!
 //! Neighbours: applications' implementations of `Persistent` and `ObjectKey` expand to these functions; `collection`
 //! calls the implementations.
+
+mod trace;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::collection::persistent::CodecResult;
+use crate::shape::TypeShape;
+use trace::TracedType;
 
 /// Appends a value in postcard's format, as [`serde_codec!`](crate::serde_codec) does.
 ///
@@ -39,6 +57,43 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> CodecResult<T> {
     }
 }
 
+/// Beginning of the described format in a shape. Another way to describe a format gets another beginning.
+const DESCRIPTION: &str = "serde 1 ";
+
+/// Shape of a type that serde takes, found by running the type's `Deserialize` on made-up values.
+///
+/// The shape has the type's name, and a fingerprint of its format: the names, the order and the types of all fields and
+/// variants, and the names of the types within. Names are serde's names, so `#[serde(rename)]` counts, and a path of
+/// modules does not. An alias (`#[serde(alias)]`) counts as a name.
+///
+/// A `Deserialize` by hand may refuse all made-up values, or need a format that describes itself. Such a type has the
+/// shape of its name alone, without a fingerprint; `None` if not even a name is known. An implementation of
+/// [`Persistent`](crate::Persistent) by hand, with the functions of this module, can state a
+/// [`TypeShape`] of such a type.
+///
+/// ```
+/// use ensile_objects::codec::shape_of;
+/// use serde::Deserialize;
+///
+/// #[derive(Deserialize)]
+/// struct Count(u64);
+/// #[derive(Deserialize)]
+/// struct Other(i64);
+///
+/// let shape = shape_of::<Count>().expect("a name");
+/// assert_eq!(shape.name(), "Count");
+/// assert!(shape.fingerprint().is_some());
+/// assert_ne!(shape.fingerprint(), shape_of::<Other>().expect("a name").fingerprint());
+/// ```
+#[must_use]
+pub fn shape_of<T: DeserializeOwned>() -> Option<TypeShape> {
+    let TracedType { name, description } = trace::trace::<T>()?;
+    Some(match description {
+        Some(description) => TypeShape::new(&name, &format!("{DESCRIPTION}{description}")),
+        None => TypeShape::named(&name),
+    })
+}
+
 /// Error for an older version without an up-cast.
 #[doc(hidden)]
 pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
@@ -48,8 +103,8 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
     .into())
 }
 
-/// The versions and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. The macro
-/// stands in the implementation, in place of two constants and four functions; postcard writes the bytes.
+/// The versions, shapes and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. The
+/// macro stands in the implementation, in place of two constants and six functions; postcard writes the bytes.
 ///
 /// ```
 /// use ensile_objects::{Persistent, serde_codec};
@@ -114,11 +169,58 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 /// # codec::encode(&12_i32, &mut bytes);
 /// # assert_eq!(Balance::decode(1, &bytes).map(|balance| balance.cents), Ok(1200));
 /// ```
+///
+///
+/// A folder refuses a type with another name or other fields under the same version: see [`codec`](crate::codec). A
+/// renamed type gives its former names, for the object and the operation together. A renamed field keeps its name for
+/// serde.
+/// ```
+/// use ensile_objects::{Persistent, serde_codec};
+/// use serde::{Deserialize, Serialize};
+///
+/// /// Called `Visits` before.
+/// #[derive(Serialize, Deserialize)]
+/// struct PageVisits {
+///     #[serde(rename = "times")]
+///     count: u64,
+/// }
+///
+/// /// Called `Came` before.
+/// #[derive(Serialize, Deserialize)]
+/// struct Visit(u64);
+///
+/// impl Persistent for PageVisits {
+///     type Operation = Visit;
+///     type Output = u64;
+///     serde_codec! { object 1, operation 1, former_names ["Visits", "Came"] }
+///
+///     fn apply(visits: &mut Option<Self>, Visit(times): &Visit) -> u64 {
+///         let visits = visits.get_or_insert(PageVisits { count: 0 });
+///         visits.count += times;
+///         visits.count
+///     }
+/// }
+/// # let before = ensile_objects::TypeShape::new("PageVisits", "serde 1 struct 0:{5:times}(u64)");
+/// # assert_eq!(PageVisits::shape().and_then(|shape| shape.fingerprint()), before.fingerprint());
+/// ```
 #[macro_export]
 macro_rules! serde_codec {
-    (object $object:literal $(or $older:expr)?, operation $operation:literal $(or $older_operation:expr)? $(,)?) => {
+    (
+        object $object:literal $(or $older:expr)?,
+        operation $operation:literal $(or $older_operation:expr)?
+        $(, former_names [$($former:expr),* $(,)?])? $(,)?
+    ) => {
         const VERSION: u16 = $object;
         const OPERATION_VERSION: u16 = $operation;
+
+        fn shape() -> ::std::option::Option<$crate::TypeShape> {
+            $crate::codec::shape_of::<Self>()$(.map(|shape| shape.with_former_names([$($former),*])))?
+        }
+
+        fn operation_shape() -> ::std::option::Option<$crate::TypeShape> {
+            $crate::codec::shape_of::<Self::Operation>()
+                $(.map(|shape| shape.with_former_names([$($former),*])))?
+        }
 
         fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
             $crate::codec::encode(self, out);
@@ -168,9 +270,16 @@ macro_rules! serde_codec {
 /// # seat.encode(&mut bytes);
 /// # assert_eq!(Seat::decode(&bytes), Ok(seat));
 /// ```
+///
+///
+/// A renamed type gives its former names: `serde_key! { former_names ["Place"] }`.
 #[macro_export]
 macro_rules! serde_key {
-    () => {
+    ($(former_names [$($former:expr),* $(,)?])?) => {
+        fn shape() -> ::std::option::Option<$crate::TypeShape> {
+            $crate::codec::shape_of::<Self>()$(.map(|shape| shape.with_former_names([$($former),*])))?
+        }
+
         fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
             $crate::codec::encode(self, out);
         }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::DurabilityError;
+use ensile_durability::{DurabilityError, OtherType};
 
 /// A failure of a call on persistent objects.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ use ensile_durability::DurabilityError;
 pub enum ObjectsError {
     /// The log, a checkpoint or a recovery failed; the message names the remedy.
     #[error(transparent)]
-    Durability(#[from] DurabilityError),
+    Durability(DurabilityError),
     /// An operation panicked after the log entry, so this object's state is unknown. All other objects go on. Give the
     /// object a whole value, or remove it; or mend the operation and open again.
     #[error(
@@ -68,6 +68,12 @@ pub enum ObjectsError {
         /// Reason of the program's refusal.
         why: Box<str>,
     },
+    /// The folder has keys, objects or operations of another type than the program states
+    /// ([`TypeShape`](crate::TypeShape)), for a version that both have. Nothing was changed. Open the folder with the
+    /// program of its type, or give another folder. For a changed type, raise its version and give an up-cast. For a
+    /// renamed type, give the former name in `former_names`.
+    #[error("{0}")]
+    OtherType(Box<OtherType>),
     /// The folder has an application's own objects and was opened as a collection, or the other way. Nothing was
     /// changed: open the folder by the call that `by` names, or give another folder.
     #[error("the folder has {found}: open it by `{by}`, or give another folder; nothing was changed")]
@@ -98,6 +104,15 @@ pub enum ObjectsError {
     /// The system refused a thread. Nothing was opened.
     #[error("the system refuses a thread: {0}")]
     NoThread(Arc<std::io::Error>),
+}
+
+impl From<DurabilityError> for ObjectsError {
+    fn from(error: DurabilityError) -> Self {
+        match error {
+            DurabilityError::OtherType(other) => Self::OtherType(other),
+            error => Self::Durability(error),
+        }
+    }
 }
 
 /// Result of this crate's calls.

@@ -32,6 +32,7 @@ mod format;
 mod framing;
 mod parts;
 mod rests_on;
+mod shape;
 
 mod applied;
 mod pieces;
@@ -70,11 +71,11 @@ pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
     AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
-    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, Health as LogHealth,
-    LogStats, NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
-    RecoveryReport, RememberedStore, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload,
-    ShipStep, ShippingConfig, ShippingStats, TakeOverReport, ThresholdMeasure, ThresholdReading, TornTail,
-    UnprovenEntries, UnprovenFile, WhenFenced,
+    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, EntryType,
+    Health as LogHealth, LogStats, NameGiven, NotProven, NotProvenReason, OtherType, Phase, PhaseReport,
+    RecoveryForecast, RecoveryRates, RecoveryReport, RememberedStore, SharedFolder, SharedObject,
+    SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport,
+    ThresholdMeasure, ThresholdReading, TornTail, TypeRole, UnprovenEntries, UnprovenFile, WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
@@ -85,6 +86,7 @@ pub use receipt::{ChangeReceipt, DurableObjects, ObjectReceipt};
 pub use rests_on::RestsOn;
 pub use runtime::{ObjectsStats, WaitingCallBack};
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
+pub use shape::TypeShape;
 pub use take_over::take_over;
 
 /// Limits of this crate's arguments.

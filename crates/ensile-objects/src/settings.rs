@@ -14,7 +14,7 @@ use ensile_durability::{
 
 use crate::application::{Application, ApplicationLog};
 use crate::collection::Objects;
-use crate::collection::persistent::{ObjectKey, Persistent};
+use crate::collection::persistent::{ObjectKey, Persistent, stated_types};
 use crate::error::ObjectsResult as Result;
 use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 
@@ -451,9 +451,11 @@ impl ObjectsBuilder {
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
     /// [another application](Self::application_name), or has an object or operation that this program does not
-    /// understand; [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
+    /// understand; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType) and
+    /// [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
     /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread).
-    pub fn open<K: ObjectKey, T: Persistent>(self) -> Result<Objects<K, T>> {
+    pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
+        self.settings.log.types = stated_types::<K, T>();
         Objects::open(self.settings, self.is_checked)
     }
 

@@ -18,7 +18,7 @@ struct Book {
     shelf: u16,
     pages: u32,
 }
-ensile::fixed_layout!(Book, "Book v1");
+ensile::fixed_layout!(Book { isbn: u64, year: u16, shelf: u16, pages: u32 }, "Book v1");
 
 fn main() -> Result<()> {
     let db = Database::in_memory()?;

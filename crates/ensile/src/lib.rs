@@ -63,8 +63,8 @@
 //!
 //! Values are integers, floats, text, bytes, options and tuples. Structs of fixed width become values through
 //! [`fixed_layout!`], by a copy of memory. Types of serde become values through `serde_value!` (feature `serde`), and
-//! your own types through [`Value`]. The table keeps the type's name: an open with other types is an error, not
-//! garbage.
+//! your own types through [`Value`]. The table keeps the type's name, and the fields of a type of fixed width: an open
+//! with other types is an error, not garbage.
 //!
 //! [`Database::define`] gives a table secondary indexes. Indexes follow the table by themselves, and can be unique.
 //!

@@ -24,7 +24,7 @@ const ROWS_PER_TRANSACTION: usize = 1_000;
 struct Row {
     bytes: [u8; VALUE_BYTES],
 }
-ensile::fixed_layout!(Row, "peers row v1");
+ensile::fixed_layout!(Row { bytes: [u8; VALUE_BYTES] }, "peers row v1");
 
 impl Row {
     fn new(key: u64) -> Self {

@@ -41,8 +41,8 @@ pub(super) const fn entry_bytes(value: usize) -> u64 {
 #[repr(transparent)]
 pub(super) struct Row<const BYTES: usize>([u8; BYTES]);
 
-ensile::fixed_layout!(Row<VALUE_BYTES>, "recovery row v1");
-ensile::fixed_layout!(Row<LARGE_VALUE_BYTES>, "recovery row v1");
+ensile::fixed_layout!(Row<VALUE_BYTES> { 0: [u8; VALUE_BYTES] }, "recovery row v1");
+ensile::fixed_layout!(Row<LARGE_VALUE_BYTES> { 0: [u8; LARGE_VALUE_BYTES] }, "recovery row v1");
 
 impl<const BYTES: usize> Row<BYTES> {
     /// The value that pass `pass` writes under `key`.

@@ -19,7 +19,7 @@ macro_rules! rows {
         #[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
         #[repr(C)]
         pub(crate) struct $name { $(pub(crate) $field: $type,)* }
-        ensile::fixed_layout!($name, $layout);
+        ensile::fixed_layout!($name { $($field: $type),* }, $layout);
     )*};
 }
 

@@ -22,6 +22,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 use crate::DurabilityError;
 use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::read::PictureReader;
+use crate::entry_type::EntryType;
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -97,6 +98,8 @@ pub(super) struct PictureSource {
     pub(super) reserved: Epoch,
     /// Name of the application (I5).
     pub(super) application: Option<ApplicationName>,
+    /// Types of the entries (I6).
+    pub(super) types: Vec<EntryType>,
     pub(super) entries: EntryKind,
     pub(super) picture: PictureCheckpoint,
     pub(super) reader: PictureReader,
@@ -428,6 +431,7 @@ impl PictureSource {
             lives: manifest.lives(),
             reserved: manifest.reserved,
             application: manifest.application.clone(),
+            types: manifest.types.clone(),
             entries: reader.entry_kind().expect("its root is in a file"),
             picture,
             reader,

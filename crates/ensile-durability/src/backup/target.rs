@@ -339,6 +339,7 @@ impl Target {
             generations: vec![generation],
             unfinished: None,
             application: source.application.clone(),
+            types: source.types.clone(),
             ..before.clone()
         }
     }

@@ -12,7 +12,7 @@ use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::number::LOGGERS_MAX;
 use crate::store::folders::check_links;
-use crate::store::{Archiving, Naming, Opening, ShippingOpen};
+use crate::store::{Archiving, Naming, Opening, ShippingOpen, StatedTypes};
 
 /// Smallest size of a log file before the next file begins, in bytes: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -32,6 +32,8 @@ pub struct LogConfig {
     pub opening: Opening,
     /// Expected owner of the folder, by name (I5).
     pub naming: Naming,
+    /// Types of the entries that the program writes (I6).
+    pub types: StatedTypes,
     /// Archive to which closed files are copied before their removal.
     pub archiving: Archiving,
     /// Expected shared store of the folder.
@@ -72,6 +74,7 @@ impl Default for LogConfig {
             folders: Vec::new(),
             opening: Opening::default(),
             naming: Naming::default(),
+            types: StatedTypes::default(),
             archiving: Archiving::default(),
             shipping: ShippingOpen::default(),
             checkpointers: 0,

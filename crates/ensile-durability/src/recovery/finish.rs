@@ -42,7 +42,7 @@ use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::mapped::{self, BufferOwner};
 use crate::store::names::{SegmentName, log_folder, logger_of};
 use crate::store::reserve::Reserve;
-use crate::store::{Locks, NameGiven, Naming, RememberedStore, leases};
+use crate::store::{Locks, NameGiven, Naming, RememberedStore, StatedTypes, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Result of a recovery.
@@ -89,6 +89,8 @@ struct NextLife {
     entries: EntryKind,
     /// Name of the application that owns the folder from now on (I5).
     naming: Naming,
+    /// Types of the program's entries (I6).
+    types: StatedTypes,
     reserve: Reserve,
     /// Lock held to the end, so that no lease begins while files are removed. An open does not wait for leases that are
     /// held (I3).
@@ -110,8 +112,10 @@ impl NextLife {
     fn manifest(&self, before: &Manifest, logs: usize, archived: Option<ArchiveSeal>) -> Manifest {
         let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
         let application = self.naming.name(before.application.as_ref());
+        // A folder without a generation is new.
+        let types = self.types.at_open(&before.types, before.generations.is_empty());
         let archived = archived.or(before.archived);
-        let manifest = Manifest { archived, mapped: self.boot, application, ..manifest };
+        let manifest = Manifest { archived, mapped: self.boot, application, types, ..manifest };
         assert!(
             manifest.generations.last().is_some_and(|next| next.durable.is_none()),
             "the next one is open"
@@ -155,6 +159,7 @@ impl Recovery {
             salt: Salt::draw(&mut Random::unpredictable()),
             entries: target.entries(),
             naming: self.config.naming.clone(),
+            types: self.config.types.clone(),
             reserve: Reserve::of(&self.disk, self.config.loggers as u32)?,
             clearance: None,
             merged: None,

@@ -83,14 +83,15 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset if durable data is missing; [`DurabilityError::InUse`] if
     /// another process has the database open; [`DurabilityError::Config`] and [`DurabilityError::FolderMissing`] for
     /// unusable log folders; [`DurabilityError::Copied`], [`DurabilityError::OtherApplication`],
-    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
-    /// anything is changed.
+    /// [`DurabilityError::OtherType`], [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and
+    /// [`DurabilityError::NotADatabase`] before anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         config.boot(&*disk)?;
         let wanted = WantedStore {
             opening: config.opening,
             naming: &config.naming,
+            types: &config.types,
             shipping: config.shipping,
             gives_up_archive: config.archiving == Archiving::Ended,
         };

@@ -576,7 +576,7 @@ impl Shipper {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
         // Later epochs may be durable, and have no entry that a take-over could lack. Reserved epochs are read after.
         let durable = self.logged().min(self.log.durable_epoch());
-        let Manifest { reserved, application, .. } = self.manifest();
+        let Manifest { reserved, application, types, .. } = self.manifest();
         let place = work.place.as_ref().expect("it was found");
         let newest = place.newest.as_ref();
         // H3: S does not go back, unless an object of the newest manifest is gone.
@@ -598,8 +598,8 @@ impl Shipper {
                 == (&composed.state, composed.next, &composed.parts, &composed.logs)
                 // L6: A take-over begins above every epoch that was shown here.
                 && newest.reserved >= reserved
-                // I5: A take-over gets the application name of the folder.
-                && newest.application == application
+                // I5, I6: A take-over gets the application name and the types of the folder.
+                && (&newest.application, &newest.types) == (&application, &types)
         });
         if is_said {
             let Some(base) = base else { return Ok(Published::IsSaid) };
@@ -611,7 +611,7 @@ impl Shipper {
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
         };
-        let facts = ShipperFacts { shipper: self.database, reserved, durable, application };
+        let facts = ShipperFacts { shipper: self.database, reserved, durable, application, types };
         let manifest = place.next(composed, facts)?;
         let bytes = manifest.to_string().len() as u64;
         if bytes > SHARED_MANIFEST_BYTES_MAX {

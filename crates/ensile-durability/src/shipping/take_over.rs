@@ -429,6 +429,7 @@ impl TakeOver {
             made_from: Some(MadeFrom::Restored { epoch: from.state.epoch() }),
             archived: None,
             application: from.application.clone(),
+            types: from.types.clone(),
             checkpoint: from.state.checkpoint.clone(),
             kept: Vec::new(),
             generations,

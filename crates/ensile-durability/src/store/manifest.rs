@@ -3,8 +3,8 @@
 //!
 //! The manifest is a text file with a checksum (`docs/formats/manifest.md`). Format 4 is for a picture, a checkpoint by
 //! ranges, an archive, a process-safe life, or a generation without a log. Format 5 is for an application, or a copy
-//! that has not ended. Format 6 is for a backup with an older state that is a picture with a log. A manifest without
-//! these has format 3:
+//! that has not ended. Format 6 is for a backup with an older state that is a picture with a log. Format 7 is for types
+//! of the entries. A manifest without these has format 3:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
@@ -33,7 +33,7 @@
 //! - N23: the manifest remembers the generations that have left the list. In a backup, the manifest remembers the
 //!   generations of the copied database.
 //! - B4: the manifest of a process-safe life names the boot in which the life began.
-//! - I5: the manifest keeps the name of the application.
+//! - I5, I6: the manifest keeps the name of the application, and the types of the entries.
 //! - N16, N21: the manifest of a backup may list older states; `kept` has the lines.
 //! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder. Only [`ManifestKeeper`]
 //!   writes, and recovery hands the keeper to the log. A manifest that `read` would refuse is not written.
@@ -60,9 +60,11 @@ use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
 use super::ships_to::ShipsTo;
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
+use super::types::{self, StatedTypes, are_in_order};
 use super::unfinished::UnfinishedCopy;
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number::{self, LOGGERS_MAX, parse_count_or_none};
 use crate::recoverable::EntryKind;
@@ -80,8 +82,10 @@ const FORMAT_BEFORE_NAMES: u32 = 4;
 /// Format of a manifest with an application, or with a copy that has not ended. Older programs do not know these lines,
 /// and would report damage.
 const FORMAT_BEFORE_LOGGED_PICTURES: u32 = 5;
-/// Newest format: a backup with an older state that is a picture with a log (N21).
-const MANIFEST_FORMAT: u32 = 6;
+/// Format of a backup with an older state that is a picture with a log (N21).
+const FORMAT_BEFORE_TYPES: u32 = 6;
+/// Newest format: types of the entries. Older programs do not know the lines, and would report damage.
+const MANIFEST_FORMAT: u32 = 7;
 /// Maximum length of a manifest in bytes, far above the length of a real manifest.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -191,6 +195,8 @@ pub(crate) struct Manifest {
     pub(crate) ships_to: Option<ShipsTo>,
     /// Application that owns the folder, in the application's own words (I5).
     pub(crate) application: Option<ApplicationName>,
+    /// Types of the entries, as far as programs have stated the types (I6).
+    pub(crate) types: Vec<EntryType>,
     pub(crate) checkpoint: Option<InstalledCheckpoint>,
     /// Older states of a backup, newest first.
     pub(crate) kept: Vec<KeptState>,
@@ -257,6 +263,7 @@ impl Manifest {
             mapped: None,
             ships_to: None,
             application: None,
+            types: Vec::new(),
             checkpoint: None,
             kept: Vec::new(),
             generations: Vec::new(),
@@ -290,6 +297,10 @@ impl Manifest {
     /// Oldest format that has every line of this manifest. Older programs can go on reading a manifest without new
     /// lines.
     fn format(&self) -> u32 {
+        // A program without types would forget the types.
+        if !self.types.is_empty() {
+            return MANIFEST_FORMAT;
+        }
         let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
         let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
         // A program without archives would remove files that the archive lacks.
@@ -300,7 +311,7 @@ impl Manifest {
         // A program that knows no picture with a log would restore the picture alone.
         let newest = self.is_of_backup().then(|| FilesState::of(self)).flatten();
         if newest.iter().chain(self.kept_files()).any(|state| state.picture().is_some()) {
-            return MANIFEST_FORMAT;
+            return FORMAT_BEFORE_TYPES;
         }
         // A program without unfinished copies would make a new database here. A program without application names would
         // forget the owner.
@@ -499,6 +510,7 @@ impl Manifest {
             && (self.has_archive() || self.archived.is_none())
             && (self.mapped.is_none() || self.may_be_mapped())
             && (self.unfinished.is_none() || self.state == Making::Creating)
+            && are_in_order(&self.types)
     }
 
     /// True if the manifest may name a boot (B4): the open generation has logs, and the folder is no backup.
@@ -564,12 +576,19 @@ impl Manifest {
 pub(crate) struct ManifestKeeper {
     disk: Arc<dyn Disk>,
     manifest: Manifest,
+    /// Types of the entries that this life writes (I6).
+    types: StatedTypes,
 }
 
 impl ManifestKeeper {
     /// Keeper of the current manifest on this disk.
     pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
-        Self { disk: Arc::clone(disk), manifest }
+        Self { disk: Arc::clone(disk), manifest, types: StatedTypes::default() }
+    }
+
+    /// Keeper for a life that writes entries of these types.
+    pub(crate) fn with_types(self, types: StatedTypes) -> Self {
+        Self { types, ..self }
     }
 
     /// Begins a new database, and writes its first manifest (I2). The manifest names the copy that is to be made in the
@@ -623,6 +642,10 @@ impl ManifestKeeper {
         assert!(left.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
         next.lineage = self.manifest.lineage_with(left.iter());
         next.checkpoint = Some(checkpoint);
+        // I6: then no entry of an earlier life is left.
+        if oldest == self.manifest.open_generation().number {
+            next.types = self.types.at_checkpoint(&self.manifest.types);
+        }
         self.replace(next)
     }
 }
@@ -633,7 +656,16 @@ impl fmt::Display for Manifest {
         let mut body = format!("{TITLE}{}\n", self.format());
         let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
         let Self {
-            ancestors, mapped, ships_to, application, checkpoint, kept, generations, unfinished, ..
+            ancestors,
+            mapped,
+            ships_to,
+            application,
+            types,
+            checkpoint,
+            kept,
+            generations,
+            unfinished,
+            ..
         } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
@@ -667,9 +699,8 @@ impl fmt::Display for Manifest {
         if let Some(ships_to) = ships_to {
             writeln!(body, "{ships_to}")?;
         }
-        if let Some(application) = application {
-            writeln!(body, "{}", application.line())?;
-        }
+        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
+        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
         if let Some(checkpoint) = checkpoint {
             writeln!(body, "{checkpoint}")?;
         }
@@ -729,6 +760,7 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     if let Some(line) = lines.next_if(|line| ApplicationName::is_line(line)) {
         manifest.application = Some(ApplicationName::parse(line)?);
     }
+    manifest.types = types::parse(&mut lines)?;
     manifest.checkpoint = parse_checkpoint(&mut lines)?;
     // Older pictures follow the newest picture. If the newest state has files, the older pictures follow its
     // generations.

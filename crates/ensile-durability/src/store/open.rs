@@ -3,7 +3,7 @@
 //! Invariants:
 //! - I1: nothing is made in a folder before the folder proves to belong to the database, or to be empty. So a refused
 //!   open leaves no file.
-//! - I5: the name of the application is compared before anything is changed.
+//! - I5, I6: the name of the application and the types of the entries are compared before anything is changed.
 //! - H6, H8: the remembered shared store is compared before anything is changed.
 //! - I3: the locks come before the first look into a folder. If a lock must make a file, a look also comes before the
 //!   lock.
@@ -21,6 +21,7 @@ use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
 use super::ships_to::ShippingOpen;
+use super::types::StatedTypes;
 use super::unfinished::UnfinishedCopy;
 use super::watched::Watched;
 use super::whose;
@@ -44,6 +45,8 @@ pub(crate) struct WantedStore<'w> {
     pub(crate) opening: Opening,
     /// Name of the application (I5).
     pub(crate) naming: &'w Naming,
+    /// Types of the program's entries (I6).
+    pub(crate) types: &'w StatedTypes,
     /// Shared store (H6, H8).
     pub(crate) shipping: ShippingOpen,
     /// True if the database has no archive from this open on.
@@ -77,6 +80,7 @@ impl Store {
         let wanted = WantedStore {
             opening,
             naming: &Naming::Unasked,
+            types: &StatedTypes::default(),
             shipping: ShippingOpen::ANY,
             gives_up_archive: false,
         };
@@ -88,7 +92,7 @@ impl Store {
 
     fn open_for(
         disk: Arc<dyn Disk>,
-        &WantedStore { opening, naming, shipping, gives_up_archive }: &WantedStore<'_>,
+        &WantedStore { opening, naming, types, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
     ) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
@@ -96,7 +100,8 @@ impl Store {
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
             check_opening(&*disk, manifest, (opening, copy))?;
             shipping.check(&*disk, manifest)?;
-            naming.check(&*disk, manifest)
+            naming.check(&*disk, manifest)?;
+            types.check(&*disk, &manifest.types)
         };
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
@@ -118,7 +123,7 @@ impl Store {
         let Some(mut manifest) = manifest else {
             // Second check: if folders cannot be locked, another process may have been here before `LOCK` was held.
             check_new(&*disk, opening)?;
-            let keeper = ManifestKeeper::begin(&disk, copy)?;
+            let keeper = ManifestKeeper::begin(&disk, copy)?.with_types(types.clone());
             return Ok(Self { disk, keeper, locks });
         };
         look(&manifest)?;
@@ -127,7 +132,7 @@ impl Store {
         }
         shipping.apply(&mut manifest);
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
-        let mut keeper = ManifestKeeper::of(&disk, manifest);
+        let mut keeper = ManifestKeeper::of(&disk, manifest).with_types(types.clone());
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
         if let Some(copy) = copy
             && keeper.manifest().state == Making::Creating

@@ -34,7 +34,9 @@ use super::kept::{FilesState, KeptState};
 use super::manifest::{Manifest, parse_files_state};
 use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
+use super::types::{self, are_in_order};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number;
 
@@ -44,8 +46,10 @@ const TITLE: &str = "ensile shared manifest ";
 const SHARED_FORMAT_BEFORE_NAMES: u32 = 1;
 /// Format of a manifest with an application and without a durable epoch.
 const SHARED_FORMAT_BEFORE_DURABLE: u32 = 2;
+/// Format of a manifest with a durable epoch and without types.
+const SHARED_FORMAT_BEFORE_TYPES: u32 = 3;
 /// Newest format. A program for an older format would report its lines as damage.
-const SHARED_FORMAT: u32 = 3;
+const SHARED_FORMAT: u32 = 4;
 const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
 /// Offset, in bytes, of the line that no other manifest has.
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
@@ -151,6 +155,8 @@ pub(crate) struct SharedManifest {
     pub(crate) durable: Option<Epoch>,
     /// I5: name of the shipper's folder at the time of the manifest.
     pub(crate) application: Option<ApplicationName>,
+    /// I6: types of the entries, by the shipper's folder at the time of the manifest.
+    pub(crate) types: Vec<EntryType>,
     /// Databases that were taken over from, oldest first. A fenced database ships no more.
     pub(crate) fenced: Vec<Identity>,
     /// Number and salt of the shipper's first generation with files still to come. No file of an earlier generation is
@@ -186,8 +192,12 @@ impl SharedManifest {
             return Err(UnusableShared::Newer);
         }
         // For a few days between two releases, manifests of format 1 had the line of the application.
-        let is_too_old =
-            format < SHARED_FORMAT_BEFORE_NAMES || (manifest.durable.is_some() && format < SHARED_FORMAT);
+        let least = match (manifest.types.is_empty(), manifest.durable) {
+            (false, _) => SHARED_FORMAT,
+            (true, Some(_)) => SHARED_FORMAT_BEFORE_TYPES,
+            (true, None) => SHARED_FORMAT_BEFORE_NAMES,
+        };
+        let is_too_old = format < least;
         if format > manifest.format() || is_too_old {
             return Err(damaged("its format is not that of its lines"));
         }
@@ -199,7 +209,7 @@ impl SharedManifest {
 
     /// True if the fields agree, the state is valid, and the manifest names every file of the state (H1).
     pub(crate) fn is_whole(&self) -> bool {
-        let Self { number, term, shipper, reserved, durable, fenced, parts, logs, state, .. } = self;
+        let Self { number, term, shipper, reserved, durable, types, fenced, parts, logs, state, .. } = self;
         let is_numbered = *number > 0 && *term == fenced.len() as u64 + 1 && !fenced.contains(shipper);
         let part_names: BTreeSet<String> = parts.iter().map(|(part, _)| part.to_string()).collect();
         let log_bytes: BTreeMap<SegmentName, u64> =
@@ -226,6 +236,7 @@ impl SharedManifest {
         let are_whole = files.into_iter().all(SharedFile::is_whole);
         is_numbered
             && are_whole
+            && are_in_order(types)
             && durable.is_none_or(|durable| durable >= state.epoch())
             && has_parts
             && has_logs
@@ -241,7 +252,8 @@ impl SharedManifest {
     /// Oldest format that has all fields of the manifest.
     fn format(&self) -> u32 {
         match (self.durable, &self.application) {
-            (Some(_), _) => SHARED_FORMAT,
+            _ if !self.types.is_empty() => SHARED_FORMAT,
+            (Some(_), _) => SHARED_FORMAT_BEFORE_TYPES,
             (None, Some(_)) => SHARED_FORMAT_BEFORE_DURABLE,
             (None, None) => SHARED_FORMAT_BEFORE_NAMES,
         }
@@ -257,12 +269,14 @@ impl SharedManifest {
     /// Writes the text in this format, without the checksum.
     fn write_body(&self, body: &mut String, format: u32) -> fmt::Result {
         use fmt::Write;
-        let Self { shipper, reserved, durable, application, fenced, next, parts, logs, state, .. } = self;
+        let Self { shipper, reserved, durable, application, types, fenced, next, parts, logs, state, .. } =
+            self;
         write!(body, "{TITLE}{format}\n{}", self.head())?;
         write!(body, "shipper {shipper} reserved {reserved}")?;
         durable.iter().try_for_each(|durable| write!(body, " durable {durable}"))?;
         body.push('\n');
         application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
+        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
         fenced.iter().try_for_each(|fenced| writeln!(body, "fenced {fenced}"))?;
         writeln!(body, "next generation {} salt {}", next.0, next.1)?;
         let pieces = |shared: &SharedFile| {
@@ -309,6 +323,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         Some(line) => Some(ApplicationName::parse(line)?),
         None => None,
     };
+    let types = types::parse(&mut lines)?;
     let mut fenced = Vec::new();
     while let Some(line) = lines.next_if(|line| line.starts_with("fenced ")) {
         fenced.push(Identity::parse(values(line, &["fenced"])?[0])?);
@@ -340,6 +355,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         reserved: parse_epoch(reserved)?,
         durable,
         application,
+        types,
         fenced,
         next,
         parts,

@@ -30,4 +30,5 @@ mod reserved;
 mod rig;
 mod shipping;
 mod simulation;
+mod types;
 mod waiting;

@@ -17,7 +17,8 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::{
-    ApplicationName, EntryKind, LogConfig, Naming, ShipStep, WhenFenced, rename_application,
+    ApplicationName, DurabilityError, EntryKind, EntryType, LogConfig, Naming, ShipStep, StatedType,
+    StatedTypes, TypeRole, WhenFenced, rename_application,
 };
 use ensile_sim::SimDisk;
 
@@ -72,6 +73,32 @@ fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
         assert!(refused.contains("is the folder of \"prices\""), "{refused}");
     }
     drop(life(&disk, "c", "prices").expect("is its own"));
+}
+
+#[test]
+fn i6_what_is_shipped_and_taken_over_keeps_the_types_of_its_entries() {
+    let of = |name: &str| {
+        let entry_type = EntryType::new((TypeRole::Object, 1), name, None);
+        let types = StatedTypes::new([StatedType { entry_type, former_names: Vec::new() }]);
+        LogConfig { types, ..rig::shipping_log(2, false) }
+    };
+    let life =
+        |disk: &SimDisk, folder: &str, name: &str| Life::open_with(&disk.at(folder), of(name), settings());
+    let disk = SimDisk::new();
+    let typed = life(&disk, "a", "Count").expect("is new");
+    typed.rig.log.close().expect("closes");
+    drop(typed);
+    let mut machine = Machine::open(&disk, "a", 2, settings());
+    machine.write(0..10);
+    machine.ship_all();
+    for folder in ["b", "c"] {
+        let text = rig::newest_manifest(&disk);
+        assert!(text.contains("\ntype object version 1 fingerprint none name Count\n"), "{text}");
+        taken_over(&disk, folder).expect("takes over");
+        let refused = life(&disk, folder, "Other").map(drop).expect_err("is another type");
+        assert!(matches!(refused, DurabilityError::OtherType(_)), "{refused}");
+    }
+    drop(life(&disk, "c", "Count").expect("is its own"));
 }
 
 /// A folder that ships is named by somebody who has no way to its store.

@@ -25,6 +25,8 @@ pub use buffer::KeyBuffer;
 pub use key::{AsKey, Descending, Key, TotalF32, TotalF64};
 #[cfg(feature = "serde")]
 pub use value::Serde;
+#[doc(hidden)]
+pub use value::field_type;
 pub use value::{AsValue, Value, ValueBuffer};
 pub use zerocopy;
 

@@ -25,6 +25,8 @@ mod tests;
 mod tuple;
 
 pub use buffer::ValueBuffer;
+#[doc(hidden)]
+pub use fixed_layout::field_type;
 #[cfg(feature = "serde")]
 pub use serde::{Serde, decode_postcard, encode_postcard};
 
@@ -79,6 +81,13 @@ pub trait Value: Sized {
     /// Name of the type in the catalogue. An open of the table with another type is detected by the name. The name must
     /// change with the encoding, and must not change otherwise.
     fn type_name() -> String;
+
+    /// Fields of the type, in words, for a type whose name alone does not tell its encoding. The catalogue keeps the
+    /// words, and an open of the table with other words is refused. `None` states nothing, and nothing is compared.
+    #[must_use]
+    fn layout() -> Option<String> {
+        None
+    }
 
     /// Calls `read` with the value encoded by `bytes`. If possible, `read` gets the bytes in place, without a new
     /// value.
@@ -233,5 +242,9 @@ impl<T: Value> Value for Option<T> {
 
     fn type_name() -> String {
         format!("option<{}>", T::type_name())
+    }
+
+    fn layout() -> Option<String> {
+        T::layout()
     }
 }

@@ -8,6 +8,8 @@ pub(crate) struct Definition {
     pub(crate) id: u32,
     pub(crate) key_type: String,
     pub(crate) value_type: String,
+    /// Fields of the values' type, if the type states its fields (X2).
+    pub(crate) value_layout: Option<String>,
     pub(crate) indexes: Vec<IndexDefinition>,
 }
 
@@ -24,9 +26,10 @@ const DEFINITION_VERSION: u8 = 1;
 
 impl Definition {
     /// ```text
-    /// version u8 | id u32 | key type | value type | count u16 | (name | version u32 | unique u8 | key type)*
+    /// version u8 | id u32 | key type | value type | count u16 | (name | version u32 | unique u8 | key type)* | layout?
     /// text := length u16 | UTF-8        all little-endian
     /// ```
+    /// Programs that do not know the layout ignore bytes behind the indexes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![DEFINITION_VERSION];
         out.extend_from_slice(&self.id.to_le_bytes());
@@ -40,6 +43,7 @@ impl Definition {
             out.push(u8::from(index.unique));
             put_text(&mut out, &index.key_type);
         }
+        self.value_layout.iter().for_each(|layout| put_text(&mut out, layout));
         assert_eq!(Self::decode(&out).as_ref(), Some(self), "what is written is what will be read");
         out
     }
@@ -64,7 +68,8 @@ impl Definition {
                 key_type: take_text(&mut bytes)?,
             });
         }
-        Some(Self { id, key_type, value_type, indexes })
+        let value_layout = if bytes.is_empty() { None } else { Some(take_text(&mut bytes)?) };
+        Some(Self { id, key_type, value_type, value_layout, indexes })
     }
 }
 

@@ -30,9 +30,9 @@ pub use ensile_durability::examine::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{
-    AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, Lease,
-    LeasedFile, NotProven, NotProvenReason, RememberedStore, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, UnprovenEntries,
+    AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, EntryType,
+    Lease, LeasedFile, NotProven, NotProvenReason, RememberedStore, SharedFolder, SharedObject, SharedStore,
+    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, TypeRole, UnprovenEntries,
     UnprovenFile, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, RestoreTarget, ask, pause_copy};
@@ -64,6 +64,9 @@ pub struct TableFacts {
     pub key_type: String,
     /// Type of the values.
     pub value_type: String,
+    /// Fields of a type of [`fixed_layout!`](crate::fixed_layout). `None` for another type, or if no program has stated
+    /// the fields yet.
+    pub value_layout: Option<String>,
     /// Secondary indexes. Indexes are built at open and are not in the files.
     pub indexes: Vec<String>,
     /// Number of rows.
@@ -403,13 +406,11 @@ fn tables_of(trees: &mut Trees) -> Vec<TableFacts> {
     }
     if let Some(tree) = trees.get_mut(&CATALOG_ID) {
         each_row(tree, &mut |name, definition| {
-            let Some(Definition { id, key_type, value_type, indexes }) = Definition::decode(definition)
-            else {
-                return;
-            };
+            let Some(definition) = Definition::decode(definition) else { return };
+            let Definition { id, key_type, value_type, value_layout, indexes } = definition;
             let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
             table.name = Some(String::from_utf8_lossy(name).into_owned());
-            (table.key_type, table.value_type) = (key_type, value_type);
+            (table.key_type, table.value_type, table.value_layout) = (key_type, value_type, value_layout);
             table.indexes = indexes.into_iter().map(|index| index.name).collect();
         });
     }

@@ -30,6 +30,8 @@ pub(crate) struct TableSpec {
     pub(crate) name: String,
     pub(crate) key_type: String,
     pub(crate) value_type: String,
+    /// Fields of the values' type, if the type states its fields (X2).
+    pub(crate) value_layout: Option<String>,
     /// Size of a row in bytes, if all rows have the same size.
     pub(crate) row_bytes: Option<usize>,
     pub(crate) indexes: Vec<IndexSpec>,
@@ -61,6 +63,7 @@ pub(crate) struct TableCore {
     name: String,
     key_type: String,
     value_type: String,
+    value_layout: Option<String>,
 }
 
 /// A secondary index of a table.
@@ -93,6 +96,7 @@ impl TableCore {
             name: spec.name.clone(),
             key_type: spec.key_type.clone(),
             value_type: spec.value_type.clone(),
+            value_layout: spec.value_layout.clone(),
         }
     }
 
@@ -112,6 +116,10 @@ impl TableCore {
 
     pub(crate) fn value_type(&self) -> &str {
         &self.value_type
+    }
+
+    pub(crate) fn value_layout(&self) -> Option<&str> {
+        self.value_layout.as_deref()
     }
 
     pub(crate) fn index(&self, name: &str) -> Option<&Arc<IndexCore>> {

@@ -122,6 +122,7 @@ impl Database {
             name: name.to_string(),
             key_type: K::type_name(),
             value_type: V::type_name(),
+            value_layout: V::layout(),
             row_bytes: V::BYTES,
             indexes: Vec::new(),
             defines_indexes: true,

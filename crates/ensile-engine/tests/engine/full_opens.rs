@@ -8,7 +8,8 @@ use ensile_base::limits::RESERVE_BYTES;
 use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
 use ensile_engine::checkpoint::Schedule;
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
+use ensile_engine::codec::{CodecError, ValueBuffer};
+use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning, Value};
 use ensile_sim::SimDisk;
 
 const ROWS: u64 = 100;
@@ -165,6 +166,58 @@ fn a_disk_without_any_space_is_opened_to_be_read() -> Result<()> {
         fill(&db)?;
         db.close()?;
     }
+    Ok(())
+}
+
+/// Rows with fields, as a program before the fields stored them if `STATES` is false.
+struct Pair<const STATES: bool>(u64, u64);
+
+impl<const STATES: bool> Value for Pair<STATES> {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
+        (self.0, self.1).encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Self, CodecError> {
+        Value::decode(bytes).map(|(one, two)| Self(one, two))
+    }
+
+    fn type_name() -> String {
+        "pair".to_owned()
+    }
+
+    fn layout() -> Option<String> {
+        STATES.then(|| "{one:u64,two:u64}".to_owned())
+    }
+}
+
+#[test]
+fn x2_a_table_without_fields_is_read_where_nothing_can_be_written_and_gets_them_later() -> Result<()> {
+    let disk = SimDisk::new();
+    let db = builder(&disk).open()?;
+    let pairs = db.table::<u64, Pair<false>>("pairs")?;
+    db.run(|tx| tx.put(&pairs, &1, &Pair(2, 3)))?;
+    db.close()?;
+    drop((pairs, db));
+    disk.remove("RESERVE").expect("it is kept");
+    disk.sync_folder("").expect("syncs");
+    disk.set_capacity(Some(disk.used_bytes()));
+    disk.kill();
+    let has_fields = || {
+        let log = disk.files().into_iter().rfind(|file| file.starts_with("log0/log-")).expect("a log");
+        disk.bytes(&log).windows(5).any(|bytes| bytes == b"{one:")
+    };
+    let db = builder(&disk).open()?;
+    assert!(db.health().read_only.is_some());
+    let pairs = db.table::<u64, Pair<true>>("pairs")?;
+    assert_eq!(db.run(|tx| tx.get(&pairs, &1))?.map(|pair| pair.1), Some(3));
+    db.close()?;
+    drop((pairs, db));
+    assert!(!has_fields());
+    disk.set_capacity(None);
+    let db = builder(&disk).open()?;
+    db.table::<u64, Pair<true>>("pairs")?;
+    db.close()?;
+    assert!(has_fields());
     Ok(())
 }
 

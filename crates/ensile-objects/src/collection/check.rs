@@ -13,7 +13,7 @@ use ensile_durability::examine::examine;
 
 use super::checked::difference_of;
 pub(crate) use super::checked::first_difference;
-use super::persistent::{ObjectKey, Persistent};
+use super::persistent::{ObjectKey, Persistent, stated_types};
 use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
 use crate::error::{ObjectsError, ObjectsResult as Result};
@@ -81,7 +81,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Errors
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
-    /// folder of ours, or is unreadable.
+    /// folder of ours, or is unreadable; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType).
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
         check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
     }
@@ -91,6 +91,7 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     let clock = Clock::manual();
     let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
+    stated_types::<K, T>().check(&**disk, &examination.types)?;
     let twice = examine(disk, &again)?;
     let mut check = FolderCheck::of(examination);
     check.note_second(&twice);

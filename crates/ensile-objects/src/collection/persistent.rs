@@ -6,12 +6,17 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use ensile_durability::{StatedTypes, TypeRole};
 use ensile_memory::prefetch;
 
 use crate::format::check_version;
+use crate::shape::TypeShape;
 
 /// Largest number of bytes of a key that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 256;
+
+/// Version of keys in the folder: a key's encoding has no version.
+const KEY_VERSION: u16 = 0;
 
 /// A persistent object: its state is the result of its operations, in order.
 ///
@@ -80,6 +85,20 @@ pub trait Persistent: Sized + Send + 'static {
     /// Version of [`encode_operation`](Self::encode_operation)'s format. Raise the version when the format changes.
     const OPERATION_VERSION: u16;
 
+    /// Shape of the object's type. A folder that has objects of [`VERSION`](Self::VERSION) and of another shape is
+    /// refused at open. `None` states nothing: then nothing is compared, and the folder keeps a shape that another
+    /// codec stated.
+    #[must_use]
+    fn shape() -> Option<TypeShape> {
+        None
+    }
+
+    /// Shape of the operation's type, as [`shape`](Self::shape) for [`OPERATION_VERSION`](Self::OPERATION_VERSION).
+    #[must_use]
+    fn operation_shape() -> Option<TypeShape> {
+        None
+    }
+
     /// Applies an operation. `None` is an absent object: an operation may make the object, or remove it by leaving
     /// `None`. At recovery an operation finds the same state as at first, and nothing else.
     fn apply(object: &mut Option<Self>, operation: &Self::Operation) -> Self::Output;
@@ -115,6 +134,13 @@ pub type CodecResult<T> = Result<T, Box<str>>;
 
 /// Name of an object. Two keys are the same exactly if their bytes are the same.
 pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
+    /// Shape of the key's type, as [`Persistent::shape`]. A key has no version, so a folder is refused to any other
+    /// type of key.
+    #[must_use]
+    fn shape() -> Option<TypeShape> {
+        None
+    }
+
     /// Appends the key's bytes, at most [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX).
     fn encode(&self, out: &mut Vec<u8>);
 
@@ -133,6 +159,10 @@ pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 macro_rules! integer_keys {
     ($($integer:ty),*) => {$(
         impl ObjectKey for $integer {
+            fn shape() -> Option<TypeShape> {
+                Some(TypeShape::new(stringify!($integer), concat!(stringify!($integer), " little-endian")))
+            }
+
             fn encode(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
             }
@@ -148,6 +178,10 @@ macro_rules! integer_keys {
 integer_keys!(u32, u64, u128, i32, i64, i128);
 
 impl ObjectKey for String {
+    fn shape() -> Option<TypeShape> {
+        Some(TypeShape::new("string", "string raw"))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
     }
@@ -163,6 +197,10 @@ impl ObjectKey for String {
 }
 
 impl ObjectKey for Vec<u8> {
+    fn shape() -> Option<TypeShape> {
+        Some(TypeShape::new("bytes", "bytes raw"))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
     }
@@ -175,6 +213,14 @@ impl ObjectKey for Vec<u8> {
     fn decode(bytes: &[u8]) -> CodecResult<Self> {
         Ok(bytes.to_vec())
     }
+}
+
+/// Types that a collection states to its folder (I6).
+pub(crate) fn stated_types<K: ObjectKey, T: Persistent>() -> StatedTypes {
+    let key = K::shape().map(|shape| shape.stated(TypeRole::Key, KEY_VERSION));
+    let object = T::shape().map(|shape| shape.stated(TypeRole::Object, T::VERSION));
+    let operation = T::operation_shape().map(|shape| shape.stated(TypeRole::Operation, T::OPERATION_VERSION));
+    StatedTypes::new([key, object, operation].into_iter().flatten())
 }
 
 /// Decodes bytes with a version, if this program knows the version.

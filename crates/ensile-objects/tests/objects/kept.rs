@@ -1,10 +1,11 @@
 //! Folders of objects that are kept: what a version has written opens for good.
 //!
 //! `tests/fixtures/nameless` was written by `written` below without a name, as versions before the name wrote, and
-//! `tests/fixtures/named` with one, in a manifest of format 4, as was done for a few days; `named-5` has that of format
-//! 5 (`ENSILE_WRITE_FIXTURE=crates/ensile-objects/tests/fixtures cargo test -p
-//! ensile-objects --test objects kept` writes such folders there; a kept one is never written again). Each has a
-//! checkpoint, a life before it and one behind it, removals, and an object that stands in pieces.
+//! `tests/fixtures/named` with one, in a manifest of format 4, as was done for a few days. The manifest of `named-5` is
+//! of format 5. The manifest of `named-7` is of format 7, with the type of the keys
+//! (`ENSILE_WRITE_FIXTURE=crates/ensile-objects/tests/fixtures cargo test -p ensile-objects --test objects kept` writes
+//! such folders there; a kept one is never written again). Each has a checkpoint, a life before it and one behind it,
+//! removals, and an object that stands in pieces.
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte; `ensile`'s `compatibility` has folders
 //! of databases.
@@ -23,10 +24,11 @@ use crate::tally::{Change, Tally};
 
 const NAME: &str = "tallies, partition 0 of 4";
 /// Each with the format of its manifest.
-const KEPT: [(&str, Option<&str>, &str); 3] = [
+const KEPT: [(&str, Option<&str>, &str); 4] = [
     ("nameless", None, "ensile manifest 4\n"),
     ("named", Some(NAME), "ensile manifest 4\n"),
     ("named-5", Some(NAME), "ensile manifest 5\n"),
+    ("named-7", Some(NAME), "ensile manifest 7\n"),
 ];
 /// It stands in pieces.
 const LARGE_BYTES: u32 = 100_000;
@@ -101,8 +103,8 @@ fn i5_folders_that_are_kept_open_with_their_name_and_without_one() {
         let kept = fresh.join(kind);
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(kind), &kept);
         begins(&kept, title);
-        // A program that does not know names reads what has none, and says of what has one that it is newer (L7).
-        begins(&today, if name.is_some() { "ensile manifest 5\n" } else { "ensile manifest 4\n" });
+        // A program that does not know types says that it is newer (L7).
+        begins(&today, "ensile manifest 7\n");
         // A kept folder is a copy wherever it is checked out.
         adopted(&kept).expect("is adopted");
         for folder in [today, kept] {

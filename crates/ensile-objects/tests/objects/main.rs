@@ -22,4 +22,5 @@ mod rig;
 mod serde;
 mod shipping;
 mod tally;
+mod types;
 mod unlogged;

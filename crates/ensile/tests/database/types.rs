@@ -7,6 +7,8 @@ use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use ensile::prelude::*;
 use ensile::{composite_key, fixed_layout};
 
+use crate::common::Folder;
+
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct EventKey {
     sensor: String,
@@ -21,7 +23,7 @@ struct Event {
     celsius: f64,
     flags: u64,
 }
-fixed_layout!(Event, "Event v1");
+fixed_layout!(Event { celsius: f64, flags: u64 }, "Event v1");
 
 fn event(sensor: &str, time: u64) -> EventKey {
     EventKey { sensor: sensor.to_string(), newest: Descending(time) }
@@ -87,6 +89,87 @@ fn rows_from_a_machine_of_the_other_byte_order_are_refused_by_name() -> Result<(
     };
     let text = refused.to_string();
     assert!(text.contains("Event v1[16] le") && text.contains("Event v1[16] be"), "{text}");
+    Ok(())
+}
+
+/// The event with its fields turned: of the same name and width.
+#[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[zerocopy(crate = "ensile::codec::zerocopy")]
+#[repr(C)]
+struct Turned {
+    flags: u64,
+    celsius: f64,
+}
+fixed_layout!(Turned { flags: u64, celsius: f64 }, "Event v1");
+
+/// The event of a codec by hand, which states no fields.
+#[derive(Clone)]
+struct Unstated(Event);
+
+impl Value for Unstated {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
+        self.0.encode(out);
+    }
+
+    fn decode(bytes: &[u8]) -> std::result::Result<Self, CodecError> {
+        Event::decode(bytes).map(Self)
+    }
+
+    fn type_name() -> String {
+        Event::type_name()
+    }
+}
+
+/// Opens the events of the folder as rows of type `V`, adds one if given, and closes.
+fn events<V: Value + Clone>(folder: &Folder, row: Option<V>) -> Result<()> {
+    let db = Database::open(folder.path())?;
+    let events = db.table::<u64, V>("events")?;
+    row.iter().try_for_each(|row| db.run(|tx| tx.put(&events, &1, row)))?;
+    drop(events);
+    db.close()
+}
+
+fn refusal(result: Result<()>) -> String {
+    match result {
+        Err(Error::Misuse(text)) => text,
+        other => panic!("its fields are others: {other:?}"),
+    }
+}
+
+/// Fields of the events in the folder.
+fn fields(folder: &Folder) -> Result<Option<String>> {
+    let (_, tables) = ensile::folder::inspect(folder.path())?;
+    let events = tables.into_iter().find(|table| table.name.as_deref() == Some("events")).expect("is there");
+    Ok(events.value_layout)
+}
+
+#[test]
+fn x2_rows_of_other_fields_are_refused_with_both_lists_and_stay() -> Result<()> {
+    let folder = Folder::new();
+    let row = Event { celsius: 20.5, flags: 7 };
+    events(&folder, Some(row))?;
+    let text = refusal(events::<Turned>(&folder, None));
+    assert!(text.contains("with the fields {celsius:f64,flags:u64}, not {flags:u64,celsius:f64}"), "{text}");
+    let db = Database::open(folder.path())?;
+    let events = db.table::<u64, Event>("events")?;
+    assert_eq!(db.run(|tx| tx.get(&events, &1))?, Some(row));
+    // An open table is compared, too.
+    refusal(db.table::<u64, Turned>("events").map(drop));
+    db.close()
+}
+
+#[test]
+fn x2_a_table_without_fields_opens_and_has_the_fields_from_then_on() -> Result<()> {
+    let folder = Folder::new();
+    events(&folder, Some(Unstated(Event { celsius: 20.5, flags: 7 })))?;
+    assert_eq!(fields(&folder)?, None);
+    events::<Event>(&folder, None)?;
+    let list = "{celsius:f64,flags:u64}";
+    assert_eq!(fields(&folder)?.as_deref(), Some(list));
+    refusal(events::<Turned>(&folder, None));
+    // A type that states nothing leaves the fields.
+    events::<Unstated>(&folder, None)?;
+    assert_eq!(fields(&folder)?.as_deref(), Some(list));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use super::super::judgement::Findings;
 use crate::checkpoint::picture::reached::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::read::PictureReader;
 use crate::checkpoint::picture_epoch;
+use crate::entry_type::EntryType;
 use crate::not_proven::NotProven;
 use crate::range::{KeyRange, RangeStart};
 use crate::store::installed::FuzzyCheckpoint;
@@ -419,6 +420,8 @@ pub struct Examination {
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
+    /// Types of the entries, as far as programs have stated the types (I6).
+    pub types: Vec<EntryType>,
     /// Shared store that the folder remembers.
     pub shared_store: Option<RememberedStore>,
     /// Counting generations, oldest first.

@@ -238,6 +238,7 @@ impl Judge {
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::of(&manifest);
         self.found.application = manifest.application.as_ref().map(ToString::to_string);
+        self.found.types.clone_from(&manifest.types);
         self.found.shared_store = manifest.ships_to.map(RememberedStore::from);
         for name in manifest.folders.keys().filter(|name| *name != MAIN && !is_needed(&manifest, name)) {
             if is_renewable(&*disk, &manifest, name)? {

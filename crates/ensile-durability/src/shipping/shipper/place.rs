@@ -18,6 +18,7 @@ use ensile_base::random::Random;
 
 use super::{LOOK_NANOS, ShipWork, Shipper};
 use crate::DurabilityError;
+use crate::entry_type::EntryType;
 use crate::identity::Identity;
 use crate::number;
 use crate::shipping::chain::{self, unusable};
@@ -316,6 +317,7 @@ pub(super) struct ShipperFacts {
     /// See [`SharedManifest::durable`].
     pub(super) durable: Epoch,
     pub(super) application: Option<ApplicationName>,
+    pub(super) types: Vec<EntryType>,
 }
 
 impl ManifestPlace {
@@ -340,7 +342,7 @@ impl ManifestPlace {
         of: ShipperFacts,
     ) -> Result<SharedManifest, DurabilityError> {
         let ComposedState { state, next, parts, logs } = composed;
-        let ShipperFacts { shipper, reserved, durable, application } = of;
+        let ShipperFacts { shipper, reserved, durable, application, types } = of;
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
         Ok(SharedManifest {
             store: self.store,
@@ -351,6 +353,7 @@ impl ManifestPlace {
             reserved,
             durable: Some(durable.max(state.epoch())),
             application,
+            types,
             fenced: self.fenced.clone(),
             next,
             parts,

@@ -98,6 +98,7 @@ fn manifest() -> SharedManifest {
         reserved: Epoch::new(5000),
         durable: None,
         application: None,
+        types: Vec::new(),
         fenced: Vec::new(),
         next,
         parts,

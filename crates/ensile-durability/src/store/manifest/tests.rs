@@ -7,6 +7,7 @@ use super::{
 };
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
@@ -109,7 +110,7 @@ fn with_checksum(text: &str) -> String {
 fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
     let text = manifest().to_string();
     let format = format!("format {FORMAT}");
-    for (what, with) in [("manifest 3", "manifest 7"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
+    for (what, with) in [("manifest 3", "manifest 8"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
         let changed = with_checksum(&text.replace(what, with));
         assert!(matches!(Manifest::parse(&changed), Err(Unusable::Foreign(_))), "{with}");
     }
@@ -174,12 +175,44 @@ fn the_documented_text_is_the_one_that_is_written() {
     }
     let application = Manifest { application: Some(application()), ..manifest() }.to_string();
     assert_eq!(other(11), application.lines().find(|line| line.starts_with("application ")));
+    let types = Manifest { types: types(), ..manifest() }.to_string();
+    let types: Vec<&str> = types.lines().filter(|line| line.starts_with("type ")).collect();
+    assert_eq!(other(12), Some(&*types.join("\n")));
     let unfinished = backups::unfinished().map(|copy| copy.to_string());
-    assert_eq!(other(12), Some(&*unfinished.join("\n")));
+    assert_eq!(other(13), Some(&*unfinished.join("\n")));
 }
 
 fn application() -> ApplicationName {
     ApplicationName::new("prices, partition 0 of 4").expect("a name")
+}
+
+fn types() -> Vec<EntryType> {
+    vec![
+        EntryType::new((TypeRole::Key, 0), "string", Some(0x6c62_272e_07bb_0142)),
+        EntryType::new((TypeRole::Object, 1), "Count", Some(0x0011_2233_4455_66aa)),
+        EntryType::new((TypeRole::Operation, 1), "Change", None),
+    ]
+}
+
+#[test]
+fn i6_types_are_read_as_they_were_written_by_a_newer_format_than_programs_without_types_read() {
+    let typed = Manifest { types: types(), application: Some(application()), ..manifest() };
+    let text = typed.to_string();
+    // What a program that knows the format before reads: a title, and no more.
+    assert!(text.starts_with("ensile manifest 7\n"), "{text}");
+    assert_eq!(Manifest::parse(&text), Ok(typed));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("type ")).collect();
+    let (block, before) =
+        (lines.join("\n") + "\n", Manifest { application: Some(application()), ..manifest() });
+    let without = with_checksum(&text.replacen(&block, "", 1).replacen("manifest 7", "manifest 5", 1));
+    assert_eq!(without, before.to_string(), "without types it has the bytes that it had");
+    let early = with_checksum(&text.replacen("manifest 7", "manifest 5", 1));
+    assert_eq!(Manifest::parse(&early), Err(Unusable::Damaged("its format is not that of its lines")));
+    let twice = [lines[0], lines[0], lines[1], lines[2], ""].join("\n");
+    let turned = [lines[1], lines[0], lines[2], ""].join("\n");
+    for wrong in [twice, turned, block.replacen("object", "row", 1)] {
+        assert!(Manifest::parse(&with_checksum(&text.replacen(&block, &wrong, 1))).is_err(), "{wrong}");
+    }
 }
 
 #[test]

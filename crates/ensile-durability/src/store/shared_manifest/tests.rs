@@ -4,6 +4,7 @@
 
 use super::{SharedFile, SharedLog, SharedManifest, UnusableShared, file_of, manifest_name, manifest_number};
 use crate::block::{FORMAT, Salt};
+use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::application::ApplicationName;
@@ -72,6 +73,7 @@ fn manifest() -> SharedManifest {
         reserved: Epoch::new(5000),
         durable: Some(Epoch::new(70)),
         application: Some(ApplicationName::new("prices, partition 0 of 4").expect("a name")),
+        types: Vec::new(),
         fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
         next: (4, salt("1a2b3c4d")),
         parts: vec![(PartName { checkpoint: 7, checkpointer: 0, file: 0 }, part)],
@@ -103,7 +105,7 @@ fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
         assert!(matches!(SharedManifest::parse(&bytes), Err(UnusableShared::Damaged(_))), "byte {at}");
         assert!(SharedManifest::parse(&text.as_bytes()[..at]).is_err(), "cut at {at}");
     }
-    let newer = of_format(&text, 4);
+    let newer = of_format(&text, 5);
     assert_eq!(SharedManifest::parse(newer.as_bytes()), Err(UnusableShared::Newer));
 }
 
@@ -113,6 +115,27 @@ fn of_format(text: &str, format: u32) -> String {
     let body =
         format!("ensile shared manifest {format}\n{}", &lines[..lines.rfind("crc32c").expect("there")]);
     super::with_checksum(&body)
+}
+
+#[test]
+fn i6_types_are_said_by_a_newer_format_and_nothing_else_changes() {
+    let entry_type = |role, name| EntryType::new(role, name, Some(0x1a));
+    let types = vec![
+        entry_type((TypeRole::Key, 0), "string"),
+        entry_type((TypeRole::Object, 1), "Count"),
+        entry_type((TypeRole::Object, 2), "Tally"),
+    ];
+    let typed = SharedManifest { types, ..manifest() };
+    let parse = |text: &str| SharedManifest::parse(text.as_bytes());
+    let text = typed.to_string();
+    assert!(text.starts_with("ensile shared manifest 4\n"), "{text}");
+    assert_eq!(parse(&text).as_ref(), Ok(&typed));
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("type ")).collect();
+    let without = text.replacen(&(lines.join("\n") + "\n"), "", 1);
+    assert_eq!(of_format(&without, 3), manifest().to_string());
+    assert!(parse(&of_format(&text, 3)).is_err(), "a program that does not know them would forget them");
+    let turned = text.replacen(&lines[..2].join("\n"), &[lines[1], lines[0]].join("\n"), 1);
+    assert!(parse(&of_format(&turned, 4)).is_err(), "they have an order");
 }
 
 #[test]

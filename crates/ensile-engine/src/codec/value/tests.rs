@@ -37,7 +37,7 @@ struct Row {
     count: u32,
     tag: [u8; 4],
 }
-crate::fixed_layout!(Row, "Row v1");
+crate::fixed_layout!(Row { balance: i64, count: u32, tag: [u8; 4] }, "Row v1");
 
 proptest! {
     #[test]
@@ -105,6 +105,33 @@ fn documented_names() {
     assert_eq!(<Option<Vec<u8>>>::type_name(), "option<bytes>");
     assert_eq!(<(u32, (String,), bool)>::type_name(), "(u32,(string),bool)");
     assert_eq!((String::type_name(), f64::type_name()), ("string".to_string(), "f64".to_string()));
+}
+
+type Cents = i64;
+
+#[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Renamed {
+    cents: Cents,
+    count: u32,
+    tag: [u8; 4],
+}
+crate::fixed_layout!(Renamed { cents as balance: Cents, count: u32, tag: [u8;4] }, "Row v1");
+
+#[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, packed)]
+struct Packed(u8, u32);
+crate::fixed_layout!(Packed { 0: u8, 1: u32 }, "Packed v1");
+
+#[test]
+fn x2_the_fields_of_a_layout_are_names_and_types_in_order_and_a_renamed_field_keeps_its_name() {
+    let fields = Row::layout().expect("states them");
+    assert_eq!(fields, "{balance:i64,count:u32,tag:[u8;4]}");
+    assert_eq!(Renamed::layout(), Row::layout());
+    assert_eq!(Packed::layout().as_deref(), Some("{0:u8,1:u32}"));
+    assert_eq!(<Option<Row>>::layout(), Row::layout());
+    assert_eq!(<(u32, Row, String)>::layout(), Some(format!("(-,{fields},-)")));
+    assert_eq!((<(u32, String)>::layout(), u64::layout()), (None, None));
 }
 
 #[test]

@@ -58,6 +58,15 @@ macro_rules! tuple {
                 let names: &[String] = &[$($part::type_name(),)* $last::type_name()];
                 format!("({})", names.join(","))
             }
+
+            fn layout() -> Option<String> {
+                let layouts: &[Option<String>] = &[$($part::layout(),)* $last::layout()];
+                if layouts.iter().all(Option::is_none) {
+                    return None;
+                }
+                let parts: Vec<&str> = layouts.iter().map(|part| part.as_deref().unwrap_or("-")).collect();
+                Some(format!("({})", parts.join(",")))
+            }
         }
     };
 }

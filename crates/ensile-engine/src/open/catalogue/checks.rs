@@ -19,6 +19,8 @@ pub(super) fn check_spec(spec: &TableSpec) -> Result<()> {
     for name in [&spec.key_type, &spec.value_type] {
         check_length("a type's name", name.len(), usize::from(u16::MAX))?;
     }
+    let layout_bytes = spec.value_layout.as_ref().map_or(0, String::len);
+    check_length("the list of a type's fields", layout_bytes, usize::from(u16::MAX))?;
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
         let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
         return Err(Error::TooMany { what: "the number of indexes of a table", count, count_max });
@@ -39,6 +41,18 @@ pub(super) fn check_types(spec: &TableSpec, key_type: &str, value_type: &str) ->
         "table {} maps {key_type} to {value_type}, not {} to {}: open it with its own types",
         spec.name, spec.key_type, spec.value_type
     )))
+}
+
+/// Refuses rows of other fields (X2). A type that states no fields is not compared.
+pub(super) fn check_layout(spec: &TableSpec, layout: Option<&str>) -> Result<()> {
+    match (layout, spec.value_layout.as_deref()) {
+        (Some(stored), Some(given)) if stored != given => Err(Error::Misuse(format!(
+            "table {} has rows of {} with the fields {stored}, not {given}: open it with its own type, or give the other \
+             type another name; if a field only has another name now, keep the name by `as`",
+            spec.name, spec.value_type
+        ))),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<()> {

@@ -1,4 +1,4 @@
-//! The catalogue: the tables of a database, with their ids and types (X1).
+//! The catalogue: the tables of a database, with their ids and types (X1, X2).
 //!
 //! The catalogue is a table (id 0: name -> definition), and is logged and recovered like any table. A table's
 //! definition is durable no later than its first row. Secondary indexes are not logged. The open of a table rebuilds
@@ -27,7 +27,7 @@ use crate::shared::{Durability, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
 use crate::transaction::Transaction;
-use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
+use checks::{check_indexes_named, check_layout, check_same_indexes, check_spec, check_types};
 use indexes::{NewEntries, calls_key_functions, fill_indexes};
 
 /// Number of definitions read in a call.
@@ -45,8 +45,8 @@ fn new_tree(shared: &SharedState) -> UnseenTree {
     session::with_worker(shared, |worker| UnseenTree::new(&mut worker.nodes(&shared.epochs).0))
 }
 
-/// The definition of a table opened as `spec`.
-fn definition_of(id: u32, spec: &TableSpec) -> Definition {
+/// The definition of a table opened as `spec`. A type that states no fields leaves the stored fields.
+fn definition_of(id: u32, spec: &TableSpec, stored: Option<&Definition>) -> Definition {
     let index = |index: &IndexSpec| IndexDefinition {
         name: index.name.clone(),
         version: index.version,
@@ -57,6 +57,7 @@ fn definition_of(id: u32, spec: &TableSpec) -> Definition {
         id,
         key_type: spec.key_type.clone(),
         value_type: spec.value_type.clone(),
+        value_layout: spec.value_layout.clone().or_else(|| stored?.value_layout.clone()),
         indexes: spec.indexes.iter().map(index).collect(),
     }
 }
@@ -71,6 +72,7 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
         name: "ensile.tables".to_owned(),
         key_type: "name".to_owned(),
         value_type: "definition".to_owned(),
+        value_layout: None,
         row_bytes: None,
         indexes: Vec::new(),
         defines_indexes: false,
@@ -104,12 +106,13 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
 }
 
 /// The table of the definition `spec`: opened before, recovered, or new.
-fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
+fn open_table(database: &Database, mut spec: TableSpec) -> Result<Arc<TableCore>> {
     check_spec(&spec)?;
     let shared = database.shared();
     let mut catalog = lock_unless_filling(shared, &spec.name)?;
     if let Some(table) = catalog.opened.get(&spec.name) {
         check_types(&spec, table.key_type(), table.value_type())?;
+        check_layout(&spec, table.value_layout())?;
         check_same_indexes(&spec, table)?;
         return Ok(Arc::clone(table));
     }
@@ -118,6 +121,7 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     let id = match &stored {
         Some(stored) => {
             check_types(&spec, &stored.key_type, &stored.value_type)?;
+            check_layout(&spec, stored.value_layout.as_deref())?;
             check_indexes_named(&spec, stored)?;
             stored.id
         }
@@ -134,10 +138,15 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     for id in ids.clone().map(|entries_id| VOLATILE | entries_id).chain([id]) {
         shared.tables.check_room(id)?;
     }
-    let definition = definition_of(id, &spec);
+    let definition = definition_of(id, &spec, stored.as_ref());
     if stored.as_ref() != Some(&definition) {
-        write_definition(shared, &name, &definition)?;
+        let written = write_definition(shared, &name, &definition);
+        // X2: a database that cannot be written shows the table, and a later open adds the fields.
+        if !stored.is_some_and(|stored| Definition { value_layout: None, ..definition.clone() } == stored) {
+            written?;
+        }
     }
+    spec.value_layout = definition.value_layout;
     catalog.next_id = catalog.next_id.max(id + 1);
     catalog.next_volatile = ids.end;
     let entries = ids.map(|entries_id| VOLATILE | entries_id).zip(entries.take());
@@ -224,7 +233,7 @@ fn enter_table(
     spec: TableSpec,
     trees: impl Iterator<Item = (u32, RecordTree)>,
 ) -> Result<Arc<TableCore>> {
-    let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
+    let TableSpec { name, key_type, value_type, value_layout, row_bytes, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();
     for (index, (entries_id, entries_tree)) in indexes.into_iter().zip(trees) {
         let IndexSpec { name: index_name, version, unique, key_type: index_key_type, key } = index;
@@ -232,6 +241,7 @@ fn enter_table(
             name: format!("{name}.{index_name}"),
             key_type: index_key_type.clone(),
             value_type: key_type.clone(),
+            value_layout: None,
             row_bytes: None,
             indexes: Vec::new(),
             defines_indexes: false,
@@ -253,7 +263,8 @@ fn enter_table(
             entries,
         }));
     }
-    let spec = TableSpec { name, key_type, value_type, row_bytes, indexes: Vec::new(), defines_indexes };
+    let indexes = Vec::new();
+    let spec = TableSpec { name, key_type, value_type, value_layout, row_bytes, indexes, defines_indexes };
     let pages = shared.logged_tables.add(id, &tree);
     let table = Arc::new(TableCore::new(shared.id, id, (tree, pages), &spec, opened));
     shared.tables.add(Arc::clone(&table))?;

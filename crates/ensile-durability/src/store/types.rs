@@ -1,0 +1,121 @@
+//! Types of a folder's entries: the types that a program states, and the types that the folder keeps
+//! (`docs/formats/manifest.md`).
+//!
+//! Invariants:
+//! - I6: The entries of a version have the type that the manifest names for the role and the version. A program that
+//!   states another type for a named version is refused before anything is changed. A program that states nothing is
+//!   not compared.
+//! - The lines are in order of role and version.
+//!
+//! Neighbours: `crate::entry_type` has a type and its line; `manifest` has the lines. `open` compares the types before
+//! the first change. The manifest of an open adds lines, and the install of a checkpoint replaces lines.
+
+use ensile_disk::Disk;
+
+use super::manifest::Lines;
+use crate::DurabilityError;
+use crate::entry_type::{EntryType, OtherType, printable};
+
+/// Parses the types at the beginning of the next lines.
+pub(super) fn parse(lines: &mut Lines<'_>) -> Option<Vec<EntryType>> {
+    let own = std::iter::from_fn(|| lines.next_if(|line| EntryType::is_line(line)));
+    own.map(EntryType::parse).collect()
+}
+
+/// True if the types are in order of role and version, each once.
+pub(super) fn are_in_order(types: &[EntryType]) -> bool {
+    types.is_sorted_by(|one, next| one.place() < next.place())
+}
+
+/// A type that a program states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatedType {
+    /// Type of the entries that the program writes.
+    pub entry_type: EntryType,
+    /// Earlier names of the type. An entry type with one of the names is the same type.
+    pub former_names: Vec<Box<str>>,
+}
+
+impl StatedType {
+    /// True if entries of the type `found` are of this type. Parts that a side does not state are not compared.
+    fn is_of(&self, found: &EntryType) -> bool {
+        let Self { entry_type: EntryType { name, fingerprint, .. }, former_names } = self;
+        let has_name =
+            *name == found.name || former_names.iter().any(|former| printable(former) == found.name);
+        let has_fingerprint = match (fingerprint, found.fingerprint) {
+            (Some(own), Some(found)) => *own == found,
+            _ => true,
+        };
+        has_name && has_fingerprint
+    }
+}
+
+/// Types that a program states for its entries, at most one for each role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatedTypes(Vec<StatedType>);
+
+impl StatedTypes {
+    /// Creates the statement. A program states at most one type for each role.
+    ///
+    /// # Panics
+    /// If two types have the same role.
+    #[must_use]
+    pub fn new(types: impl IntoIterator<Item = StatedType>) -> Self {
+        let mut types: Vec<StatedType> = types.into_iter().collect();
+        types.sort_by_key(|stated| stated.entry_type.place());
+        let roles = types.iter().map(|stated| stated.entry_type.role);
+        assert!(roles.is_sorted_by(|one, next| one < next), "I6: a role has one type");
+        Self(types)
+    }
+
+    /// Checks that a folder with entries of the types `found` may be opened by the program (I6).
+    ///
+    /// # Errors
+    /// [`DurabilityError::OtherType`]; the disk's.
+    pub fn check(&self, disk: &dyn Disk, found: &[EntryType]) -> Result<(), DurabilityError> {
+        for stated in &self.0 {
+            let other =
+                found.iter().find(|found| found.place() == stated.entry_type.place() && !stated.is_of(found));
+            if let Some(other) = other {
+                let folder = disk.folder_place("")?.into();
+                let (found, given) = (other.clone(), stated.entry_type.clone());
+                return Err(DurabilityError::OtherType(Box::new(OtherType { folder, found, given })));
+            }
+        }
+        Ok(())
+    }
+
+    /// Types of the folder after an open by the program. A new folder has the program's types. An older folder gets a
+    /// type only if no entry can have the type's version yet: every earlier version of the role has a type.
+    pub(crate) fn at_open(&self, before: &[EntryType], is_new: bool) -> Vec<EntryType> {
+        let is_missing = |own: &&EntryType| {
+            let versions = before.iter().filter(|found| found.role == own.role).map(|found| found.version);
+            versions.max().map_or(is_new, |newest| newest < own.version)
+        };
+        let added = self.0.iter().map(|stated| &stated.entry_type).filter(is_missing).cloned();
+        in_order(before.iter().cloned().chain(added).collect())
+    }
+
+    /// Types of the folder once a checkpoint replaces all entries of earlier lives: every entry is the program's. A
+    /// role that the program does not state keeps its types.
+    pub(crate) fn at_checkpoint(&self, before: &[EntryType]) -> Vec<EntryType> {
+        let is_stated = |found: &&EntryType| self.0.iter().any(|stated| stated.entry_type.role == found.role);
+        let kept = before.iter().filter(|found| !is_stated(found)).cloned();
+        let own = self.0.iter().map(|StatedType { entry_type: own, .. }| {
+            // A program that states no fingerprint leaves the known fingerprint.
+            let known =
+                before.iter().find(|found| found.place() == own.place()).and_then(|found| found.fingerprint);
+            EntryType { fingerprint: own.fingerprint.or(known), ..own.clone() }
+        });
+        in_order(kept.chain(own).collect())
+    }
+}
+
+fn in_order(mut types: Vec<EntryType>) -> Vec<EntryType> {
+    types.sort_by_key(EntryType::place);
+    assert!(are_in_order(&types), "I6: a role and a version have one type");
+    types
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
