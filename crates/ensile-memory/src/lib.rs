@@ -17,6 +17,7 @@ mod cache;
 mod class;
 mod exchange;
 mod general;
+pub mod heap;
 mod in_use;
 mod map;
 mod memory;

@@ -46,6 +46,10 @@ pub(crate) struct Connection {
     pub(crate) is_announced: bool,
     /// True while the connection is listed for a turn.
     pub(crate) is_listed: bool,
+    /// True while the loop lists the connection as one whose buffers keep room.
+    is_in_room_list: bool,
+    /// Number of bytes that the loop counts as the room of the connection.
+    pub(crate) noted_room_bytes: usize,
     /// Timer of the next look at limits of time.
     pub(crate) timer: Option<TimerId>,
     /// Time of the last arrival.
@@ -83,6 +87,8 @@ impl Connection {
             memory: MemoryWait::default(),
             is_announced: false,
             is_listed: false,
+            is_in_room_list: false,
+            noted_room_bytes: 0,
             timer: None,
             heard_nanos: now_nanos,
             sent_nanos: now_nanos,
@@ -132,11 +138,43 @@ impl Connection {
         self.replies.set_received(0);
     }
 
+    /// Memory of the connection with the room that its buffers keep, in bytes.
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.received.capacity() + self.replies.room_bytes()
+    }
+
+    /// True if the buffers keep room, and the loop did not list the connection for that. It does from now on.
+    pub(crate) fn enter_room_list(&mut self) -> bool {
+        let enters = !self.is_in_room_list && (self.received.capacity() > 0 || self.replies.keeps_room());
+        self.is_in_room_list |= enters;
+        enters
+    }
+
+    /// Gives back the room of the buffers after `room_kept` of silence, and leaves the list (W17). True if the
+    /// connection is silent.
+    pub(crate) fn release_room(&mut self, room_kept: Duration, now_nanos: u64) -> bool {
+        let is_silent = is_over(self.heard_nanos.max(self.sent_nanos), room_kept, now_nanos);
+        let is_done = self.received.is_empty() && self.replies.is_empty() && !self.is_announced;
+        if is_silent && is_done {
+            self.received = Vec::new();
+            self.replies.release_room();
+            self.replies.set_received(0);
+            self.is_in_room_list = false;
+        }
+        is_silent && is_done
+    }
+
+    #[cfg(feature = "simulation")]
+    pub(crate) fn is_in_room_list(&self) -> bool {
+        self.is_in_room_list
+    }
+
     /// True if the connection waits for memory. Notes the start of the wait, or of the time with more than
     /// `free_bytes`, while the client has no reply to take.
     pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
         let waits = !self.is_ending && (self.memory.lacks_room() || self.replies.waits_for_memory());
-        let holds_some = !self.unread().is_empty() && self.replies.counts();
+        let holds_some =
+            self.replies.counts() && (!self.unread().is_empty() || self.replies.owner_bytes() > 0);
         self.memory.note(waits, (waits || holds_some) && self.replies.is_empty(), now_nanos);
         waits
     }

@@ -43,6 +43,9 @@ pub struct NetLimits {
     /// this long. Candidates are the waiting connections, and the connections whose clients have sent a part of a
     /// request and are silent for this time. The loop reports the candidate with most memory.
     pub memory_wait: Duration,
+    /// Silence after which a connection gives back the room that its buffers keep for the next request and reply, and
+    /// the owner is told ([`NetEvent::Silent`](crate::NetEvent::Silent)). Up to twice this time may pass.
+    pub room_kept: Duration,
     /// Number of bytes from a connection after which the next connection has a turn. The read that reaches this number
     /// may bring more: as many bytes as are unread, or 32 KiB.
     pub step_bytes: usize,
@@ -74,6 +77,7 @@ impl Default for NetLimits {
             linger_bytes_max: 1 << 30,
             free_bytes: 64 << 10,
             memory_wait: Duration::from_secs(10),
+            room_kept: Duration::from_secs(1),
             step_bytes: 64 << 10,
             accept_pause: Duration::from_millis(100),
         }

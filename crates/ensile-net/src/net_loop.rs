@@ -35,6 +35,8 @@ pub struct NetStats {
     pub sent_bytes: u64,
     /// Number of steps that have waited.
     pub waits: u64,
+    /// Memory of the connections at their last turns, in bytes, with the room that buffers keep.
+    pub room_bytes: usize,
     /// Number of replies, told or not, without a waiting client at the break of the connection. The told but not wholly
     /// sent replies of a connection count as a single reply.
     pub unheard: u64,
@@ -47,6 +49,7 @@ enum TimerPurpose {
     Connection(ConnectionId),
     Accept,
     Memory,
+    Room,
 }
 
 /// A place for a connection.
@@ -54,6 +57,23 @@ enum TimerPurpose {
 struct ConnectionPlace {
     generation: u32,
     connection: Option<Box<Connection>>,
+}
+
+/// Memory of the connections at their last turns, with the room that buffers keep.
+#[derive(Debug, Default)]
+struct RoomCount {
+    bytes: usize,
+    /// Largest count since the last report.
+    peak_bytes: usize,
+}
+
+impl RoomCount {
+    /// Notes the memory of a connection in place of the number `noted_bytes`.
+    fn note(&mut self, noted_bytes: &mut usize, bytes: usize) {
+        self.bytes = self.bytes - *noted_bytes + bytes;
+        *noted_bytes = bytes;
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
+    }
 }
 
 /// Sockets and timers of one thread.
@@ -76,6 +96,9 @@ pub struct NetLoop<T> {
     memory: Arc<LoopMemory>,
     /// Connections waiting for memory. Another loop may give memory back.
     starved: Vec<ConnectionId>,
+    /// Connections whose buffers keep room.
+    with_room: Vec<ConnectionId>,
+    room: RoomCount,
     /// Time of the last return of memory for waiting connections, in nanoseconds. `demands` is the number of heard
     /// demands of every loop.
     claimed_nanos: Option<u64>,
@@ -109,6 +132,8 @@ impl<T: Transport> NetLoop<T> {
             listed: Vec::new(),
             memory: LoopMemory::new(ConnectionMemory::new(usize::MAX)),
             starved: Vec::new(),
+            with_room: Vec::new(),
+            room: RoomCount::default(),
             claimed_nanos: None,
             demands: 0,
             last_panic: None,
@@ -155,7 +180,12 @@ impl<T: Transport> NetLoop<T> {
     /// Counts since the loop was made.
     #[must_use]
     pub fn stats(&self) -> NetStats {
-        NetStats { open: self.places.len() - self.free.len(), ..self.stats }
+        NetStats { open: self.places.len() - self.free.len(), room_bytes: self.room.bytes, ..self.stats }
+    }
+
+    /// Largest [`NetStats::room_bytes`] since the last call. A peak that falls leaves free memory in the allocator.
+    pub fn take_room_peak(&mut self) -> usize {
+        std::mem::replace(&mut self.room.peak_bytes, self.room.bytes)
     }
 
     /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller
@@ -317,10 +347,32 @@ impl<T: Transport> NetLoop<T> {
             match purpose {
                 TimerPurpose::Caller(number) => self.events.push_back(NetEvent::TimerDue(number)),
                 TimerPurpose::Memory => self.look_for_memory(now_nanos),
+                TimerPurpose::Room => self.release_room(now_nanos),
                 TimerPurpose::Accept => self.accept_is_paused = false,
                 TimerPurpose::Connection(id) => self.check_time(id, now_nanos),
             }
         }
+    }
+
+    /// Gives back the room of silent connections (W17), and looks again at the other connections with room later.
+    fn release_room(&mut self, now_nanos: u64) {
+        let room_kept = self.limits.room_kept;
+        let mut with_room = std::mem::take(&mut self.with_room);
+        with_room.retain(|id| {
+            let Some(connection) = self.get_mut(*id) else { return false };
+            let is_silent = connection.release_room(room_kept, now_nanos);
+            if is_silent {
+                self.list(*id);
+                self.events.push_back(NetEvent::Silent(*id));
+            }
+            !is_silent
+        });
+        if with_room.is_empty() {
+            with_room = Vec::new();
+        } else {
+            self.timers.set(after_nanos(now_nanos, room_kept), TimerPurpose::Room);
+        }
+        self.with_room = with_room;
     }
 
     /// Looks again at every connection that waits for memory. If a wait is too long, every loop hears of the demand.
@@ -473,11 +525,13 @@ impl<T: Transport> NetLoop<T> {
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.get_mut(id) else { return };
         let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
+        let mut room_bytes = connection.noted_room_bytes;
         let panicked = connection.replies.panicked();
         self.last_panic = panicked.or(self.last_panic.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
+        self.room.note(&mut room_bytes, 0);
         if let CloseReason::Failed(_) = reason {
             self.stats.unheard += unheard;
         }
@@ -508,8 +562,13 @@ impl<T: Transport> NetLoop<T> {
         let limits = self.limits;
         let place = self.places.get_mut(id.index as usize);
         let Some(connection) = place.and_then(|place| place.connection.as_deref_mut()) else { return Ok(()) };
+        // The replies of the last requests may all be sent now.
+        let room_bytes = connection.room_bytes();
+        self.room.note(&mut connection.noted_room_bytes, room_bytes);
         self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
         let came = connection.read(&mut self.transport, &limits, now_nanos)?;
+        let room_bytes = connection.room_bytes();
+        self.room.note(&mut connection.noted_room_bytes, room_bytes);
         self.stats.received_bytes += came as u64;
         let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();
         if (came > 0 || takes_again) && !connection.is_announced && !connection.is_ending() {
@@ -537,6 +596,12 @@ impl<T: Transport> NetLoop<T> {
                 self.timers.set(after_nanos(now_nanos, MEMORY_LOOK), TimerPurpose::Memory);
             }
             self.starved.push(id);
+        }
+        if connection.enter_room_list() {
+            if self.with_room.is_empty() {
+                self.timers.set(after_nanos(now_nanos, limits.room_kept), TimerPurpose::Room);
+            }
+            self.with_room.push(id);
         }
         if connection.begins_to_linger(now_nanos) {
             self.transport.end_sending(id.token());

@@ -136,6 +136,20 @@ impl ReplyQueue {
         self.check_bytes();
     }
 
+    /// As [`reply`](Self::reply), for a reply that is written already. A long reply is moved, and `bytes` gets another
+    /// buffer. `bytes` is empty afterwards.
+    pub fn reply_written(&mut self, bytes: &mut Vec<u8>) {
+        if bytes.len() > Self::KEEP_BYTES && self.is_empty() {
+            std::mem::swap(&mut self.sending, bytes);
+            self.sent_bytes = 0;
+            self.first += 1;
+            self.check_bytes();
+        } else {
+            self.reply(|buffer| buffer.extend_from_slice(bytes));
+        }
+        bytes.clear();
+    }
+
     /// Takes the next place, for a later reply. The owner keeps `bytes` for the reply meanwhile. They count as unsent,
     /// so no client has more bytes kept than told (W2).
     pub fn reserve(&mut self, bytes: usize) -> ReplySlot {
@@ -279,6 +293,29 @@ impl ReplyQueue {
         !self.account.has_some() || wants && self.fit_of(self.wanted_bytes) != MemoryFit::Fits
     }
 
+    /// Bytes that the owner keeps for the connection, besides those for places.
+    pub(crate) fn owner_bytes(&self) -> usize {
+        self.owner_bytes
+    }
+
+    /// Memory that replies and the owner take, in bytes, with the room that buffers keep.
+    pub(crate) fn room_bytes(&self) -> usize {
+        let places = self.waiting.capacity() * size_of::<ReplyPlace>();
+        self.sending.capacity() + places + self.waiting_bytes + self.owner_bytes
+    }
+
+    /// True if the buffers keep room.
+    pub(crate) fn keeps_room(&self) -> bool {
+        self.sending.capacity() > 0 || self.waiting.capacity() > 0
+    }
+
+    /// Gives back the room of the buffers. No reply waits.
+    pub(crate) fn release_room(&mut self) {
+        debug_assert!(self.is_empty(), "W17: a reply that waits is kept");
+        (self.sending, self.sent_bytes, self.waiting) = (Vec::new(), 0, VecDeque::new());
+        self.count();
+    }
+
     /// True if the connection has more than `free_bytes`.
     pub(crate) fn counts(&self) -> bool {
         self.account.counts()
@@ -292,8 +329,10 @@ impl ReplyQueue {
         buffers + places * size_of::<ReplyPlace>()
     }
 
-    /// The answer of the memory to a reply of this length.
-    fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
+    /// The answer of the memory of all connections to a reply of this length (W16). The caller is not turned away, and
+    /// nothing comes again once there is memory.
+    #[must_use]
+    pub fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
         let with = |bytes: usize| bytes.saturating_add(reply_bytes).saturating_add(size_of::<ReplyPlace>());
         self.account.fits(with(self.memory_bytes()), with(self.received_bytes + self.owner_bytes))
     }

@@ -126,9 +126,7 @@ impl<'b> ReplyEncoder<'b> {
         if !self.has_room(bytes.len()) {
             return;
         }
-        sized_line(self.buffer, b'$', bytes.len());
-        self.buffer.extend_from_slice(bytes);
-        self.crlf();
+        bulk(self.buffer, bytes);
     }
 
     /// No value.
@@ -261,16 +259,19 @@ impl<'b> ReplyEncoder<'b> {
 /// Appends a request of a client, in either version.
 pub fn encode_request<A: AsRef<[u8]>>(buffer: &mut Vec<u8>, arguments: &[A]) {
     sized_line(buffer, b'*', arguments.len());
-    for argument in arguments {
-        let argument = argument.as_ref();
-        sized_line(buffer, b'$', argument.len());
-        buffer.extend_from_slice(argument);
-        buffer.extend_from_slice(b"\r\n");
-    }
+    arguments.iter().for_each(|argument| bulk(buffer, argument.as_ref()));
+}
+
+/// Appends a bulk string.
+#[inline]
+pub(crate) fn bulk(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    sized_line(buffer, b'$', bytes.len());
+    buffer.extend_from_slice(bytes);
+    buffer.extend_from_slice(b"\r\n");
 }
 
 #[inline]
-fn sized_line(buffer: &mut Vec<u8>, kind: u8, count: usize) {
+pub(crate) fn sized_line(buffer: &mut Vec<u8>, kind: u8, count: usize) {
     buffer.push(kind);
     decimal(buffer, count as u64);
     buffer.extend_from_slice(b"\r\n");

@@ -6,6 +6,7 @@
 //!
 //! Neighbours: [`crate::header`] and [`crate::inline`] read lines; a loop of sockets calls [`RequestDecoder::decode`].
 
+use crate::encode::{bulk, sized_line};
 use crate::error::ProtocolError;
 use crate::header::{HeaderLine, header};
 use crate::inline;
@@ -130,6 +131,15 @@ impl RequestDecoder {
         self.places.capacity() * size_of::<ArgumentPlace>()
             + self.whole.capacity() * size_of::<WholeRequest>()
             + self.inline_words.capacity()
+    }
+
+    /// Forgets the results of the last call, and gives back all room that no request under way needs. Serves a caller
+    /// whose client is silent.
+    pub fn release_room(&mut self) {
+        self.forget_whole();
+        self.places.shrink_to_fit();
+        self.whole.shrink_to_fit();
+        self.inline_words.shrink_to_fit();
     }
 
     /// Decodes at most `requests_max` requests of `input`.
@@ -317,6 +327,12 @@ impl<'a> Requests<'a> {
         self.consumed
     }
 
+    /// Memory of the decoder in bytes, as [`RequestDecoder::memory_bytes`].
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes()
+    }
+
     /// Error in the bytes behind these requests: answer the requests, then send the error, then close.
     #[must_use]
     pub fn error(&self) -> Option<ProtocolError> {
@@ -377,6 +393,12 @@ impl<'a> Request<'a> {
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let request = *self;
         (0..request.len()).filter_map(move |index| request.get(index))
+    }
+
+    /// Appends the request as an array of bulk strings, such as for a decoder that reads the request later.
+    pub fn encode(&self, buffer: &mut Vec<u8>) {
+        sized_line(buffer, b'*', self.len());
+        self.iter().for_each(|argument| bulk(buffer, argument));
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::sync::SignalFlag;
+use ensile_memory::heap::limit_kept_heap;
 use ensile_net::KEEPALIVE_SECONDS_MAX;
 use ensile_objects::{
     ApplicationLog, DurabilityError, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult,
@@ -308,6 +309,8 @@ pub fn run(
     ready: impl FnOnce(ReadyServer<'_>) -> io::Result<()>,
     tell: fn(&str),
 ) -> io::Result<()> {
+    // With another C library the limits are that library's.
+    let _ = limit_kept_heap();
     let config = ServerConfig {
         address: arguments.listen,
         durability: arguments.durability(),

@@ -36,14 +36,19 @@ pub struct CommandInfo {
 impl CommandInfo {
     /// True if a request with this number of arguments may be of this command.
     pub(crate) fn takes(&self, arguments: usize) -> bool {
-        let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
-        if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
+        takes(self.arity, arguments)
     }
 
     /// Number of the argument that is the first key, if the command has keys.
     pub(crate) fn first_key(&self) -> Option<usize> {
         usize::try_from(self.keys.0).ok().filter(|argument| *argument > 0)
     }
+}
+
+/// True if a request with this number of arguments may be of a command of this arity ([`CommandInfo::arity`]).
+pub(crate) fn takes(arity: i64, arguments: usize) -> bool {
+    let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
+    if arity < 0 { arguments >= -arity } else { arguments == arity }
 }
 
 /// Result of a command.

@@ -20,6 +20,7 @@ const LIMITS: NetLimits = NetLimits {
     linger_bytes_max: 0,
     free_bytes: 0,
     memory_wait: Duration::from_secs(1),
+    room_kept: Duration::from_secs(1),
     step_bytes: 1000,
     accept_pause: Duration::ZERO,
 };

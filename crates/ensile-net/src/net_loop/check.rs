@@ -82,7 +82,7 @@ impl<T: Transport> NetLoop<T> {
                 _ => None,
             })
         };
-        let (mut open, mut free, mut counted) = (0, 0, 0);
+        let (mut open, mut free, mut counted, mut room) = (0, 0, 0, 0);
         for (index, place) in self.places.iter().enumerate() {
             let is_free = place.connection.is_none() && place.generation < u32::MAX;
             free += usize::from(is_free);
@@ -101,29 +101,37 @@ impl<T: Transport> NetLoop<T> {
                 is_once(connection.memory.is_listed(), self.starved.iter(), &id),
                 "W16: {id:?} waits once"
             );
+            assert!(
+                is_once(connection.is_in_room_list(), self.with_room.iter(), &id),
+                "W17: {id:?} is listed once if its buffers may have room"
+            );
             let timer = connection.timer.and_then(|timer| self.timers.purpose(timer));
             let has_timer = matches!(timer, Some(TimerPurpose::Connection(its)) if *its == id);
             assert!(has_timer, "W3: {id:?} has a timer");
             open += 1;
+            room += connection.noted_room_bytes;
             counted += connection.check();
         }
         assert_eq!(self.free.len(), free, "W1: a place that is in use is not free");
+        assert_eq!(self.room.bytes, room, "W17: the loop counts as its connections do");
         self.check_timers(open);
         self.memory.check(counted);
     }
 
     fn check_timers(&self, open: usize) {
-        let (mut of_connections, mut of_accepts, mut of_memory) = (0, 0, 0);
+        let (mut of_connections, mut of_accepts, mut of_memory, mut of_room) = (0, 0, 0, 0);
         for purpose in self.timers.purposes() {
             match purpose {
                 TimerPurpose::Connection(_) => of_connections += 1,
                 TimerPurpose::Accept => of_accepts += 1,
                 TimerPurpose::Memory => of_memory += 1,
+                TimerPurpose::Room => of_room += 1,
                 TimerPurpose::Caller(_) => {}
             }
         }
         assert_eq!(of_connections, open, "W3: each open connection has one timer, and no other");
         assert_eq!(of_accepts, usize::from(self.accept_is_paused), "W5: a pause has an end");
+        assert_eq!(of_room, usize::from(!self.with_room.is_empty()), "W17: one timer for all with room");
         assert_eq!(of_memory, usize::from(!self.starved.is_empty()), "W16: one timer for all that wait");
     }
 

@@ -213,3 +213,28 @@ fn w16_a_request_that_cannot_come_beside_what_its_owner_keeps_never_fits() {
     other.set_owner_bytes(0);
     assert_eq!(replies.may_receive(400), MemoryFit::Fits);
 }
+
+#[test]
+fn a_written_reply_keeps_its_place_whatever_its_length() {
+    let mut replies = queue(1 << 20, 10);
+    for (number, length) in [1, 100_000, 3, 100_000, 50_000].into_iter().enumerate() {
+        let mut written = vec![number as u8; length];
+        let place = (number == 3).then(|| replies.reserve(0));
+        replies.reply_written(&mut written);
+        assert!(written.is_empty(), "{number}");
+        if let Some(place) = place {
+            replies.fill(place.number, put("before the fourth"));
+        }
+        if number == 1 {
+            assert_eq!(replies.to_send().len(), 100_001);
+            replies.sent(100_001);
+        }
+    }
+    let sent: Vec<u8> = replies.to_send().to_vec();
+    let wanted = [&[2; 3][..], b"before the fourth", &[3; 100_000], &[4; 50_000]].concat();
+    assert!(sent == wanted, "{} bytes", sent.len());
+    replies.sent(sent.len());
+    let mut long = vec![7; 40_000];
+    replies.reply_written(&mut long);
+    assert!(replies.to_send() == [7; 40_000] && replies.parked() == 0 && long.is_empty());
+}

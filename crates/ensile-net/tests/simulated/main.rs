@@ -32,6 +32,7 @@ const LIMITS: NetLimits = NetLimits {
     linger_bytes_max: 5000,
     free_bytes: 400,
     memory_wait: Duration::from_secs(10),
+    room_kept: Duration::from_secs(1),
     step_bytes: 200,
     accept_pause: Duration::from_millis(100),
 };
@@ -57,6 +58,8 @@ struct Server {
     /// Each request is replied with as many copies of its line.
     copies: usize,
     out_of_memory: Vec<ConnectionId>,
+    /// Connections that were told to be silent.
+    silent: Vec<ConnectionId>,
     /// Parked replies are told.
     tells: bool,
 }
@@ -90,6 +93,7 @@ impl Server {
             parked_percent: 50,
             copies: 1,
             out_of_memory: Vec::new(),
+            silent: Vec::new(),
             tells: true,
         }
     }
@@ -114,6 +118,7 @@ impl Server {
                         self.net.close_when_sent(id);
                     }
                 }
+                NetEvent::Silent(id) => self.silent.push(id),
                 NetEvent::AcceptPaused(_) => self.pauses += 1,
                 NetEvent::TimerDue(_) | NetEvent::WokenUp => {}
             }

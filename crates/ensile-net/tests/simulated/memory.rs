@@ -335,3 +335,64 @@ fn w16_connections_that_may_have_nothing_by_themselves_are_served() {
         assert_eq!((server.closed[&server.opened[0]], memory.bytes()), (CloseReason::Asked, 0));
     }
 }
+
+#[test]
+fn w17_a_silent_connection_gives_its_room_back_once_and_is_served_again() {
+    for seed in 0..20 {
+        let limits = NetLimits { idle: None, ..LIMITS };
+        let mut server = Server::with_limits(seed, limits);
+        let client = server.clients().connect(100, 100);
+        for round in 1..4 {
+            let sent = lines(0, 3, &mut Random::seeded(seed));
+            server.clients().send(client, &sent);
+            server
+                .run("it is replied", |server| server.clients().received(client).len() == round * sent.len());
+            assert!(server.net.stats().room_bytes > 0, "W17: it keeps room for a while");
+            server.run("its room is given back", |server| server.silent.len() == round);
+            server.step();
+            assert_eq!(server.net.stats().room_bytes, 0, "W17: seed {seed}");
+            server.clock.advance(100 * LIMITS.room_kept);
+            (0..50).for_each(|_| server.step());
+            assert!(
+                server.net.take_room_peak() > 0 && server.net.take_room_peak() == 0,
+                "W17: a peak is told once"
+            );
+            assert_eq!(server.silent, vec![server.opened[0]; round], "W17: once");
+        }
+    }
+}
+
+#[test]
+fn w17_a_connection_with_a_reply_or_a_part_of_a_request_keeps_its_room() {
+    for seed in 0..20 {
+        let mut server = Server::with_limits(seed, NetLimits { idle: None, ..LIMITS });
+        (server.parked_percent, server.tells) = (100, false);
+        let (owed, sends) = (server.clients().connect(100, 100), server.clients().connect(100, 100));
+        server.clients().send(owed, b"a\n");
+        server.clients().send(sends, b"a part");
+        server.run("it is parked", |server| server.parked.len() == 1);
+        (0..100).for_each(|_| server.step());
+        server.clock.advance(LIMITS.stalled / 2);
+        (0..100).for_each(|_| server.step());
+        assert_eq!(server.silent, [], "W17: seed {seed}");
+    }
+}
+
+/// An owner keeps memory for a client that has sent whole requests, and others wait for that memory.
+#[test]
+fn w16_memory_that_an_owner_keeps_for_a_silent_client_is_claimed() {
+    for seed in 0..20 {
+        let memory = ConnectionMemory::new(5000);
+        let mut server = Server::with_memory(seed, MEMORY_LIMITS, &memory);
+        let (holds, waits) = (server.clients().connect(100, 100), server.clients().connect(100, 100));
+        server.clients().send(holds, b"a\n");
+        server.run("it is replied", |server| server.clients().received(holds) == b"a\n");
+        let holder = server.opened[0];
+        server.net.parts(holder).expect("is open").1.set_owner_bytes(5000);
+        server.clients().send(waits, &vec![b'x'; 3000]);
+        server.clients().send(waits, b"\n");
+        server.run("the holder is told", |server| server.out_of_memory == [holder]);
+        server.net.parts(holder).expect("it reads the error").1.set_owner_bytes(0);
+        server.run("the other is replied", |server| server.clients().received(waits).ends_with(b"\n"));
+    }
+}

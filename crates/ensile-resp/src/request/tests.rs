@@ -191,3 +191,33 @@ fn arguments_point_into_what_was_received() {
     assert_eq!(argument.as_ptr(), stream[8..].as_ptr());
     assert!(requests.get(1).is_none() && requests.get(0).is_some_and(|request| request.get(1).is_none()));
 }
+
+#[test]
+fn a_request_that_is_encoded_and_decoded_again_is_the_same() {
+    let stream =
+        b"*3\r\n$3\r\nSET\r\n$2\r\nab\r\n$4\r\n\r\n\r\n\r\nset b 'c d' \"\\x00\"\r\n*1\r\n$0\r\n\r\n";
+    let mut decoder = RequestDecoder::new(RequestLimits::default());
+    let mut again = Vec::new();
+    decoder.decode(stream, 3).iter().for_each(|request| request.encode(&mut again));
+    assert_eq!(decode(&again), decode(stream));
+}
+
+#[test]
+fn room_that_is_released_between_pieces_changes_nothing() {
+    let stream = b"*3\r\n$3\r\nSET\r\n$2\r\nab\r\n$4\r\n\r\n\r\n\r\nPING 'a b'\r\n*1\r\n$1\r\nx\r\n";
+    let whole = decode(stream).0;
+    for at in 0..=stream.len() {
+        let mut decoder = RequestDecoder::new(RequestLimits::default());
+        let (mut found, mut consumed) = (Vec::new(), 0);
+        for end in [at, stream.len()] {
+            let requests = decoder.decode(&stream[consumed..end], 8);
+            found.extend(
+                requests.iter().map(|request| request.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()),
+            );
+            consumed += requests.consumed();
+            decoder.release_room();
+        }
+        assert_eq!(found, whole, "{at}");
+        assert_eq!(decoder.memory_bytes(), 0, "{at}");
+    }
+}

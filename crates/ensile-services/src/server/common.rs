@@ -1,9 +1,10 @@
 //! The commands of every server: of the connection, and of the server itself.
 //!
-//! `HELLO`, `COMMAND` and `CONFIG GET` exist as far as redis-cli, redis-benchmark and client libraries need them. The
-//! replies are true: a parameter that this server lacks is not shown, and nothing can be set.
+//! `HELLO`, `CLIENT`, `COMMAND` and `CONFIG GET` exist as far as redis-cli, redis-benchmark and client libraries need
+//! them. The replies are true: a parameter that this server lacks is not shown, and nothing can be set.
 //!
-//! Neighbours: [`super`] calls for commands that the service does not have.
+//! Neighbours: [`super::carry_out`] calls for commands that the service does not have; `handshake` has the commands
+//! that a client sends at the start of a connection.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +12,17 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
-use ensile_resp::{ReplyEncoder, Request, RespVersion};
+use ensile_resp::{ReplyEncoder, Request};
 
+use super::carry_out::ClientState;
 use super::figures::{VERSION, figures};
-use super::{ServerState, is_called};
-use crate::service::{CommandInfo, Service};
+use super::queue::CommandQueue;
+use super::{ServerState, handshake, is_called};
+use crate::service::{CommandInfo, Service, takes};
+
+/// Error text for the commands of conditional transactions.
+const NO_WATCH: &str = "WATCH and UNWATCH do not exist here: EXEC has no condition, and is not one transaction; SET key \
+     value IFEQ expected is compare-and-set";
 
 /// Next step after a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,31 +35,85 @@ pub(super) enum Flow {
     Stop,
 }
 
-const ANSWERED: Flow = Flow::Reply(Epoch::ZERO);
+pub(super) const ANSWERED: Flow = Flow::Reply(Epoch::ZERO);
 
-const COMMANDS: [CommandInfo; 9] = [
-    info("PING", -1, &["fast"], "Replies PONG, or the argument"),
-    info("ECHO", 2, &["fast"], "Replies the argument"),
-    info("HELLO", -1, &["fast"], "Chooses the version of the protocol"),
-    info("COMMAND", -1, &[], "Tells the commands: COUNT, DOCS, INFO"),
-    info("CONFIG", -2, &["admin"], "Tells parameters: GET"),
-    info("INFO", -1, &[], "Tells figures"),
-    info("BGSAVE", -1, &["admin"], "Asks for a checkpoint"),
-    info("QUIT", -1, &["fast"], "Closes the connection"),
-    info("SHUTDOWN", -1, &["admin"], "Makes what is logged durable and ends the server"),
+/// Treatment of a command between `MULTI` and `EXEC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WhileQueueing {
+    /// The request is queued.
+    Queued,
+    /// The request is carried out at once. The queue stays as it is.
+    AtOnce,
+    /// The request is refused, and `EXEC` carries out nothing.
+    Refused,
+    /// The queue is carried out.
+    Exec,
+}
+
+/// A command of every server.
+#[derive(Debug)]
+pub(super) struct CommonCommand {
+    pub(super) info: CommandInfo,
+    while_queueing: WhileQueueing,
+}
+
+impl CommonCommand {
+    /// Treatment of a request of this command between `MULTI` and `EXEC`.
+    pub(super) fn while_queueing(&self, request: Request<'_>) -> WhileQueueing {
+        match self.info.name {
+            // The refusal of another database ends the connection, so nothing of the transaction may come before.
+            "SELECT" if handshake::is_the_database(request) => WhileQueueing::Queued,
+            _ => self.while_queueing,
+        }
+    }
+}
+
+use WhileQueueing::{AtOnce, Exec, Queued, Refused};
+
+const COMMANDS: [CommonCommand; 17] = [
+    common("PING", -1, &["fast"], Queued, "Replies PONG, or the argument"),
+    common("ECHO", 2, &["fast"], Queued, "Replies the argument"),
+    common("MULTI", 1, &["fast"], AtOnce, "Begins a queue of commands"),
+    common("EXEC", 1, &[], Exec, "Carries out the queued commands, each by itself"),
+    common("DISCARD", 1, &["fast"], AtOnce, "Drops the queued commands"),
+    common("WATCH", -2, &["fast"], AtOnce, "Is refused: EXEC has no condition"),
+    common("UNWATCH", 1, &["fast"], Refused, "Is refused: EXEC has no condition"),
+    common("HELLO", -1, &["fast"], Refused, "Chooses the version of the protocol: SETNAME"),
+    common("AUTH", -2, &["fast"], AtOnce, "Is refused, and ends the connection: there are no passwords"),
+    common("SELECT", 2, &["fast"], AtOnce, "Takes database 0; another number ends the connection"),
+    common("CLIENT", -2, &[], Queued, "Tells and sets names: ID, GETNAME, SETNAME, SETINFO"),
+    common("COMMAND", -1, &[], Queued, "Tells the commands: COUNT, DOCS, INFO"),
+    common("CONFIG", -2, &["admin"], Queued, "Tells parameters: GET"),
+    common("INFO", -1, &[], Queued, "Tells figures"),
+    common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
+    common("QUIT", -1, &["fast"], AtOnce, "Closes the connection"),
+    common("SHUTDOWN", -1, &["admin"], Refused, "Makes what is logged durable and ends the server"),
+];
+
+/// Subcommands: the command, the subcommand, and the number of arguments as in [`CommandInfo::arity`].
+const SUBCOMMANDS: [(&str, &str, i64); 8] = [
+    ("CLIENT", "ID", 2),
+    ("CLIENT", "GETNAME", 2),
+    ("CLIENT", "SETNAME", 3),
+    ("CLIENT", "SETINFO", 4),
+    ("COMMAND", "COUNT", 2),
+    ("COMMAND", "DOCS", -2),
+    ("COMMAND", "INFO", -2),
+    ("CONFIG", "GET", -2),
 ];
 
 /// First words of lines of HTTP. A page in a browser can send HTTP to any port of its machine, with commands in the
 /// body of a POST.
 const FOREIGN: [&str; 2] = ["POST", "HOST:"];
 
-const fn info(
+const fn common(
     name: &'static str,
     arity: i64,
     flags: &'static [&'static str],
+    while_queueing: WhileQueueing,
     summary: &'static str,
-) -> CommandInfo {
-    CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }
+) -> CommonCommand {
+    CommonCommand { info: CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }, while_queueing }
 }
 
 /// Replies that the number of arguments is wrong.
@@ -61,34 +122,74 @@ pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
     reply.error("ERR", &format!("wrong number of arguments for '{name}' command"));
 }
 
-/// Carries out a request that is not of the service.
-pub(super) fn carry_out<S: Service>(
-    state: &ServerState<S>,
-    (version, number): (&mut RespVersion, u64),
+/// Finds the command of a request that is not of the service, and checks the number of arguments and the subcommand.
+///
+/// # Errors
+/// The step behind the written error: the request is no such command.
+pub(super) fn find(
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
-) -> Flow {
+) -> Result<&'static CommonCommand, Flow> {
     let name = request.get(0).unwrap_or_default();
     if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
         reply.error("ERR", "this is no HTTP server: nothing behind this line is carried out");
-        return Flow::ReplyAndClose;
+        return Err(Flow::ReplyAndClose);
     }
-    let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.name)) else {
+    let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {
         unknown(request, reply);
-        return ANSWERED;
+        return Err(ANSWERED);
     };
-    let takes_more = !matches!(command.name, "PING" | "QUIT");
-    if !command.takes(request.len()) || (!takes_more && request.len() > 2) {
-        wrong_number(command.name, reply);
-        return ANSWERED;
+    let name = command.info.name;
+    let takes_more = !matches!(name, "PING" | "QUIT");
+    if !command.info.takes(request.len()) || (!takes_more && request.len() > 2) {
+        wrong_number(name, reply);
+        // The client takes itself for one of another user, or of another database.
+        return Err(if matches!(name, "AUTH" | "SELECT") { Flow::ReplyAndClose } else { ANSWERED });
     }
-    match command.name {
+    let mut subcommands = SUBCOMMANDS.iter().filter(|(of, ..)| *of == name).peekable();
+    let (Some(word), true) = (request.get(1), subcommands.peek().is_some()) else { return Ok(command) };
+    match subcommands.find(|(_, subcommand, _)| is_called(word, subcommand)) {
+        Some((_, _, arity)) if takes(*arity, request.len()) => Ok(command),
+        Some((_, subcommand, _)) => {
+            wrong_number(&format!("{name}|{subcommand}"), reply);
+            Err(ANSWERED)
+        }
+        None => {
+            unknown_subcommand(word, name, reply);
+            Err(ANSWERED)
+        }
+    }
+}
+
+/// Carries out a request of a command of every server, other than `EXEC`. [`find`] has checked the request.
+pub(super) fn carry_out<S: Service>(
+    state: &ServerState<S>,
+    client: &mut ClientState,
+    command: &CommonCommand,
+    request: Request<'_>,
+    reply: &mut ReplyEncoder<'_>,
+) -> Flow {
+    match command.info.name {
         "PING" => match request.get(1) {
             Some(text) => reply.bulk(text),
             None => reply.simple("PONG"),
         },
         "ECHO" => reply.bulk(request.get(1).unwrap_or_default()),
-        "HELLO" => hello::<S>((version, number), request, reply),
+        "MULTI" if client.queue.is_some() => reply.error("ERR", "MULTI calls can not be nested"),
+        "MULTI" => {
+            client.queue = Some(CommandQueue::default());
+            reply.simple("OK");
+        }
+        "DISCARD" => match client.queue.take() {
+            Some(_) => reply.simple("OK"),
+            None => reply.error("ERR", "DISCARD without MULTI"),
+        },
+        "WATCH" if client.queue.is_some() => reply.error("ERR", "WATCH inside MULTI is not allowed"),
+        "WATCH" | "UNWATCH" => reply.error("ERR", NO_WATCH),
+        "HELLO" => return handshake::hello::<S>(client, request, reply),
+        "AUTH" => return handshake::auth(reply),
+        "SELECT" => return handshake::select(request, reply),
+        "CLIENT" => handshake::client(client, request, reply),
         "COMMAND" => tell_commands::<S>(request, reply),
         "CONFIG" => config(state, request, reply),
         "INFO" => reply.verbatim(*b"txt", figures(state).as_bytes()),
@@ -127,48 +228,9 @@ fn unknown(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     reply.error("ERR", &format!("unknown command '{name}', with args beginning with: {arguments}"));
 }
 
-/// Sets the version, and replies the server's identity.
-fn hello<S: Service>(
-    (version, number): (&mut RespVersion, u64),
-    request: Request<'_>,
-    reply: &mut ReplyEncoder<'_>,
-) {
-    let asked = match request.get(1) {
-        None => Some(*version),
-        Some(b"2") => Some(RespVersion::Resp2),
-        Some(b"3") => Some(RespVersion::Resp3),
-        Some(_) => None,
-    };
-    let (Some(asked), 1 | 2) = (asked, request.len()) else {
-        return match request.get(2).filter(|_| asked.is_some()) {
-            Some(option) => {
-                let option = String::from_utf8_lossy(option);
-                reply.error("ERR", &format!("Syntax error in HELLO option '{option}'"));
-            }
-            None => reply.error("NOPROTO", "unsupported protocol version"),
-        };
-    };
-    *version = asked;
-    reply.set_version(asked);
-    reply.map(7);
-    for (name, value) in
-        [("server", S::NAME), ("version", VERSION), ("mode", "standalone"), ("role", "master")]
-    {
-        reply.bulk(name.as_bytes());
-        reply.bulk(value.as_bytes());
-    }
-    let proto = if asked == RespVersion::Resp3 { 3 } else { 2 };
-    for (name, value) in [("proto", proto), ("id", i64::try_from(number).unwrap_or(i64::MAX))] {
-        reply.bulk(name.as_bytes());
-        reply.integer(value);
-    }
-    reply.bulk(b"modules");
-    reply.array(0);
-}
-
 /// Every command, the service's first.
 fn all_commands<S: Service>() -> impl Iterator<Item = &'static CommandInfo> {
-    S::COMMANDS.iter().map(|command| &command.info).chain(&COMMANDS)
+    S::COMMANDS.iter().map(|command| &command.info).chain(COMMANDS.iter().map(|command| &command.info))
 }
 
 fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
@@ -208,13 +270,14 @@ fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>)
                 }
             }
         }
-        Some(word) => unknown_subcommand(word, "COMMAND", reply),
+        Some(_) => {}
     }
 }
 
 fn unknown_subcommand(word: &[u8], command: &str, reply: &mut ReplyEncoder<'_>) {
     let word = String::from_utf8_lossy(&word[..word.len().min(128)]);
-    reply.error("ERR", &format!("unknown subcommand '{word}' of {command}"));
+    let remedy = if command == "CONFIG" { ": no parameter is set while the server runs" } else { "" };
+    reply.error("ERR", &format!("unknown subcommand '{word}' of {command}{remedy}"));
 }
 
 fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
@@ -231,10 +294,6 @@ fn tell_command(info: &CommandInfo, reply: &mut ReplyEncoder<'_>) {
 /// schedule keeps data beside the log. A process-safe result has reached the system before its reply, as with
 /// `everysec`. Times are in seconds, and zero is none; a memory of zero bytes is no limit.
 fn config<S: Service>(state: &ServerState<S>, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
-    let word = request.get(1).unwrap_or_default();
-    if !is_called(word, "GET") {
-        return unknown_subcommand(word, "CONFIG: nothing is set while it runs;", reply);
-    }
     let (log, sync) = match state.durability {
         ObjectDurability::Strict => ("yes", "always"),
         ObjectDurability::Relaxed | ObjectDurability::Process => ("yes", "everysec"),

@@ -11,36 +11,38 @@
 //! - Every request gets one reply, an error if the request was not carried out. O6: a command that panics is such a
 //!   request.
 //!
-//! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `common` has
-//! the commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
-//! waiting replies, [`threads`] starts loops.
+//! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `dispatch`
+//! takes requests, `queue` has those behind `MULTI`, `carry_out` calls commands, `common` and `handshake` have the
+//! commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the waiting
+//! replies, [`threads`] starts loops.
 
+mod carry_out;
 mod common;
+mod dispatch;
 mod figures;
+mod handshake;
 mod log_notices;
 mod parked;
+mod queue;
 pub mod threads;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use ensile_base::{Epoch, panic_text};
+use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_net::{
-    ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, MemoryFit, NetEvent, NetLimits, NetLoop,
-    ReplyQueue, Transport,
+    ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport,
 };
 use ensile_objects::ObjectDurability;
-use ensile_resp::{
-    ProtocolError, ReplyEncoder, Request, RequestDecoder, RequestLimits, Requests, RespVersion,
-};
+use ensile_resp::{ProtocolError, ReplyEncoder, RequestDecoder, RequestLimits};
 
-use crate::service::{CommandRequest, REPLY_BYTES, Service, ServiceCommand, check_length};
-use common::Flow;
+use crate::service::{REPLY_BYTES, Service};
+use carry_out::{ClientState, TOGETHER, look_ahead};
+use common::{ANSWERED, Flow};
+use dispatch::ClientReplies;
 use log_notices::LogNotices;
 use parked::ParkedReplies;
 
@@ -61,6 +63,7 @@ pub const LIMITS: NetLimits = NetLimits {
     linger_bytes_max: 1 << 30,
     free_bytes: 64 << 10,
     memory_wait: Duration::from_secs(10),
+    room_kept: Duration::from_secs(1),
     step_bytes: 64 << 10,
     accept_pause: Duration::from_millis(100),
 };
@@ -68,9 +71,6 @@ pub const LIMITS: NetLimits = NetLimits {
 /// Default memory of all clients of a server together, in bytes: requests that are incomplete or wait, and unsent
 /// replies, beyond the first 64 KiB of every client.
 pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
-/// Length in bytes up to which a reply is kept without regard to memory.
-const SHORT_REPLY_BYTES: usize = 4 << 10;
-
 /// Longest wait of an ending server for clients to take their replies.
 pub const END_WAIT: Duration = Duration::from_secs(10);
 /// Silence after which an ending server no longer waits for a client that has all its replies.
@@ -82,9 +82,6 @@ const REQUEST_LIMITS: RequestLimits = RequestLimits {
     inline_bytes_max: 64 << 10,
     request_bytes_max: 40 << 20,
 };
-
-/// Requests of a connection whose memory is requested at once. More requests do not shorten the wait for memory.
-const TOGETHER: usize = 16;
 
 /// State shared by the loops of a server.
 #[derive(Debug)]
@@ -112,6 +109,8 @@ pub struct ServerState<S> {
     turned_away: AtomicU64,
     /// Number of replies that no client had waited for.
     unheard: AtomicU64,
+    /// Number of bytes by which the memory of connections has fallen below earlier peaks.
+    fallen_bytes: AtomicUsize,
     /// Number of requests refused by the log that are already reported as part of the load.
     turned_away_told: Mutex<u64>,
     notices: LogNotices,
@@ -137,6 +136,7 @@ impl<S: Service> ServerState<S> {
             panicked: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             unheard: AtomicU64::new(0),
+            fallen_bytes: AtomicUsize::new(0),
             turned_away_told: Mutex::new(0),
             notices: LogNotices::new(Box::new(|_| ())),
         }
@@ -160,6 +160,16 @@ impl<S: Service> ServerState<S> {
     /// Memory limit of clients together, in bytes; `None` without a limit.
     fn client_memory_max(&self) -> Option<usize> {
         Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
+    }
+
+    /// Counts a client that does not fit into the memory of all clients, and returns the text of its error.
+    fn out_of_memory(&self, what: &str, remedy: &str) -> String {
+        // Relaxed: a figure for people.
+        self.out_of_memory.fetch_add(1, Ordering::Relaxed);
+        let bytes_max = self.memory.bytes_max();
+        format!(
+            "{what} does not fit into the memory of all clients, which is {bytes_max} bytes (--client-memory): {remedy}"
+        )
     }
 
     /// Reports the state of the log, if the state is new.
@@ -193,6 +203,14 @@ impl<S: Service> ServerState<S> {
         turned_away
     }
 
+    /// Number of bytes by which the memory of connections has fallen below earlier peaks, once it is at least `least`.
+    /// The count then begins anew.
+    fn take_fallen_bytes(&self, least: usize) -> Option<usize> {
+        let enough = |bytes: usize| (bytes >= least).then_some(0);
+        // Relaxed, twice: the number guards no data.
+        self.fallen_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, enough).ok()
+    }
+
     /// Results that the life before returned and that nothing proves here (B4).
     fn not_proven(&self) -> Option<String> {
         self.service.kept().recovery().not_proven.as_ref().map(ToString::to_string)
@@ -223,10 +241,22 @@ impl<S: Service> ServerState<S> {
 /// State of a connection.
 struct ClientSession {
     decoder: RequestDecoder,
-    version: RespVersion,
-    number: u64,
-    /// Newest epoch that a parked reply of the client rests on.
-    parked: Epoch,
+    client: ClientState,
+}
+
+impl ClientSession {
+    /// Memory that counts beside the connection's buffers, in bytes (W16).
+    fn memory_bytes(&self) -> usize {
+        self.decoder.memory_bytes() + self.client.queue_bytes()
+    }
+}
+
+/// Outcome of a group of requests.
+struct ServedGroup {
+    /// Number of taken requests.
+    taken: u64,
+    /// True if the next group may be taken.
+    goes_on: bool,
 }
 
 /// One loop of a server.
@@ -242,6 +272,8 @@ pub struct ServiceLoop<T, S: Service> {
     reported_nanos: u64,
     /// Reported number of replies that no client had waited for.
     unheard_told: u64,
+    /// Largest memory of the connections since a peak was reported as fallen, in bytes.
+    room_peak_bytes: usize,
     /// True if a reply could not be made durable.
     has_failed: bool,
 }
@@ -271,6 +303,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             unreported: 0,
             reported_nanos,
             unheard_told: 0,
+            room_peak_bytes: 0,
             has_failed: false,
         }
     }
@@ -331,9 +364,11 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 NetEvent::Opened(id) => self.open(id),
                 NetEvent::Received(id) => self.serve(id),
                 NetEvent::OutOfMemory(id) => self.end_for_memory(id),
+                NetEvent::Silent(id) => self.release_room(id),
                 NetEvent::Closed(id, _) => {
                     let session = self.sessions.remove(&id);
-                    keeps_for_ended |= session.is_some_and(|session| self.parked.waits_for(session.parked));
+                    keeps_for_ended |=
+                        session.is_some_and(|session| self.parked.waits_for(session.client.parked));
                     // Relaxed: a figure for people.
                     self.state.connections.fetch_sub(1, Ordering::Relaxed);
                 }
@@ -358,8 +393,22 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             self.unheard_told += unheard;
             // Relaxed: a figure for people.
             self.state.unheard.fetch_add(unheard, Ordering::Relaxed);
+            self.report_fallen_peak();
             self.state.service.kept().report_requests(requests - turned_away, turned_away + unheard);
             self.state.look_at_log();
+        }
+    }
+
+    /// Reports a peak of the connections' memory of which less than half is in use now. The use under a steady load
+    /// falls less, and its freed memory is used again (W17).
+    fn report_fallen_peak(&mut self) {
+        let peak = self.net.take_room_peak();
+        self.room_peak_bytes = self.room_peak_bytes.max(peak);
+        let fallen = self.room_peak_bytes - peak;
+        if fallen > peak {
+            self.room_peak_bytes = peak;
+            // Relaxed: the number guards no data; the next look sees what is not seen now.
+            self.state.fallen_bytes.fetch_add(fallen, Ordering::Relaxed);
         }
     }
 
@@ -389,94 +438,121 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let decoder = RequestDecoder::new(REQUEST_LIMITS);
-        self.sessions.insert(
-            id,
-            ClientSession { decoder, version: RespVersion::default(), number, parked: Epoch::ZERO },
-        );
+        self.sessions.insert(id, ClientSession { decoder, client: ClientState::new(number) });
     }
 
     /// Ends a client whose request, or its reply, does not fit into the memory of all clients. The client gets an error
-    /// behind its earlier replies, and is disconnected (W16). No part of the request was carried out.
+    /// behind its earlier replies, and is disconnected (W16). No part of the request, and of a queue, was carried out.
     fn end_for_memory(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let Some((_, replies)) = self.net.parts(id) else { return };
-        let told = no_memory_for("the request", "send less at once, or try again later", &self.state.memory);
-        replies.reply(|buffer| ReplyEncoder::new(buffer, session.version).error("OOM", &told));
-        // Relaxed: a figure for people.
-        self.state.out_of_memory.fetch_add(1, Ordering::Relaxed);
-        self.net.close_when_sent(id);
+        let told = self.state.out_of_memory("the request", "send less at once, or try again later");
+        replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("OOM", &told));
+        self.close_when_sent(id);
     }
 
-    /// Carries out the requests that a connection has sent, as far as replies have room. Looks ahead: the memory that a
-    /// group of requests is about to use is requested at once.
+    /// Carries out the requests that a connection has sent, as far as replies have room.
     fn serve(&mut self, id: ConnectionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        let ClientSession { decoder, version, number, parked } = session;
         let mut served = 0;
-        while let Some((received, replies)) = self.net.parts(id) {
-            // Requests behind the end are not carried out: the client that asked for the end gets no reply.
-            if self.state.has_stopped() || !replies.has_room() {
-                replies.set_owner_bytes(decoder.memory_bytes());
-                break;
-            }
-            let requests = decoder.decode(received, TOGETHER);
-            if requests.is_empty() {
-                if let Some(error) = requests.error() {
-                    let told = explained(error);
-                    replies.reply(|buffer| ReplyEncoder::new(buffer, *version).error("ERR", &told));
-                    self.net.close_when_sent(id);
-                } else {
-                    let consumed = requests.consumed();
-                    // The places of a million arguments take more memory than the arguments' bytes.
-                    replies.set_owner_bytes(decoder.memory_bytes());
-                    self.net.consume(id, consumed);
-                }
-                break;
-            }
-            let commands = look_ahead(&*self.state.service, requests);
-            let (mut taken, mut is_closing) = (0, false);
-            for (request, command) in requests.iter().zip(commands) {
-                if is_closing || !replies.has_room() {
-                    break;
-                }
-                taken += 1;
-                self.reply.clear();
-                let flow = carry_out(&self.state, command, (version, *number), request, &mut self.reply);
-                if may_repeat(command) && !may_keep(&self.state, replies, *version, &mut self.reply) {
-                    // The request is carried out again when there is memory.
-                    taken -= 1;
-                    break;
-                }
-                match flow {
-                    Flow::Reply(epoch)
-                        if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
-                    {
-                        self.parked.park(epoch, replies.reserve(self.reply.len()), &self.reply);
-                        *parked = epoch.max(*parked);
-                    }
-                    Flow::Reply(_) | Flow::ReplyAndClose => {
-                        replies.reply(|buffer| buffer.extend_from_slice(&self.reply));
-                    }
-                    Flow::Stop => self.state.stop(),
-                }
-                is_closing = flow == Flow::ReplyAndClose;
-                if flow == Flow::Stop {
-                    break;
-                }
-            }
-            served += taken as u64;
-            let behind = requests.begin(taken);
-            let consumed = behind.unwrap_or(requests.consumed());
-            if behind.is_some() {
-                decoder.go_back();
-            }
-            self.net.consume(id, consumed);
-            if is_closing {
-                self.net.close_when_sent(id);
+        loop {
+            let group = self.serve_group(id);
+            served += group.taken;
+            if !group.goes_on {
                 break;
             }
         }
         self.count_served(served);
+    }
+
+    /// Carries out a group of requests of a connection. Looks ahead: the memory that the group is about to use is
+    /// requested at once.
+    fn serve_group(&mut self, id: ConnectionId) -> ServedGroup {
+        const NONE: ServedGroup = ServedGroup { taken: 0, goes_on: false };
+        let (Some(session), Some((received, replies))) = (self.sessions.get_mut(&id), self.net.parts(id))
+        else {
+            return NONE;
+        };
+        // Requests behind the end are not carried out: the client that asked for the end gets no reply.
+        if self.state.has_stopped() || !replies.has_room() {
+            replies.set_owner_bytes(session.memory_bytes());
+            return NONE;
+        }
+        let ClientSession { decoder, client } = session;
+        let requests = decoder.decode(received, TOGETHER);
+        if requests.is_empty() {
+            let (consumed, error) = (requests.consumed(), requests.error());
+            self.note_no_request(id, consumed, error);
+            return NONE;
+        }
+        let commands = look_ahead(&*self.state.service, requests);
+        let mut client_replies =
+            ClientReplies { reply: &mut self.reply, unsent: replies, decoder_bytes: requests.memory_bytes() };
+        let (mut taken, mut flow) = (0, ANSWERED);
+        for request in requests.iter().zip(commands) {
+            if !client_replies.unsent.has_room() {
+                break;
+            }
+            let Some(next) = dispatch::take(&self.state, client, request, &mut client_replies) else { break };
+            (taken, flow) = (taken + 1, next);
+            let ClientReplies { reply, unsent, .. } = &mut client_replies;
+            match flow {
+                Flow::Reply(epoch)
+                    if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
+                {
+                    self.parked.park(epoch, unsent.reserve(reply.len()), reply);
+                    client.parked = epoch.max(client.parked);
+                }
+                Flow::Reply(_) | Flow::ReplyAndClose => unsent.reply_written(reply),
+                Flow::Stop => self.state.stop(),
+            }
+            if !matches!(flow, Flow::Reply(_)) {
+                break;
+            }
+        }
+        let behind = requests.begin(taken);
+        let consumed = behind.unwrap_or(requests.consumed());
+        if behind.is_some() {
+            decoder.go_back();
+        }
+        self.net.consume(id, consumed);
+        if flow == Flow::ReplyAndClose {
+            self.close_when_sent(id);
+        }
+        ServedGroup { taken: taken as u64, goes_on: flow != Flow::ReplyAndClose }
+    }
+
+    /// No whole request is left: more bytes must arrive, or the bytes are no request.
+    fn note_no_request(&mut self, id: ConnectionId, consumed: usize, error: Option<ProtocolError>) {
+        let (Some(session), Some((_, replies))) = (self.sessions.get_mut(&id), self.net.parts(id)) else {
+            return;
+        };
+        if let Some(error) = error {
+            let told = explained(error);
+            replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("ERR", &told));
+            self.close_when_sent(id);
+        } else {
+            // The places of a million arguments take more memory than the arguments' bytes.
+            replies.set_owner_bytes(session.memory_bytes());
+            self.net.consume(id, consumed);
+        }
+    }
+
+    /// Ends a connection after its replies. The requests and the queue of the client give their memory back.
+    fn close_when_sent(&mut self, id: ConnectionId) {
+        if let (Some(session), Some((_, replies))) = (self.sessions.get_mut(&id), self.net.parts(id)) {
+            session.decoder = RequestDecoder::new(REQUEST_LIMITS);
+            session.client.queue = None;
+            replies.set_owner_bytes(0);
+        }
+        self.net.close_when_sent(id);
+    }
+
+    /// Gives back the memory that earlier requests of a silent client took (W17).
+    fn release_room(&mut self, id: ConnectionId) {
+        if let (Some(session), Some((_, replies))) = (self.sessions.get_mut(&id), self.net.parts(id)) {
+            session.decoder.release_room();
+            replies.set_owner_bytes(session.memory_bytes());
+        }
     }
 
     /// Counts the served requests of a connection.
@@ -487,49 +563,6 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
     }
-}
-
-/// True if a request of this command may be carried out twice: the command changes nothing. Commands that change
-/// something have short replies.
-fn may_repeat<S>(command: Option<&ServiceCommand<S>>) -> bool {
-    command.is_none_or(|command| command.info.flags.contains(&"readonly"))
-}
-
-/// True if a reply has memory (W16). An error replaces a reply longer than the memory of all clients. The error depends
-/// on the state that the command saw, so the error waits as the reply would have (R2).
-fn may_keep<S>(
-    state: &ServerState<S>,
-    replies: &mut ReplyQueue,
-    version: RespVersion,
-    reply: &mut Vec<u8>,
-) -> bool {
-    if reply.len() <= SHORT_REPLY_BYTES {
-        return true;
-    }
-    match replies.fits(reply.len()) {
-        MemoryFit::Fits => true,
-        MemoryFit::Later => false,
-        MemoryFit::Never => {
-            let told = no_memory_for(
-                &format!("a reply of {} bytes", reply.len()),
-                "ask for less at once",
-                &state.memory,
-            );
-            reply.clear();
-            ReplyEncoder::new(reply, version).error("OOM", &told);
-            // Relaxed: a figure for people.
-            state.out_of_memory.fetch_add(1, Ordering::Relaxed);
-            true
-        }
-    }
-}
-
-/// Error text for a client that does not fit.
-fn no_memory_for(what: &str, way_out: &str, memory: &ConnectionMemory) -> String {
-    format!(
-        "{what} does not fit into the memory of all clients, which is {} bytes (--client-memory): {way_out}",
-        memory.bytes_max()
-    )
 }
 
 /// Text of an error of the protocol; for a limit with its value.
@@ -543,98 +576,6 @@ fn explained(error: ProtocolError) -> String {
         _ => String::new(),
     };
     format!("{error}{limit}")
-}
-
-/// Finds the commands of a group of requests, and requests the memory of their first keys.
-fn look_ahead<S: Service>(
-    service: &S,
-    requests: Requests<'_>,
-) -> [Option<&'static ServiceCommand<S>>; TOGETHER] {
-    let mut commands = [None; TOGETHER];
-    let (mut keys, mut count) = ([[].as_slice(); TOGETHER], 0);
-    for (place, request) in commands.iter_mut().zip(requests.iter()) {
-        let name = request.get(0).unwrap_or_default();
-        *place = S::COMMANDS.iter().find(|command| is_called(name, command.info.name));
-        let key = place.and_then(|command| request.get(command.info.first_key()?));
-        if let Some(key) = key {
-            keys[count] = key;
-            count += 1;
-        }
-    }
-    // A single request also waits for its memory when it is carried out.
-    if count > 1 {
-        // A hint: a broken object panics again at its use, and is reported there.
-        let _ = catch_unwind(AssertUnwindSafe(|| service.prefetch(&keys[..count])));
-    }
-    commands
-}
-
-/// Carries a request out and writes the reply. The reply to a panicking request is an error: half-changed objects are
-/// poisoned (O6), and the server goes on with the rest.
-fn carry_out<S: Service>(
-    state: &ServerState<S>,
-    command: Option<&ServiceCommand<S>>,
-    (version, number): (&mut RespVersion, u64),
-    request: Request<'_>,
-    reply: &mut Vec<u8>,
-) -> Flow {
-    let attempt = || carry_out_or_panic(state, command, (&mut *version, number), request, &mut *reply);
-    let panic = match catch_unwind(AssertUnwindSafe(attempt)) {
-        Ok(flow) => return flow,
-        Err(panic) => panic,
-    };
-    // Relaxed: a figure for people.
-    state.panicked.fetch_add(1, Ordering::Relaxed);
-    reply.clear();
-    let told = format!(
-        "the command panicked ({}): whether it was carried out is unknown; what it may have left half changed is \
-         refused as POISONED until the server is started again, and all else is served",
-        panic_text(&*panic).unwrap_or("without a text")
-    );
-    ReplyEncoder::new(reply, *version).error("PANICKED", &told);
-    // The text may depend on anything logged by now.
-    Flow::Reply(state.service.kept().newest_epoch())
-}
-
-/// As [`carry_out`], without the handling of panics.
-fn carry_out_or_panic<S: Service>(
-    state: &ServerState<S>,
-    command: Option<&ServiceCommand<S>>,
-    (version, number): (&mut RespVersion, u64),
-    request: Request<'_>,
-    reply: &mut Vec<u8>,
-) -> Flow {
-    let Some(command) = command else {
-        let (told, flow) = {
-            let mut encoder = ReplyEncoder::new(reply, *version).at_most(REPLY_BYTES);
-            let flow = common::carry_out(state, (version, number), request, &mut encoder);
-            (check_length(&encoder), flow)
-        };
-        if let Err(error) = told {
-            reply.clear();
-            ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
-        }
-        return flow;
-    };
-    if !command.info.takes(request.len()) {
-        common::wrong_number(command.info.name, &mut ReplyEncoder::new(reply, *version));
-        return Flow::Reply(Epoch::ZERO);
-    }
-    let request = CommandRequest::new(request);
-    let mut encoder = ReplyEncoder::new(reply, *version).at_most(REPLY_BYTES);
-    let called = (command.call)(&state.service, &request, &mut encoder);
-    match called.and_then(|()| check_length(&encoder)) {
-        Ok(()) => Flow::Reply(request.rests.epoch()),
-        Err(error) => {
-            if error.is_turned_away() {
-                // Relaxed: a figure.
-                state.turned_away.fetch_add(1, Ordering::Relaxed);
-            }
-            reply.clear();
-            ReplyEncoder::new(reply, *version).error(error.code(), &error.to_string());
-            Flow::Reply(error.rests_on(&request.rests, || state.service.kept().newest_epoch()))
-        }
-    }
 }
 
 /// True if a command has this name, in any case.

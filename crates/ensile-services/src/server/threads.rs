@@ -8,6 +8,8 @@
 //!
 //! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
 
+mod heap;
+
 use std::any::Any;
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +23,8 @@ use ensile_base::sync::{Mutex, Ordering, SignalFlag, sleep};
 pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
+
+use heap::HeapTrimmer;
 
 use super::{LIMITS, ServerState, ServiceLoop};
 use crate::service::Service;
@@ -198,6 +202,8 @@ pub fn serve<S: Service>(
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
     free_soon(TAKEN_WAIT, || check_free(config.address))?;
     let limits = limits(&config);
+    let counts = Arc::clone(&state);
+    let _trimmer = HeapTrimmer::start(move |least| counts.take_fallen_bytes(least).is_some())?;
     let end_all = || {
         state.stop();
         wake_ups.lock().iter().for_each(LoopWakeUp::wake);
