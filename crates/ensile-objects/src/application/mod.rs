@@ -13,6 +13,7 @@
 //!   the TID of its object's slot, read while the application holds the object's guard.
 //! - O4: at recovery an object's operations come in the order of TIDs, without the operations that the loaded bytes
 //!   include.
+//! - O10: an operation that is marked as a change or a removal is not replayed on a missing object.
 //!
 //! Neighbours: applications implement [`Application`]; `recover` and `walk` call the application, and `check` runs both
 //! on a recorded folder.
@@ -27,19 +28,19 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::{Mutex, OnceLock};
+use ensile_base::sync::{AtomicU64, Mutex, OnceLock};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, encode_body};
+use crate::format::{BodyForm, ObjectLife, encode_body};
 use crate::pieces::Assembly;
 use crate::receipt::{ChangeReceipt, ObjectReceipt};
 use crate::replay::WaitingOperations;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 use copied::CheckedCopy;
-use loaded::LoadedTids;
+use loaded::LoadedObjects;
 pub use walk::ObjectWriter;
 
 /// Number of slots for last TIDs. Objects that share a slot get TIDs as if they were a single object; the sharing has
@@ -58,9 +59,14 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// TID includes, and the operation is lost. [`checkpoint`](Self::checkpoint) must be able to find an object before the
 /// object's first operation is logged, or a guard must keep the call-back from passing the object.
 ///
-/// Operations are deterministic, and depend on their own object only. An operation may be replayed on an object that a
-/// later operation removes, without the operations before, unless [`ObjectWriter::absent`] reported the absence. A
-/// removal therefore does not depend on the object's state.
+/// Operations are deterministic, and depend on their own object only.
+///
+/// # Objects that come and go
+/// A checkpoint may come after an object's removal, and lack the object, while the log still has operations from before
+/// the removal. If the application [marks lives](crate::ObjectsBuilder::mark_lives), recovery passes these operations
+/// over. Otherwise they are replayed on an object without its earlier operations, unless [`ObjectWriter::absent`]
+/// reported the absence: [`replay_one`](Self::replay_one) must accept such an operation, and a removal must not depend
+/// on the object's state.
 ///
 /// # A panic between the log and the change
 /// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
@@ -161,8 +167,10 @@ pub(crate) struct ApplicationState<A> {
     version: u16,
     /// Last TIDs (O7).
     slots: Box<[Mutex<Tid>]>,
-    /// TIDs of loaded objects, during a recovery.
-    loaded: LoadedTids,
+    /// TIDs and existence of objects, during a recovery.
+    loaded: LoadedObjects,
+    /// Number of operations that were not replayed, because their object did not exist.
+    passed_over: AtomicU64,
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
     pieces: Assembly,
     /// First operation that could not be replayed, and the reason.
@@ -182,7 +190,8 @@ impl<A: Application> ApplicationState<A> {
             version: application.version(),
             application,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
-            loaded: LoadedTids::new(),
+            loaded: LoadedObjects::new(),
+            passed_over: AtomicU64::new(0),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
             failure: Mutex::default(),
@@ -203,23 +212,28 @@ impl<A: Application> ApplicationState<A> {
 
 /// An application's log and checkpoints, open (SLACH §3.2's `API`). The last handle closes them.
 ///
-/// Figure 4 of the paper, with the guard that the figure leaves out:
+/// Figure 4 of the paper, with the guard that the figure leaves out, and with items that come and go:
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsResult};
+/// use ensile_objects::{
+///     Application, ApplicationLog, CallBackResult, ObjectLife, ObjectWriter, ObjectsBuilder, ObjectsResult,
+/// };
 ///
 /// /// An item for sale.
-/// #[derive(Clone, Copy, Default)]
+/// #[derive(Clone, Copy)]
 /// struct Item { price: f64, quantity: i32 }
 ///
-/// struct Items(Vec<Mutex<Item>>);
+/// struct Items(Vec<Mutex<Option<Item>>>);
 ///
-/// const OP_PRICE: u32 = 0;
+/// const OP_LIST: u32 = 0;
+/// const OP_PRICE: u32 = 1;
+/// const OP_WITHDRAW: u32 = 2;
 ///
 /// impl Application for Items {
 ///     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
 ///         for (id, item) in (0..).zip(&self.0).skip(from as usize) {
 ///             let item = item.lock().unwrap(); // over the bytes and `ckpt`
+///             let Some(item) = *item else { continue };
 ///             let bytes = [&item.price.to_le_bytes()[..], &item.quantity.to_le_bytes()].concat();
 ///             if !out.ckpt(id, &bytes) {
 ///                 return Some(id + 1);
@@ -231,26 +245,49 @@ impl<A: Application> ApplicationState<A> {
 ///     fn load_one(&self, id: u64, bytes: &[u8]) -> CallBackResult {
 ///         let (price, quantity) = bytes.split_first_chunk().ok_or("no price")?;
 ///         let quantity = i32::from_le_bytes(quantity.try_into().map_err(|_| "no quantity")?);
-///         *self.0[id as usize].lock().unwrap() = Item { price: f64::from_le_bytes(*price), quantity };
+///         *self.0[id as usize].lock().unwrap() = Some(Item { price: f64::from_le_bytes(*price), quantity });
 ///         Ok(())
 ///     }
 ///
 ///     fn replay_one(&self, id: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+///         let item = &mut *self.0[id as usize].lock().unwrap();
 ///         match (operation, parameters) {
+///             (OP_LIST, []) => *item = Some(Item { price: 0.0, quantity: 0 }),
 ///             (OP_PRICE, [price]) => {
 ///                 let price = (*price).try_into().map_err(|_| "no price")?;
-///                 self.0[id as usize].lock().unwrap().price = f64::from_le_bytes(price);
-///                 Ok(())
+///                 // Recovery asks for no change of an item that is not there.
+///                 item.as_mut().ok_or("no item")?.price = f64::from_le_bytes(price);
 ///             }
-///             _ => Err("no such operation".into()),
+///             (OP_WITHDRAW, []) => *item = None,
+///             _ => return Err("no such operation".into()),
 ///         }
+///         Ok(())
 ///     }
 /// }
 ///
-/// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<()> {
-///     let mut item = items.0[id as usize].lock().unwrap(); // over `log` and the change
-///     let receipt = log.log(id, OP_PRICE, &[&price.to_le_bytes()])?;
-///     item.price = price;
+/// fn list(items: &Items, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+///     let mut item = items.0[id as usize].lock().unwrap(); // over the log call and the change
+///     let receipt = log.log_life(id, ObjectLife::Creation, OP_LIST, &[])?;
+///     *item = Some(Item { price: 0.0, quantity: 0 });
+///     drop(item);
+///     receipt.durable()
+/// }
+///
+/// /// False if the item is not for sale.
+/// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<bool> {
+///     let mut item = items.0[id as usize].lock().unwrap();
+///     let Some(known) = &mut *item else { return Ok(false) };
+///     let receipt = log.log(id, OP_PRICE, &[&price.to_le_bytes()])?; // marked as a change
+///     known.price = price;
+///     drop(item);
+///     receipt.durable()?;
+///     Ok(true)
+/// }
+///
+/// fn withdraw(items: &Items, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+///     let mut item = items.0[id as usize].lock().unwrap();
+///     let receipt = log.log_life(id, ObjectLife::Removal, OP_WITHDRAW, &[])?;
+///     *item = None;
 ///     drop(item);
 ///     receipt.durable()
 /// }
@@ -258,14 +295,20 @@ impl<A: Application> ApplicationState<A> {
 /// # fn main() -> ObjectsResult<()> {
 /// # let folder = std::env::temp_dir().join(format!("ensile-objects-figure-4-{}", std::process::id()));
 /// let new = || Arc::new(Items((0..1000).map(|_| Mutex::default()).collect()));
+/// let builder = ObjectsBuilder::new(&folder).mark_lives();
 /// let items = new();
-/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
-/// update_price(&items, &log, 7, 9.95)?;
+/// let log = builder.clone().open_application(Arc::clone(&items))?;
+/// for id in [7, 8] {
+///     list(&items, &log, id)?;
+///     assert!(update_price(&items, &log, id, 9.95)?);
+/// }
+/// withdraw(&items, &log, 8)?;
 /// drop(log);
 ///
 /// let items = new();
-/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
-/// assert_eq!(items.0[7].lock().unwrap().price, 9.95);
+/// let log = builder.open_application(Arc::clone(&items))?;
+/// assert_eq!(items.0[7].lock().unwrap().map(|item| item.price), Some(9.95));
+/// assert!(items.0[8].lock().unwrap().is_none());
 /// # drop(log);
 /// # std::fs::remove_dir_all(&folder).expect("it is there");
 /// # Ok(())
@@ -276,10 +319,26 @@ pub struct ApplicationLog {
     slots: Arc<dyn Slots>,
     /// Version of the operations.
     version: u16,
+    /// True if operations are logged with the marks of lives.
+    marks_lives: bool,
     /// True if every operation is replayed on a copy.
     is_checked: bool,
     runtime: Arc<OpenRuntime>,
 }
+
+/// An operation to be logged.
+#[derive(Clone, Copy)]
+struct NewOperation<'p> {
+    object: u64,
+    /// Mark of the object's life, if the application marks lives.
+    life: Option<ObjectLife>,
+    number: u32,
+    parameters: &'p [&'p [u8]],
+}
+
+/// Reason for the refusal of a mark.
+const MARKS_NO_LIVES: &str = "the life of an object is marked, and the log has no such marks: open it with `mark_lives`, or log without \
+     the mark; nothing was logged";
 
 impl std::fmt::Debug for ApplicationLog {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -292,7 +351,7 @@ trait Slots: Send + Sync {
     fn of(&self, object: u64) -> &Mutex<Tid>;
 
     /// Tells the copy of a logged operation.
-    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]);
+    fn logged(&self, operation: &NewOperation<'_>);
 
     /// Difference between an object's bytes, or its absence, and the outcome of its operations.
     fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String>;
@@ -306,9 +365,9 @@ impl<A: Application> Slots for ApplicationState<A> {
         self.slot(object)
     }
 
-    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
+    fn logged(&self, operation: &NewOperation<'_>) {
         if let Some(copy) = self.copy.get() {
-            copy.replay(object, operation, parameters);
+            copy.replay(operation);
         }
     }
 
@@ -324,13 +383,24 @@ impl<A: Application> Slots for ApplicationState<A> {
 impl ApplicationLog {
     /// Largest memory of an open, in bytes for every object of the checkpoint, until the open ends: the objects have no
     /// room for their TIDs. The log adds only the parts that are being read, so the memory beside the objects does not
-    /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects.
+    /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects. If the
+    /// application [marks lives](crate::ObjectsBuilder::mark_lives), an object that the log creates or removes takes up
+    /// to 31 bytes more.
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
         let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        let runtime = settings.open(Arc::clone(&state) as _)?;
-        Ok(Self { version: state.version, slots: state, is_checked: false, runtime: Arc::new(runtime) })
+        Self::open_state(settings, state, false)
+    }
+
+    fn open_state<A: Application>(
+        settings: ObjectsSettings,
+        state: Arc<ApplicationState<A>>,
+        is_checked: bool,
+    ) -> Result<Self> {
+        let marks_lives = settings.marks_lives;
+        let runtime = Arc::new(settings.open(Arc::clone(&state) as _)?);
+        Ok(Self { version: state.version, slots: state, marks_lives, is_checked, runtime })
     }
 
     /// As [`open`](Self::open), in the debug mode.
@@ -340,10 +410,10 @@ impl ApplicationLog {
         fresh: A,
     ) -> Result<Self> {
         let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        let runtime = settings.open(Arc::clone(&state) as _)?;
+        let log = Self::open_state(settings, Arc::clone(&state), true)?;
         let copy = CheckedCopy::of(&state, fresh)?;
         assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
-        Ok(Self { version: state.version, slots: state, is_checked: true, runtime: Arc::new(runtime) })
+        Ok(log)
     }
 
     /// Logs an operation on an object, with the list of parameters. The caller holds the object's guard, and changes
@@ -359,14 +429,54 @@ impl ApplicationLog {
     /// do not change the object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
-        let receipt = self.log_unchecked(object, operation, parameters)?;
+        let life = self.marks_lives.then_some(ObjectLife::Change);
+        self.log_new(NewOperation { object, life, number: operation, parameters })
+    }
+
+    /// As [`log`](Self::log), with a mark of the object's life, for an application that [marks
+    /// lives](crate::ObjectsBuilder::mark_lives): recovery then passes operations over whose object does not exist.
+    /// [`log`](Self::log) itself marks a [change](ObjectLife::Change).
+    ///
+    /// ```
+    /// # use ensile_objects::{ApplicationLog, ObjectLife, ObjectsResult};
+    /// # use std::collections::BTreeMap;
+    /// # const OP_SELL_OUT: u32 = 2;
+    /// fn sell_out(items: &mut BTreeMap<u64, u32>, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+    ///     log.log_life(id, ObjectLife::Removal, OP_SELL_OUT, &[])?;
+    ///     items.remove(&id);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    ///
+    /// # Errors
+    /// As for [`log`](Self::log); [`ObjectsError::Durability`] if the log was opened without
+    /// [`mark_lives`](crate::ObjectsBuilder::mark_lives).
+    #[inline]
+    pub fn log_life(
+        &self,
+        object: u64,
+        life: ObjectLife,
+        operation: u32,
+        parameters: &[&[u8]],
+    ) -> Result<ObjectReceipt<'_>> {
+        if !self.marks_lives {
+            return Err(DurabilityError::Config(MARKS_NO_LIVES.into()).into());
+        }
+        self.log_new(NewOperation { object, life: Some(life), number: operation, parameters })
+    }
+
+    #[inline]
+    fn log_new(&self, operation: NewOperation<'_>) -> Result<ObjectReceipt<'_>> {
+        let receipt = self.log_unchecked(operation)?;
         if self.is_checked {
-            self.slots.logged(object, operation, parameters);
+            self.slots.logged(&operation);
         }
         Ok(receipt)
     }
 
-    fn log_unchecked(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
+    fn log_unchecked(&self, operation: NewOperation<'_>) -> Result<ObjectReceipt<'_>> {
+        let NewOperation { object, life, number, parameters } = operation;
         self.runtime.check_process()?;
         if object == u64::MAX {
             return Err(ObjectsError::NoObject);
@@ -381,13 +491,14 @@ impl ApplicationLog {
         }
         let mut worker = self.runtime.worker()?;
         let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
-        let encoded = encode_body(&mut worker.body, (BodyForm::Call, self.version), append_key, |out| {
-            out.extend_from_slice(&operation.to_le_bytes());
-            for parameter in parameters {
-                out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
-                out.extend_from_slice(parameter);
-            }
-        });
+        let encoded =
+            encode_body(&mut worker.body, (BodyForm::Call(life), self.version), append_key, |out| {
+                out.extend_from_slice(&number.to_le_bytes());
+                for parameter in parameters {
+                    out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
+                    out.extend_from_slice(parameter);
+                }
+            });
         assert_eq!(encoded, Ok(()), "a number is no long key");
         let slot = self.slots.of(object);
         if let Some(mut last) = slot.try_lock()
@@ -451,6 +562,26 @@ impl ApplicationLog {
         make: impl FnOnce() -> R,
     ) -> Result<(R, ObjectReceipt<'_>)> {
         let receipt = self.log(object, operation, parameters)?;
+        Ok((receipt.make(object, make), receipt))
+    }
+
+    /// As [`change`](Self::change), with a mark of the object's life: see [`log_life`](Self::log_life).
+    ///
+    /// # Errors
+    /// As for [`log_life`](Self::log_life): nothing was logged, and nothing is made.
+    ///
+    /// # Panics
+    /// As for [`change`](Self::change).
+    #[inline]
+    pub fn change_life<R>(
+        &self,
+        object: u64,
+        life: ObjectLife,
+        operation: u32,
+        parameters: &[&[u8]],
+        make: impl FnOnce() -> R,
+    ) -> Result<(R, ObjectReceipt<'_>)> {
+        let receipt = self.log_life(object, life, operation, parameters)?;
         Ok((receipt.make(object, make), receipt))
     }
 

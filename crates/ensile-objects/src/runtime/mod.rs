@@ -56,6 +56,11 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
 
     /// Approximate time to apply operations at recovery, in nanoseconds.
     fn replayed_nanos(&self) -> u64;
+
+    /// Number of operations that recovery did not replay, because their object did not exist (O10).
+    fn passed_over(&self) -> u64 {
+        0
+    }
 }
 
 /// Figures of open objects.

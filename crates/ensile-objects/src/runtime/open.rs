@@ -48,6 +48,8 @@ pub(crate) struct ObjectsSettings {
     pub(crate) application: Option<String>,
     /// Check of the keys that a collection in the folder may have.
     pub(crate) accepts: Option<KeyCheck>,
+    /// True if an application marks the lives of its objects in the log.
+    pub(crate) marks_lives: bool,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
@@ -150,6 +152,7 @@ impl ObjectsSettings {
         };
         let mut recovered = recovery.finish(state).map_err(told)?;
         watch.end(Phase::Finish, 1);
+        recovered.report.passed_over_entries = state.passed_over();
         recovered.report.phases = watch.reports(&recovered.report);
         recovered.learn(state.replayed_nanos());
         Ok(recovered)

@@ -14,6 +14,7 @@ mod giving_way;
 mod guarded;
 mod kept;
 mod lives;
+mod marked;
 mod measured;
 mod names;
 mod policies;
