@@ -171,10 +171,11 @@ impl From<DurabilityError> for Failure {
 
 /// Names in messages, each with its name in this interface. A C program may have neither the Rust call nor the command
 /// `ensile` that a message names.
-const NAMES_IN_C: [(&str, &str); 3] = [
+const NAMES_IN_C: [(&str, &str); 4] = [
     ("`ensile adopt", "ensile_folder_adopt"),
     ("`open_fenced`", "ENSILE_OPEN_FENCED"),
     ("`stop_shipping`", "ENSILE_STOP_SHIPPING"),
+    ("`mark_lives`", "ENSILE_MARK_LIVES"),
 ];
 
 /// The message, with the names of this interface added.

@@ -236,6 +236,7 @@ pub struct ForeignRecovery {
     pub checkpoint_bytes: u64,
     pub log_entries: u64,
     pub log_entries_ignored: u64,
+    pub log_entries_passed_over: u64,
 }
 
 impl From<&RecoveryReport> for ForeignRecovery {
@@ -247,6 +248,7 @@ impl From<&RecoveryReport> for ForeignRecovery {
             checkpoint_bytes: report.checkpoint_bytes,
             log_entries: report.entries,
             log_entries_ignored: report.ignored_entries,
+            log_entries_passed_over: report.passed_over_entries,
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering};
-use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectReceipt};
+use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectLife, ObjectReceipt};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
@@ -23,7 +23,7 @@ use crate::boundary::{
 };
 use crate::code::{Code, ErrorText, Failure};
 use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
-use crate::settings::{SettingValues, SettingsHandle, folder_of};
+use crate::settings::{SettingValues, SettingsHandle, folder_of, numbers};
 
 /// `ensile_objects`.
 #[derive(Debug)]
@@ -51,6 +51,20 @@ pub struct ForeignReceipt {
 
 /// `ensile_make`: makes a change that was logged.
 pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+
+/// A caller's function that makes a change.
+#[derive(Clone, Copy)]
+struct ChangeMaker {
+    make: unsafe extern "C" fn(argument: *mut c_void),
+    argument: *mut c_void,
+}
+
+impl ChangeMaker {
+    fn of(make: ForeignMake, argument: *mut c_void) -> Result<Self, Failure> {
+        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
+        Ok(Self { make, argument })
+    }
+}
 
 impl From<ObjectReceipt<'_>> for ForeignReceipt {
     fn from(receipt: ObjectReceipt<'_>) -> Self {
@@ -81,20 +95,27 @@ impl ObjectsHandle {
         Ok(Code::Ok)
     }
 
-    fn log(&self, object: u64, operation: u32, list: &[ForeignBytes]) -> Result<ObjectReceipt<'_>, Failure> {
+    /// # Safety
+    /// As for [`ensile_objects_log`].
+    unsafe fn log(&self, call: ForeignOperation) -> Result<ObjectReceipt<'_>, Failure> {
         /// Parameters up to this number need no allocation.
         const FEW: usize = 8;
+        // SAFETY: the caller vouches for the parameters.
+        let list = unsafe { parameters_of(call.parameters, call.parameters_count) }?;
         // SAFETY: the caller of the C function vouches for each of the parameters while it runs.
         let bytes_of = |bytes: &ForeignBytes| unsafe { bytes.as_slice() };
+        let log = |parameters: &[&[u8]]| match call.life {
+            None => self.log.log(call.object, call.number, parameters),
+            Some(life) => self.log.log_life(call.object, life, call.number, parameters),
+        };
         let logged = if list.len() <= FEW {
             let mut few: [&[u8]; FEW] = [&[]; FEW];
             for (slot, bytes) in few.iter_mut().zip(list) {
                 *slot = bytes_of(bytes)?;
             }
-            self.log.log(object, operation, &few[..list.len()])
+            log(&few[..list.len()])
         } else {
-            let many = list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?;
-            self.log.log(object, operation, &many)
+            log(&list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?)
         };
         logged.map_err(|error| self.refused(error))
     }
@@ -136,27 +157,51 @@ unsafe fn parameters_of<'p>(first: *const ForeignBytes, count: usize) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// Logs an operation of an object, does what is to be done behind that, and puts the receipt where one is asked for.
-/// `behind` may be an error: it is told where handle and parameters are right, and nothing is logged.
+/// An operation as a caller passes it.
+#[derive(Clone, Copy)]
+struct ForeignOperation {
+    object: u64,
+    /// Mark of the object's life, if the call has a mark.
+    life: Option<ObjectLife>,
+    number: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+}
+
+/// The mark of this number.
+fn life_of(number: u32) -> Result<ObjectLife, Failure> {
+    match number {
+        numbers::LIFE_CREATION => Ok(ObjectLife::Creation),
+        numbers::LIFE_CHANGE => Ok(ObjectLife::Change),
+        numbers::LIFE_REMOVAL => Ok(ObjectLife::Removal),
+        _ => Err(Failure::invalid(format!("{number} is the number of no ENSILE_LIFE_.."))),
+    }
+}
+
+/// Logs an operation of an object, makes the change by `make` if the call has one, and stores the receipt if the caller
+/// gives a place.
 ///
 /// # Safety
-/// As for [`ensile_objects_log`].
+/// As for [`ensile_objects_change`].
 unsafe fn log(
     objects: *mut ObjectsHandle,
-    (object, operation): (u64, u32),
-    (parameters, parameters_count): (*const ForeignBytes, usize),
-    behind: Result<impl FnOnce(&ObjectReceipt<'_>), Failure>,
+    call: ForeignOperation,
+    make: Option<ChangeMaker>,
     receipt: *mut ForeignReceipt,
 ) -> Result<Code, Failure> {
     check_outside()?;
     // SAFETY: the caller vouches for the handle.
     let objects = unsafe { handle(objects) }?;
-    // SAFETY: the caller vouches for the parameters.
-    let list = unsafe { parameters_of(parameters, parameters_count) }?;
-    let behind = behind?;
     let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
-    let logged = objects.log(object, operation, list)?;
-    behind(&logged);
+    // SAFETY: the caller vouches for the parameters.
+    let logged = unsafe { objects.log(call) }?;
+    if let Some(ChangeMaker { make, argument }) = make {
+        logged.make(call.object, || {
+            let _in_call_back = InCallBack::begin();
+            // SAFETY: the caller vouches for the function.
+            unsafe { make(argument) };
+        });
+    }
     if let Some(place) = place {
         // SAFETY: the caller vouches for the place.
         unsafe { place.put(logged.into()) };
@@ -219,10 +264,35 @@ pub unsafe extern "C" fn ensile_objects_log(
     receipt: *mut ForeignReceipt,
     error: *mut ErrorText,
 ) -> i32 {
-    let nothing = |_: &ObjectReceipt<'_>| ();
+    let call = ForeignOperation { object, life: None, number: operation, parameters, parameters_count };
     // SAFETY: the caller vouches for all of them.
-    let body =
-        || unsafe { log(objects, (object, operation), (parameters, parameters_count), Ok(nothing), receipt) };
+    let body = || unsafe { log(objects, call, None, receipt) };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Logs an operation with a mark.
+///
+/// # Safety
+/// As for [`ensile_objects_log`].
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_log_life(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    life: u32,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        let life = Some(life_of(life)?);
+        let call = ForeignOperation { object, life, number: operation, parameters, parameters_count };
+        // SAFETY: the caller vouches for all of them.
+        unsafe { log(objects, call, None, receipt) }
+    };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
 }
@@ -245,18 +315,38 @@ pub unsafe extern "C" fn ensile_objects_change(
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
-        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"));
-        let behind = make.map(|make| {
-            move |logged: &ObjectReceipt<'_>| {
-                logged.make(object, || {
-                    let _in_call_back = InCallBack::begin();
-                    // SAFETY: the caller vouches for the function.
-                    unsafe { make(argument) };
-                });
-            }
-        });
+        let make = ChangeMaker::of(make, argument)?;
+        let call = ForeignOperation { object, life: None, number: operation, parameters, parameters_count };
         // SAFETY: the caller vouches for all of them.
-        unsafe { log(objects, (object, operation), (parameters, parameters_count), behind, receipt) }
+        unsafe { log(objects, call, Some(make), receipt) }
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Logs an operation with a mark, and then makes it.
+///
+/// # Safety
+/// As for [`ensile_objects_change`].
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_change_life(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    life: u32,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    make: ForeignMake,
+    argument: *mut c_void,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        let (life, make) = (Some(life_of(life)?), ChangeMaker::of(make, argument)?);
+        let call = ForeignOperation { object, life, number: operation, parameters, parameters_count };
+        // SAFETY: the caller vouches for all of them.
+        unsafe { log(objects, call, Some(make), receipt) }
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }

@@ -94,6 +94,17 @@ fn null_is_refused_wherever_a_call_needs_something() {
         unsafe extern "C" fn not_called(_: *mut c_void) {
             unreachable!("nothing was logged");
         }
+        let log_life = |life, e| {
+            let (none, no_receipt) = (ptr::null(), ptr::null_mut());
+            ensile_objects_log_life(ptr::null_mut(), 1, life, 7, none, 0, no_receipt, e)
+        };
+        let change_life = |make: ForeignMake, e| {
+            let (none, argument, no_receipt) = (ptr::null(), ptr::null_mut(), ptr::null_mut());
+            let life = numbers::LIFE_CREATION;
+            ensile_objects_change_life(handle.0, 1, life, 7, none, 0, make, argument, no_receipt, e)
+        };
+        assert_eq!(refused(call(|e| log_life(numbers::LIFE_CREATION, e))), Code::Invalid);
+        assert_eq!(refused(call(|e| change_life(None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(handle.0, None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(ptr::null_mut(), Some(not_called), e))), Code::Invalid);
         assert_eq!(ensile_writer_ckpt(ptr::null_mut(), 1, ptr::null(), 0), Code::Invalid as i32);
@@ -131,6 +142,36 @@ fn what_is_not_logged_is_kept_by_checkpoints_alone_and_no_receipt_of_it_is_durab
     assert_eq!(found.all().get(&1), Some(&5), "as the checkpoint has it");
     let receipt = handle.add(&found, 1, 1).expect("logs");
     handle.durable(receipt).expect("is durable");
+    handle.free().expect("closes");
+}
+
+#[test]
+fn a_mark_that_is_none_or_that_the_settings_do_not_have_is_refused_and_nothing_is_logged() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    unsafe extern "C" fn not_called(_: *mut c_void) {
+        unreachable!("nothing was logged");
+    }
+    let marked = |handle: Handle, life: u32| {
+        let (none, nothing, receipt) = (ptr::null(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the handle is live, and there is a place for the text.
+        let logged = call(|e| unsafe { ensile_objects_log_life(handle.0, 1, life, 7, none, 0, receipt, e) });
+        // SAFETY: the handle is live, and there is a place for the text.
+        let changed = call(|e| unsafe {
+            let make: ForeignMake = Some(not_called);
+            ensile_objects_change_life(handle.0, 1, life, 7, none, 0, make, nothing, receipt, e)
+        });
+        [logged, changed].map(|outcome| outcome.expect_err("is refused"))
+    };
+    let handle = open(&folder, &numbers);
+    for life in [0, 4, u32::MAX] {
+        for (code, said) in marked(handle, life) {
+            assert!(code == Code::Invalid && said.contains("the number of no ENSILE_LIFE_.."), "{said}");
+        }
+    }
+    for (code, said) in marked(handle, numbers::LIFE_REMOVAL) {
+        assert!(code == Code::Invalid && said.contains("ENSILE_MARK_LIVES"), "{said}");
+    }
+    assert_eq!(handle.stats().expect("figures").log_entries, 0);
     handle.free().expect("closes");
 }
 
@@ -237,6 +278,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::LOG_FILE_BYTES, 1 << 20),
             (n::CHECKPOINT_BYTES_PER_SECOND, 1 << 30),
             (n::CHECKPOINT_NICENESS, 10),
+            (n::MARK_LIVES, 0),
             (n::POLICY_LOG_BYTES, 1 << 40),
             (n::POLICY_INTERVAL_MILLIS, 0),
             (n::POLICY_RECOVERY_MILLIS, 1 << 40),
@@ -261,6 +303,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ADAPTIVE_WEIGHT, 256),
             (n::POLICY_ADAPTIVE_PROBED, 2),
             (n::PROCESS_SAFE, 2),
+            (n::MARK_LIVES, 2),
             (n::NOT_LOGGED, 2),
             (n::CHECKPOINT_NICENESS, 20),
             (n::CHECKPOINT_NICENESS, 1 << 40),

@@ -56,7 +56,7 @@ fn sources() -> String {
 /// A type of C without blanks and its own names for numbers.
 fn c_type(text: &str) -> String {
     let mut text = text.replace("ensile_code", "int32_t");
-    for name in ["ensile_setting ", "ensile_folder ", "ensile_text "] {
+    for name in ["ensile_setting ", "ensile_folder ", "ensile_text ", "ensile_life "] {
         text = format!("{text} ").replace(name, "uint32_t ");
     }
     text.replace(' ', "")
@@ -267,7 +267,8 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         checkpoint_entries,
         checkpoint_bytes,
         log_entries,
-        log_entries_ignored
+        log_entries_ignored,
+        log_entries_passed_over
     );
     let folder = empty_folder("layout");
     let source = format!(
