@@ -22,9 +22,9 @@ use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
      a fresh one that becomes the copy";
 
-/// Reason why a collection is not opened with marks of lives.
-const LIVES_OF_APPLICATIONS: &str =
-    "`mark_lives` is for an application that keeps its own objects: a collection knows which objects exist";
+/// Reason why a collection is not opened with a setting of applications.
+const OF_APPLICATIONS: &str = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection knows \
+     which objects exist, and poisons an object whose operation panics";
 
 /// Reason why an application that keeps its own objects is not opened with a check of keys.
 const KEYS_OF_COLLECTIONS: &str =
@@ -132,6 +132,7 @@ impl ObjectsBuilder {
             application: None,
             accepts: None,
             marks_lives: false,
+            opens_poisoned: false,
             disk: None,
             clock: Clock::machine(),
             own_threads: true,
@@ -238,6 +239,20 @@ impl ObjectsBuilder {
     #[must_use]
     pub fn mark_lives(mut self) -> Self {
         self.settings.marks_lives = true;
+        self
+    }
+
+    /// Opens an application although call-backs fail: an object whose load or replay fails or panics is poisoned, and
+    /// the open goes on. Later operations on the object are not replayed. By default a failing call-back fails the
+    /// open.
+    ///
+    /// The object may be half changed, so the application must not show the object
+    /// ([`is_poisoned`](ApplicationLog::is_poisoned)). [`ApplicationLog::log`] refuses the object, no checkpoint is
+    /// made, and the log keeps all operations: an open by a mended program replays the operations. The setting serves
+    /// all other objects until then.
+    #[must_use]
+    pub fn open_poisoned(mut self) -> Self {
+        self.settings.opens_poisoned = true;
         self
     }
 
@@ -476,11 +491,11 @@ impl ObjectsBuilder {
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
     /// [another application](Self::application_name), or has an object or operation that this program does not
     /// understand; [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
-    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread). Also with [`mark_lives`](Self::mark_lives), which is
-    /// for applications.
+    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread). Also with [`mark_lives`](Self::mark_lives) or
+    /// [`open_poisoned`](Self::open_poisoned), which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(self) -> Result<Objects<K, T>> {
-        if self.settings.marks_lives {
-            return Err(DurabilityError::Config(LIVES_OF_APPLICATIONS.into()).into());
+        if self.settings.marks_lives || self.settings.opens_poisoned {
+            return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());
         }
         Objects::open(self.settings, self.is_checked)
     }

@@ -252,8 +252,8 @@ fn note(last: &mut Last, acknowledged: &[u8]) {
     }
 }
 
-/// Opens, judges and closes: no acknowledged operation is lost, and no operation is repeated or out of order. Returns the
-/// number of entries that only buffers had.
+/// Opens, judges and closes: no acknowledged operation is lost, and no operation is repeated or out of order. Returns
+/// the number of entries that only buffers had.
 fn judge(folder: &Path, last: &mut Last, (kill, lives): (u64, u64)) -> u64 {
     let objects = open(folder);
     for key in 0..KEYS {

@@ -21,6 +21,7 @@
 mod check;
 mod copied;
 mod loaded;
+mod poison;
 mod recover;
 mod walk;
 
@@ -36,11 +37,12 @@ use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{BodyForm, ObjectLife, encode_body};
 use crate::pieces::Assembly;
-use crate::receipt::{ChangeReceipt, ObjectReceipt};
+use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 use copied::CheckedCopy;
 use loaded::LoadedObjects;
+use poison::PoisonedObjects;
 pub use walk::ObjectWriter;
 
 /// Number of slots for last TIDs. Objects that share a slot get TIDs as if they were a single object; the sharing has
@@ -68,16 +70,16 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// reported the absence: [`replay_one`](Self::replay_one) must accept such an operation, and a removal must not depend
 /// on the object's state.
 ///
-/// # A panic between the log and the change
+/// # A change that fails after its log entry
 /// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
-/// object before loses the operation for good, because the entry has the operation's TID. Steps that can fail therefore
-/// come before [`ApplicationLog::log`]. If a change can fail all the same, its object must be in no checkpoint from
-/// then on, and must be shown to nobody: [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at the object,
-/// or panics. If the guard is a lock of std that a panic has poisoned, the call-back panics by itself. The next open
-/// decides the object's state.
+/// object before loses the operation for good, because the entry has the operation's TID. [`ApplicationLog::change`]
+/// makes the change itself: if the change panics, the object is poisoned, and no checkpoint is made until the next
+/// open, which applies the operation. After [`ApplicationLog::log`] the application sees to that: steps that can fail
+/// come before the call, or [`ApplicationLog::poison`] comes after a failure.
 ///
-/// A replay that panics fails the open, unless the application poisons the object there as well and goes on. The guards
-/// of [`GuardedObjects`](crate::GuardedObjects) do all of this.
+/// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`]). A replay that fails or panics fails the
+/// open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay poisons its object, and the open goes
+/// on. The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a poisoned object by themselves.
 ///
 /// # Versions
 /// [`version`](Self::version) is written with every object and operation. Bytes of an older program go to
@@ -173,6 +175,10 @@ pub(crate) struct ApplicationState<A> {
     passed_over: AtomicU64,
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
     pieces: Assembly,
+    /// Objects whose change or replay failed.
+    poisoned: PoisonedObjects,
+    /// True if an object whose replay fails is poisoned, and the open goes on.
+    opens_poisoned: bool,
     /// First operation that could not be replayed, and the reason.
     failure: Mutex<Option<ObjectsError>>,
     /// Reason why the walk under way cannot become a checkpoint.
@@ -194,6 +200,8 @@ impl<A: Application> ApplicationState<A> {
             passed_over: AtomicU64::new(0),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
+            poisoned: PoisonedObjects::default(),
+            opens_poisoned: false,
             failure: Mutex::default(),
             refusal: Mutex::default(),
             applied: Arc::new(AppliedTime::new(clock)),
@@ -350,6 +358,8 @@ impl std::fmt::Debug for ApplicationLog {
 trait Slots: Send + Sync {
     fn of(&self, object: u64) -> &Mutex<Tid>;
 
+    fn poisoned(&self) -> &PoisonedObjects;
+
     /// Tells the copy of a logged operation.
     fn logged(&self, operation: &NewOperation<'_>);
 
@@ -363,6 +373,10 @@ trait Slots: Send + Sync {
 impl<A: Application> Slots for ApplicationState<A> {
     fn of(&self, object: u64) -> &Mutex<Tid> {
         self.slot(object)
+    }
+
+    fn poisoned(&self) -> &PoisonedObjects {
+        &self.poisoned
     }
 
     fn logged(&self, operation: &NewOperation<'_>) {
@@ -389,18 +403,23 @@ impl ApplicationLog {
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
-        let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        Self::open_state(settings, state, false)
+        Ok(Self::open_state(settings, application, false)?.0)
     }
 
     fn open_state<A: Application>(
         settings: ObjectsSettings,
-        state: Arc<ApplicationState<A>>,
+        application: Arc<A>,
         is_checked: bool,
-    ) -> Result<Self> {
-        let marks_lives = settings.marks_lives;
+    ) -> Result<(Self, Arc<ApplicationState<A>>)> {
+        let mut state = ApplicationState::new(application, &settings.clock);
+        state.opens_poisoned = settings.opens_poisoned;
+        let (state, marks_lives) = (Arc::new(state), settings.marks_lives);
         let runtime = Arc::new(settings.open(Arc::clone(&state) as _)?);
-        Ok(Self { version: state.version, slots: state, marks_lives, is_checked, runtime })
+        if state.poisoned.count() > 0 {
+            runtime.take_detour();
+        }
+        let slots = Arc::clone(&state) as _;
+        Ok((Self { version: state.version, slots, marks_lives, is_checked, runtime }, state))
     }
 
     /// As [`open`](Self::open), in the debug mode.
@@ -409,8 +428,7 @@ impl ApplicationLog {
         application: Arc<A>,
         fresh: A,
     ) -> Result<Self> {
-        let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        let log = Self::open_state(settings, Arc::clone(&state), true)?;
+        let (log, state) = Self::open_state(settings, application, true)?;
         let copy = CheckedCopy::of(&state, fresh)?;
         assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
         Ok(log)
@@ -420,13 +438,14 @@ impl ApplicationLog {
     /// the object after the call, under the same hold. The receipt tells when the operation is durable. A caller waits
     /// for the receipt without the guard, in either kind of durability.
     ///
-    /// Steps that can fail come before the call: a panic between the call and the change leaves an operation that the
-    /// object lacks, and that a checkpoint of the object would lose ([`Application`]).
+    /// Steps that can fail come before the call, or in the `make` of [`change`](Self::change): a panic between the call
+    /// and the change leaves an operation that the object lacks, and that a checkpoint of the object would lose
+    /// ([`Application`]).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was logged:
-    /// do not change the object.
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`];
+    /// [`ObjectsError::PoisonedUntilOpen`]. Nothing was logged: do not change the object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         let life = self.marks_lives.then_some(ObjectLife::Change);
@@ -460,10 +479,14 @@ impl ApplicationLog {
         operation: u32,
         parameters: &[&[u8]],
     ) -> Result<ObjectReceipt<'_>> {
-        if !self.marks_lives {
-            return Err(DurabilityError::Config(MARKS_NO_LIVES.into()).into());
-        }
+        self.check_marks()?;
         self.log_new(NewOperation { object, life: Some(life), number: operation, parameters })
+    }
+
+    /// Fails if the log has no marks of lives.
+    #[inline]
+    fn check_marks(&self) -> Result<()> {
+        if self.marks_lives { Ok(()) } else { Err(DurabilityError::Config(MARKS_NO_LIVES.into()).into()) }
     }
 
     #[inline]
@@ -487,6 +510,7 @@ impl ApplicationLog {
         }
         if !self.runtime.is_logged {
             self.runtime.check_open()?;
+            self.check_whole(object)?;
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
         }
         let mut worker = self.runtime.worker()?;
@@ -508,12 +532,17 @@ impl ApplicationLog {
             self.runtime.give_back(worker);
             return Ok(ObjectReceipt::of(&self.runtime, tid));
         }
-        self.log_waiting(slot, worker)
+        self.log_waiting(object, worker)
     }
 
-    /// Logs the worker's entry, with every wait.
+    /// Logs the worker's entry, with every wait, unless the object is poisoned.
     #[cold]
-    fn log_waiting(&self, last: &Mutex<Tid>, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
+    fn log_waiting(&self, object: u64, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
+        if let Err(error) = self.check_whole(object) {
+            self.runtime.give_back(worker);
+            return Err(error);
+        }
+        let last = self.slots.of(object);
         loop {
             let slot = self.runtime.lock(last, worker)?;
             match self.runtime.log(slot, |last| last)? {
@@ -552,7 +581,8 @@ impl ApplicationLog {
     /// As for [`log`](Self::log): nothing was logged, and nothing is made.
     ///
     /// # Panics
-    /// If `make` panics: the logged operation then lacks its change, as [`Application`] says.
+    /// If `make` panics. The object is poisoned before the panic goes on, under the caller's guard: see
+    /// [`poison`](Self::poison).
     #[inline]
     pub fn change<R>(
         &self,
@@ -561,8 +591,8 @@ impl ApplicationLog {
         parameters: &[&[u8]],
         make: impl FnOnce() -> R,
     ) -> Result<(R, ObjectReceipt<'_>)> {
-        let receipt = self.log(object, operation, parameters)?;
-        Ok((receipt.make(object, make), receipt))
+        let life = self.marks_lives.then_some(ObjectLife::Change);
+        self.change_new(NewOperation { object, life, number: operation, parameters }, make)
     }
 
     /// As [`change`](Self::change), with a mark of the object's life: see [`log_life`](Self::log_life).
@@ -581,8 +611,8 @@ impl ApplicationLog {
         parameters: &[&[u8]],
         make: impl FnOnce() -> R,
     ) -> Result<(R, ObjectReceipt<'_>)> {
-        let receipt = self.log_life(object, life, operation, parameters)?;
-        Ok((receipt.make(object, make), receipt))
+        self.check_marks()?;
+        self.change_new(NewOperation { object, life: Some(life), number: operation, parameters }, make)
     }
 
     /// As [`Objects::report_requests`](crate::Objects::report_requests).
@@ -618,10 +648,10 @@ impl ApplicationLog {
         self.slots.first_difference()
     }
 
-    /// Figures of the log; figures of objects are 0.
+    /// Figures of the log, and the number of [poisoned](Self::poison) objects; the number of objects is 0.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
-        self.runtime.stats(0, 0)
+        self.runtime.stats(0, self.slots.poisoned().count())
     }
 
     /// Report of the recovery at the open.

@@ -6,7 +6,8 @@
 //! - O10: an operation that is marked as a change or a removal is not replayed on a missing object. Each object is in
 //!   one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a mark is judged after every
 //!   earlier mark of its object.
-//! - A call-back that fails or panics fails the open. The error names the object and the entry.
+//! - A call-back that fails or panics fails the open, and the error names the object and the entry; or the call-back
+//!   poisons its object, if the application has asked for that (O6).
 //! - Versions are judged when an entry is read, before a call-back gets the entry.
 //!
 //! Neighbours: the durability crate calls from several threads; `crate::replay` has the waiting operations.
@@ -61,6 +62,10 @@ impl<A: Application> Recoverable for ApplicationState<A> {
         let unmarked = self.loaded.first_unmarked();
         self.waiting.apply_below(epoch, |tid, (object, body)| {
             if let Err(why) = self.replay_entry((object, tid), &body, unmarked) {
+                if self.opens_poisoned {
+                    self.poisoned.add(object, format!("its operation {tid} is not replayed: {why}"));
+                    return;
+                }
                 self.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
             }
         });
@@ -133,16 +138,24 @@ impl<A: Application> ApplicationState<A> {
                 self.application.load_older(version, object, bytes)
             }
         });
-        loaded.map_err(|why| format!("object {object}: {why}").into())
+        match loaded {
+            Err(why) if self.opens_poisoned => self.poisoned.add(object, format!("it is not loaded: {why}")),
+            loaded => loaded.map_err(|why| format!("object {object}: {why}"))?,
+        }
+        Ok(())
     }
 
-    /// Replays an operation, unless the loaded bytes include the operation (O4), or the object does not exist (O10).
+    /// Replays an operation, unless the loaded bytes include the operation (O4), the object does not exist (O10), or
+    /// the object is poisoned (O6).
     fn replay_entry(
         &self,
         (object, tid): (u64, Tid),
         body: &[u8],
         unmarked: Option<Epoch>,
     ) -> CallBackResult {
+        if self.opens_poisoned && self.poisoned.has(object) {
+            return Ok(());
+        }
         let body = ObjectBody::decode(body)?;
         let life = if let BodyForm::Call(life) = body.form { life } else { None };
         match self.loaded.judge(LoggedOperation { object, tid, life }, unmarked) {

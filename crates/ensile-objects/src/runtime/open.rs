@@ -50,6 +50,8 @@ pub(crate) struct ObjectsSettings {
     pub(crate) accepts: Option<KeyCheck>,
     /// True if an application marks the lives of its objects in the log.
     pub(crate) marks_lives: bool,
+    /// True if an application's object whose replay fails is poisoned, and the open goes on.
+    pub(crate) opens_poisoned: bool,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
@@ -109,6 +111,7 @@ impl ObjectsSettings {
             is_logged: self.is_logged,
             epoch_interval: self.log.epoch_interval,
             closed: AtomicBool::new(false),
+            detour: AtomicBool::new(false),
             stop: HeartbeatStop::default(),
             driver: Driver::default(),
             has_threads: self.own_threads,

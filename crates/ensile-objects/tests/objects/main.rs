@@ -17,6 +17,7 @@ mod lives;
 mod marked;
 mod measured;
 mod names;
+mod poisoned;
 mod policies;
 mod rig;
 mod serde;
