@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering};
-use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectLife, ObjectReceipt};
+use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectLife, ObjectReceipt, ObjectsBuilder};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
-    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, boundary, check_outside, handle,
-    take_handle,
+    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, NO_OBJECT, boundary, check_outside,
+    handle, take_handle,
 };
 use crate::code::{Code, ErrorText, Failure};
 use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
@@ -50,12 +50,12 @@ pub struct ForeignReceipt {
 }
 
 /// `ensile_make`: makes a change that was logged.
-pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void) -> i32>;
 
 /// A caller's function that makes a change.
 #[derive(Clone, Copy)]
 struct ChangeMaker {
-    make: unsafe extern "C" fn(argument: *mut c_void),
+    make: unsafe extern "C" fn(argument: *mut c_void) -> i32,
     argument: *mut c_void,
 }
 
@@ -63,6 +63,18 @@ impl ChangeMaker {
     fn of(make: ForeignMake, argument: *mut c_void) -> Result<Self, Failure> {
         let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
         Ok(Self { make, argument })
+    }
+
+    /// Makes the change of an object; true if the change is made.
+    ///
+    /// # Safety
+    /// As for [`ensile_objects_change`].
+    unsafe fn make(self, object: u64, logged: &ObjectReceipt<'_>) -> bool {
+        logged.make(object, || {
+            let _in_call_back = InCallBack::begin();
+            // SAFETY: the caller vouches for the function.
+            unsafe { (self.make)(self.argument) == 0 }
+        })
     }
 }
 
@@ -73,6 +85,11 @@ impl From<ObjectReceipt<'_>> for ForeignReceipt {
 }
 
 impl ObjectsHandle {
+    /// A handle for a caller, of open objects.
+    fn give(log: ApplicationLog) -> *mut Self {
+        Box::into_raw(Box::new(Self { kind: Self::KIND, log, is_closed: AtomicBool::new(false) }))
+    }
+
     fn is_closed(&self) -> bool {
         // Acquire: a thread that was refused by a closed log sees why; partner: the store in `close`.
         self.is_closed.load(Ordering::Acquire)
@@ -195,18 +212,22 @@ unsafe fn log(
     let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
     // SAFETY: the caller vouches for the parameters.
     let logged = unsafe { objects.log(call) }?;
-    if let Some(ChangeMaker { make, argument }) = make {
-        logged.make(call.object, || {
-            let _in_call_back = InCallBack::begin();
-            // SAFETY: the caller vouches for the function.
-            unsafe { make(argument) };
-        });
-    }
+    // SAFETY: the caller vouches for the function.
+    let is_made = make.is_none_or(|make| unsafe { make.make(call.object, &logged) });
     if let Some(place) = place {
         // SAFETY: the caller vouches for the place.
         unsafe { place.put(logged.into()) };
     }
-    Ok(Code::Ok)
+    if is_made {
+        return Ok(Code::Ok);
+    }
+    objects.log.poison(call.object)?;
+    let why = format!(
+        "the change of object {} failed after its log entry, so the object is poisoned: it is refused, and no checkpoint is \
+         made, until the objects are opened again, which makes the change again",
+        call.object
+    );
+    Err(Failure::new(Code::Poisoned, why))
 }
 
 /// Opens a folder.
@@ -226,22 +247,61 @@ pub unsafe extern "C" fn ensile_objects_open(
     let body = || {
         check_outside()?;
         let place = AnswerPlace::new(objects, "objects")?;
-        // SAFETY: the caller vouches for the string.
-        let folder = unsafe { folder_of(folder) }?;
         // SAFETY: the caller vouches for the table.
-        let call_backs = unsafe { CallBacks::of(application) }?;
-        let usual;
-        let values = if settings.is_null() {
-            usual = SettingValues::new();
-            &usual
-        } else {
-            // SAFETY: the caller vouches for the handle.
-            &unsafe { handle(settings) }?.values
-        };
-        let log = values.builder(folder).open_application(Arc::new(call_backs))?;
-        let opened = ObjectsHandle { kind: ObjectsHandle::KIND, log, is_closed: AtomicBool::new(false) };
+        let application = unsafe { CallBacks::of(application) }?;
+        // SAFETY: the caller vouches for the string and the handle.
+        let builder = unsafe { builder_of(folder, settings) }?;
+        let log = builder.open_application(Arc::new(application))?;
         // SAFETY: the caller vouches for the place.
-        unsafe { place.put(Box::into_raw(Box::new(opened))) };
+        unsafe { place.put(ObjectsHandle::give(log)) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Builder that opens this folder with these settings, or with the usual settings.
+///
+/// # Safety
+/// As for [`ensile_objects_open`].
+unsafe fn builder_of(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+) -> Result<ObjectsBuilder, Failure> {
+    // SAFETY: the caller vouches for the string.
+    let folder = unsafe { folder_of(folder) }?;
+    if settings.is_null() {
+        return Ok(SettingValues::new().builder(folder));
+    }
+    // SAFETY: the caller vouches for the handle.
+    Ok(unsafe { handle(settings) }?.values.builder(folder))
+}
+
+/// Opens a folder, and replays each operation on a copy of the application.
+///
+/// # Safety
+/// As for [`ensile_objects_open`]; `copy` is null or as the header says.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_open_checked(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+    application: *const ForeignApplication,
+    copy: *const ForeignApplication,
+    objects: *mut *mut ObjectsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        let place = AnswerPlace::new(objects, "objects")?;
+        // SAFETY: the caller vouches for the tables.
+        let (application, copy) = unsafe { (CallBacks::of(application)?, CallBacks::of(copy)?) };
+        application.check_copy(&copy)?;
+        // SAFETY: the caller vouches for the string and the handle.
+        let builder = unsafe { builder_of(folder, settings) }?;
+        let log = builder.open_application_checked(Arc::new(application), copy)?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(ObjectsHandle::give(log)) };
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
@@ -350,6 +410,66 @@ pub unsafe extern "C" fn ensile_objects_change_life(
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
+}
+
+/// Poisons an object.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_poison(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        check_number(object)?;
+        objects.log.poison(object)?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Tells whether an object is poisoned.
+///
+/// # Safety
+/// `objects` is null or a live handle; `poisoned` and `error` are null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_is_poisoned(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    poisoned: *mut bool,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        let place = AnswerPlace::new(poisoned, "poisoned")?;
+        objects.check_open()?;
+        check_number(object)?;
+        let is_poisoned = objects.log.is_poisoned(object)?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(is_poisoned) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+fn check_number(object: u64) -> Result<(), Failure> {
+    if object == NO_OBJECT {
+        Err(Failure::invalid("ENSILE_NO_OBJECT is the number of no object"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Waits until an operation is durable.
@@ -522,7 +642,7 @@ pub unsafe extern "C" fn ensile_objects_text(
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
         objects.check_open()?;
-        let told = text_of(what, objects.log.stats().checkpoints, objects.log.recovery())?;
+        let told = text_of(what, &objects.log)?;
         // SAFETY: the caller vouches for the place.
         unsafe { put_text(text, size, &told) }?;
         Ok(Code::Ok)

@@ -31,6 +31,7 @@ pub mod numbers {
     pub const STOP_SHIPPING: u32 = 10;
     pub const OPEN_FENCED: u32 = 11;
     pub const MARK_LIVES: u32 = 12;
+    pub const OPEN_POISONED: u32 = 13;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -201,6 +202,8 @@ pub(crate) struct SettingValues {
     opens_fenced: bool,
     /// True if the log marks the lives of objects.
     marks_lives: bool,
+    /// True if an object whose call-back fails at the open is poisoned.
+    opens_poisoned: bool,
 }
 
 impl SettingValues {
@@ -213,6 +216,7 @@ impl SettingValues {
             stops_shipping: false,
             opens_fenced: false,
             marks_lives: false,
+            opens_poisoned: false,
         }
     }
 
@@ -233,6 +237,9 @@ impl SettingValues {
         }
         if self.marks_lives {
             builder = builder.mark_lives();
+        }
+        if self.opens_poisoned {
+            builder = builder.open_poisoned();
         }
         builder
     }
@@ -257,6 +264,7 @@ impl SettingValues {
             n::STOP_SHIPPING => self.stops_shipping = yes(value)?,
             n::OPEN_FENCED => self.opens_fenced = yes(value)?,
             n::MARK_LIVES => self.marks_lives = yes(value)?,
+            n::OPEN_POISONED => self.opens_poisoned = yes(value)?,
             n::POLICY_ON_DEMAND if value == 0 => self.policy = PolicyValues::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
             n::POLICY_LOG_BYTES => self.policy.log_bytes = UsualReason::Set(unless_0(value)),

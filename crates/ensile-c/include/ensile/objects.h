@@ -11,12 +11,12 @@
  * Without the guard a crash may lose an operation that was durable. Operations are deterministic, and depend on their own
  * object only. The checkpoint's call-back can find an object before the object's first operation is logged.
  *
- * Failures between log and change. Steps that can fail come before ensile_objects_log. If a change fails all the same, the
- * operation is logged and the object lacks the change. A checkpoint that takes the object then loses the operation, although
- * the operation was durable. So the call-back of every later checkpoint fails at the object, until the program opens the
- * folder again: the open applies the operation. An open fails at a failing replay_one, too. To serve all other objects, a
- * program returns 0 there, refuses the object to its own callers, ignores later operations on the object, and has
- * checkpoints fail at the object. The log then keeps all operations.
+ * Changes that fail. If a change fails after its log entry, the operation is logged and the object lacks the change. A
+ * checkpoint that takes the object would lose the operation, although the operation was durable. So the object is poisoned:
+ * it is refused, and no checkpoint is made, until the program opens the folder again. The open makes the change again. A
+ * `make` of ensile_objects_change that reports a failure poisons its object. After ensile_objects_log the program calls
+ * ensile_objects_poison, or better has all steps that can fail before the log. The library refuses operations on a poisoned
+ * object (ENSILE_POISONED); the program refuses the object to its own readers (ensile_objects_is_poisoned).
  *
  * Objects that come and go. A checkpoint may come after the removal of an object, and lack the object, while the log still
  * has operations from before the removal. With the setting ENSILE_MARK_LIVES the program marks creations and removals, by
@@ -43,11 +43,9 @@
  * the call returns a code. The library does not notice a freed handle: a freed handle must not be used or freed again.
  *
  * In Rust alone (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to) and take-over from the store
- * (take_over); futures for receipts; the replay of a recorded folder against the present program (ApplicationLog::check);
- * the debug mode that replays each operation on a copy (open_application_checked); a log without threads of its own
- * (ObjectsBuilder::without_threads and drive); checkpoints in slices by several threads (Application::slice_starts), while
- * an application in C has a single slice, written by a single checkpointer; and guards that remember a panic
- * (GuardedObjects).
+ * (take_over); futures for receipts; the replay of a recorded folder against the present program (ApplicationLog::check); a
+ * log without threads of its own (ObjectsBuilder::without_threads and drive); and checkpoints in slices by several threads
+ * (Application::slice_starts), while an application in C has a single slice, written by a single checkpointer.
  *
  * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
  * leaves a call-back (objects.hpp catches exceptions).
@@ -64,7 +62,7 @@ extern "C" {
 #endif
 
 /* Version of this header's declarations. ensile_objects_open compares it with the library's version. */
-#define ENSILE_ABI_VERSION 3
+#define ENSILE_ABI_VERSION 4
 
 /* The number of no object: every object has a smaller number. */
 #define ENSILE_NO_OBJECT UINT64_MAX
@@ -104,7 +102,11 @@ enum {
     /* A caught bug of the library. Close, and open again. */
     ENSILE_PANICKED = 15,
     /* The text has the reason; also for codes of a later version of the library. */
-    ENSILE_FAILED = 16
+    ENSILE_FAILED = 16,
+    /* A change of the object has failed after its log entry. The object is refused, and no checkpoint is made, until the
+     * folder is opened again, which makes the change again. From a failed `make`: the operation is logged. Otherwise nothing
+     * was logged by this call. */
+    ENSILE_POISONED = 17
 };
 
 /* Name of a code in lower case; "unknown" for any other number. The name lives as long as the library. */
@@ -166,6 +168,10 @@ enum {
      * creation, and checkpoints write every existing object: otherwise changes are passed over and lost. A folder may change
      * over: earlier operations without marks are always replayed. 0 by default. */
     ENSILE_MARK_LIVES = 12,
+    /* 1: an object whose load_one or replay_one fails is poisoned, and the open goes on. Later operations on the object are
+     * not replayed. The object may be half changed, so the program must not show the object. An open by a mended program
+     * replays all operations. 0 by default: a failing call-back fails the open. */
+    ENSILE_OPEN_POISONED = 13,
 
     /* The policy: the triggers of checkpoints. The first trigger counts. 0 switches a trigger off. Without any of these
      * settings a checkpoint begins 10 seconds after the last one if the log has grown, or after 4 GiB of log. A setting
@@ -293,6 +299,16 @@ typedef struct ensile_receipt {
  * usual settings. */
 ensile_code ensile_objects_open(const char *folder, const ensile_settings *settings, const ensile_application *application,
                                 ensile_objects **objects, ensile_error *error);
+/* As ensile_objects_open, in a debug mode for tests. `copy` has a second instance of the application in `user`, as the
+ * program makes it before the first object. The library loads the objects into the copy by its load_one, and replays every
+ * logged operation on the copy, within the log call. A checkpoint compares the bytes that both write of an object. The first
+ * difference fails the checkpoint and all later checkpoints: ENSILE_TEXT_DIFFERENCE has the difference. The mode finds
+ * operations with another outcome at replay, changes without a log entry, a guard that is not held, and state that does not
+ * come back from an object's bytes. ENSILE_FAILED: an object does not come back from its bytes; the folder was opened and
+ * closed then. The call-backs of the copy take no guard of the application's. */
+ensile_code ensile_objects_open_checked(const char *folder, const ensile_settings *settings,
+                                        const ensile_application *application, const ensile_application *copy,
+                                        ensile_objects **objects, ensile_error *error);
 
 /* Logs an operation on an object. The caller holds the object's guard, and changes the object after the call, under the
  * same hold. An error: nothing was logged, and the object must not be changed. ENSILE_OK: the object must be changed, and no
@@ -316,13 +332,14 @@ ensile_code ensile_objects_log_life(ensile_objects *objects, uint64_t object, en
                                     const ensile_bytes *parameters, size_t parameters_count, ensile_receipt *receipt,
                                     ensile_error *error);
 
-/* Makes a logged change. The function returns, and no step in it fails. It is a call-back, and calls no function of an
- * ensile_objects. */
-typedef void (*ensile_make)(void *argument);
+/* Makes a logged change. The function returns 0, or another number if the change has failed: the object is poisoned then. It
+ * is a call-back, and calls no function of an ensile_objects. */
+typedef int32_t (*ensile_make)(void *argument);
 /* As ensile_objects_log, and then calls make(argument), which changes the object, under the caller's guard and on the
  * caller's thread. The duration of one change in 64 is measured, so that ENSILE_POLICY_RECOVERY_MILLIS follows changes that
  * become dearer. A program makes all its changes this way or none: after a first measurement, nothing is known of changes
- * after ensile_objects_log. An error: nothing was logged, and nothing is made. */
+ * after ensile_objects_log. ENSILE_POISONED: the object is poisoned; if `make` was called, the operation is logged, and the
+ * receipt stored. Another error: nothing was logged, and nothing is made. */
 ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint32_t operation,
                                   const ensile_bytes *parameters, size_t parameters_count, ensile_make make, void *argument,
                                   ensile_receipt *receipt, ensile_error *error);
@@ -330,6 +347,10 @@ ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint
 ensile_code ensile_objects_change_life(ensile_objects *objects, uint64_t object, ensile_life life, uint32_t operation,
                                        const ensile_bytes *parameters, size_t parameters_count, ensile_make make,
                                        void *argument, ensile_receipt *receipt, ensile_error *error);
+/* Poisons an object whose change failed after ensile_objects_log. The caller still holds the object's guard. */
+ensile_code ensile_objects_poison(ensile_objects *objects, uint64_t object, ensile_error *error);
+/* Stores true in *poisoned if an object is poisoned. The caller holds the object's guard. */
+ensile_code ensile_objects_is_poisoned(ensile_objects *objects, uint64_t object, bool *poisoned, ensile_error *error);
 /* Waits until an operation is durable. The caller holds no guard. */
 ensile_code ensile_objects_durable(ensile_objects *objects, ensile_receipt receipt, ensile_error *error);
 /* Stores true in *durable if an operation is durable by now. */
@@ -440,6 +461,8 @@ typedef struct ensile_stats {
     /* Duration of a change, as far as known: as ensile_objects_change measures it; in a program that calls
      * ensile_objects_log alone, the duration of a replay at earlier opens. */
     uint64_t applied_nanos;
+    /* Number of poisoned objects. */
+    uint64_t poisoned;
 } ensile_stats;
 
 /* Stores figures in *stats. `size` is sizeof *stats: a later library fills the caller's struct. */
@@ -461,7 +484,9 @@ enum {
     ENSILE_TEXT_NOT_PROVEN = 5,
     /* Mapped files of a process-safe life that were changed after the death of its process, and the remedy. The open has
      * taken the files all the same. No result is known to be missing, and ENSILE_TEXT_NOT_PROVEN is empty then. */
-    ENSILE_TEXT_CHANGED = 6
+    ENSILE_TEXT_CHANGED = 6,
+    /* First object that differs from the outcome of its operations, and the difference: see ensile_objects_open_checked. */
+    ENSILE_TEXT_DIFFERENCE = 7
 };
 /* Stores a text in the `size` bytes at `text`. The text ends with a zero, and a longer text is cut. It is empty without an
  * obstacle. */

@@ -5,9 +5,10 @@
  * An exception of a call-back becomes the reason for the failure of the open or of the checkpoint. The exception does not
  * pass through the library. The end of a thread by pthread_cancel within a call-back ends the process.
  *
- * An exception between Objects::log and the change after the call leaves a logged operation that the object lacks, and
- * releases the guard: the next checkpoint that takes the object loses the operation. So the change throws nothing, and steps
- * that can throw, such as an allocation, come before log.
+ * Objects::change logs and makes a change. If the making throws, the object is poisoned, and the next open makes the change
+ * again: no operation is lost. An exception between Objects::log and the change after the call leaves a logged operation
+ * that the object lacks, and releases the guard: the next checkpoint that takes the object loses the operation. So with log
+ * alone the change throws nothing, and steps that can throw, such as an allocation, come before log.
  */
 #ifndef ENSILE_OBJECTS_HPP
 #define ENSILE_OBJECTS_HPP
@@ -191,14 +192,26 @@ private:
 class Objects {
 public:
     Objects(const std::string &folder, Application &application, const Settings &settings = Settings()) {
-        open(folder, application, settings, dynamic_cast<Enumerated *>(&application) != nullptr);
+        const ensile_application table = table_of(application);
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_open(folder.c_str(), settings.get(), &table, &objects_, error);
+        });
+    }
+    /* In the debug mode of ensile_objects_open_checked: `copy` is a second instance, as the program makes it before the
+     * first object. It outlives the Objects, and text(ENSILE_TEXT_DIFFERENCE) has the first difference. */
+    Objects(const std::string &folder, Application &application, Application &copy, const Settings &settings = Settings()) {
+        const ensile_application table = table_of(application), copied = table_of(copy);
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_open_checked(folder.c_str(), settings.get(), &table, &copied, &objects_, error);
+        });
     }
     Objects(const Objects &) = delete;
     Objects &operator=(const Objects &) = delete;
     ~Objects() { ensile_objects_free(objects_, nullptr); }
 
     /* Logs an operation on an object. The caller holds the object's guard over the call and over the change after the
-     * call, which throws nothing. Parameters: text, bytes (ensile_bytes), values that can be copied by their bytes. */
+     * call. The change throws nothing; `change` is for a change that may throw. Parameters: text, bytes (ensile_bytes),
+     * values that can be copied by their bytes. */
     template <class... Values> ensile_receipt log(uint64_t object, uint32_t operation, const Values &...values) {
         /* With a spare element: an array of no element does not exist. */
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
@@ -223,8 +236,8 @@ public:
         return receipt;
     }
     /* As log, and then changes the object by make(), under the same guard. The duration is measured: see
-     * ensile_objects_change. `make` calls no function of an Objects, and throws nothing. An exception of `make` is thrown
-     * here, and the object lacks the logged operation. */
+     * ensile_objects_change. `make` calls no function of an Objects. If `make` throws, the object is poisoned, and the
+     * exception is thrown here: until the next open the object is refused (ENSILE_POISONED), and no checkpoint is made. */
     template <class Make, class... Values>
     ensile_receipt change(uint64_t object, uint32_t operation, Make &&make, const Values &...values) {
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
@@ -241,6 +254,16 @@ public:
             return ensile_objects_change_life(objects_, object, life, operation, parameters, sizeof...(values), made, change,
                                               receipt, error);
         });
+    }
+    /* Poisons an object whose change failed after log, under the object's guard. */
+    void poison(uint64_t object) {
+        detail::check([&](ensile_error *error) { return ensile_objects_poison(objects_, object, error); });
+    }
+    /* True if an object is poisoned: the program does not show the object. The caller holds the object's guard. */
+    bool is_poisoned(uint64_t object) {
+        bool poisoned = false;
+        detail::check([&](ensile_error *error) { return ensile_objects_is_poisoned(objects_, object, &poisoned, error); });
+        return poisoned;
     }
     /* Waits until an operation is durable, without a guard. */
     void durable(ensile_receipt receipt) {
@@ -297,24 +320,30 @@ public:
     }
 
 private:
-    /* Logs a change by `call`, and makes it by `make`. */
+    /* Logs a change by `call`, and makes the change by `make`. */
     template <class Make, class Call> static ensile_receipt changed(Make &make, Call call) {
         struct Change {
             Make *make;
             std::exception_ptr thrown;
         } change = {std::addressof(make), nullptr};
-        const ensile_make made = [](void *argument) noexcept {
+        const ensile_make made = [](void *argument) noexcept -> int32_t {
             Change &change = *static_cast<Change *>(argument);
             try {
                 (*change.make)();
+                return 0;
             } catch (...) {
                 change.thrown = std::current_exception();
+                return 1;
             }
         };
         ensile_receipt receipt;
-        detail::check([&](ensile_error *error) { return call(made, &change, &receipt, error); });
+        ensile_error error;
+        const ensile_code code = call(made, &change, &receipt, &error);
         if (change.thrown) {
             std::rethrow_exception(change.thrown);
+        }
+        if (code != ENSILE_OK) {
+            throw Error(error);
         }
         return receipt;
     }
@@ -332,7 +361,8 @@ private:
         return 1;
     }
 
-    void open(const std::string &folder, Application &application, const Settings &settings, bool is_enumerated) {
+    /* Call-backs of an application. */
+    static ensile_application table_of(Application &application) {
         ensile_application table = {};
         table.abi_version = ENSILE_ABI_VERSION;
         table.version = application.version();
@@ -353,7 +383,7 @@ private:
             const Parameters list(parameters, count);
             return call_back(why, [&] { of(user).replay_older(uint16_t(version), object, operation, list); });
         };
-        if (is_enumerated) {
+        if (dynamic_cast<Enumerated *>(&application) != nullptr) {
             table.next_object = [](void *user, uint64_t from, uint64_t *object, ensile_error *why) noexcept {
                 return call_back(why, [&] { *object = enumerated(user).next_object(from); });
             };
@@ -372,9 +402,7 @@ private:
                 });
             };
         }
-        detail::check([&](ensile_error *error) {
-            return ensile_objects_open(folder.c_str(), settings.get(), &table, &objects_, error);
-        });
+        return table;
     }
     static Application &of(void *user) noexcept { return *static_cast<Application *>(user); }
     static Enumerated &enumerated(void *user) noexcept { return static_cast<Enumerated &>(of(user)); }

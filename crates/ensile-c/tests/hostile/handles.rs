@@ -91,7 +91,7 @@ fn null_is_refused_wherever_a_call_needs_something() {
             let (none, argument) = (ptr::null_mut(), ptr::null_mut());
             ensile_objects_change(objects, 1, 7, ptr::null(), 0, make, argument, none, e)
         };
-        unsafe extern "C" fn not_called(_: *mut c_void) {
+        unsafe extern "C" fn not_called(_: *mut c_void) -> i32 {
             unreachable!("nothing was logged");
         }
         let log_life = |life, e| {
@@ -107,6 +107,22 @@ fn null_is_refused_wherever_a_call_needs_something() {
         assert_eq!(refused(call(|e| change_life(None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(handle.0, None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(ptr::null_mut(), Some(not_called), e))), Code::Invalid);
+        let is_poisoned = |handle: Handle, object, place: *mut bool| {
+            refused(call(|e| ensile_objects_is_poisoned(handle.0, object, place, e)))
+        };
+        let mut answer = false;
+        assert_eq!(is_poisoned(none, 1, &raw mut answer), Code::Invalid);
+        assert_eq!(is_poisoned(handle, 1, ptr::null_mut()), Code::Invalid);
+        assert_eq!(is_poisoned(handle, u64::MAX, &raw mut answer), Code::Invalid);
+        assert_eq!(refused(none.poison(1)), Code::Invalid);
+        assert_eq!(refused(handle.poison(u64::MAX)), Code::Invalid);
+        let checked = |table, copy, place| {
+            let name = name.as_ptr();
+            refused(call(|e| ensile_objects_open_checked(name, ptr::null(), table, copy, place, e)))
+        };
+        assert_eq!(checked(&raw const table, ptr::null(), place), Code::Invalid);
+        assert_eq!(checked(ptr::null(), &raw const table, place), Code::Invalid);
+        assert_eq!(checked(&raw const table, &raw const table, ptr::null_mut()), Code::Invalid);
         assert_eq!(ensile_writer_ckpt(ptr::null_mut(), 1, ptr::null(), 0), Code::Invalid as i32);
     }
     assert_eq!(ensile_writer_absent(ptr::null_mut(), 1), Code::Invalid as i32);
@@ -148,7 +164,7 @@ fn what_is_not_logged_is_kept_by_checkpoints_alone_and_no_receipt_of_it_is_durab
 #[test]
 fn a_mark_that_is_none_or_that_the_settings_do_not_have_is_refused_and_nothing_is_logged() {
     let (folder, numbers) = (Folder::new(), Numbers::default());
-    unsafe extern "C" fn not_called(_: *mut c_void) {
+    unsafe extern "C" fn not_called(_: *mut c_void) -> i32 {
         unreachable!("nothing was logged");
     }
     let marked = |handle: Handle, life: u32| {
@@ -211,6 +227,12 @@ fn a_closed_handle_says_so_until_it_is_freed() {
     unsafe {
         assert_eq!(refused(call(|e| ensile_objects_ask_checkpoint(handle.0, e))), Code::Closed);
         assert_eq!(refused(call(|e| ensile_objects_register_policy(handle.0, settings, e))), Code::Closed);
+        assert_eq!(refused(handle.poison(1)), Code::Closed);
+        let mut answer = false;
+        assert_eq!(
+            refused(call(|e| ensile_objects_is_poisoned(handle.0, 1, &raw mut answer, e))),
+            Code::Closed
+        );
         call(|e| ensile_settings_free(settings, e)).expect("ends");
     }
     handle.durable(receipt).expect("a close has made it durable");
@@ -279,6 +301,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::CHECKPOINT_BYTES_PER_SECOND, 1 << 30),
             (n::CHECKPOINT_NICENESS, 10),
             (n::MARK_LIVES, 0),
+            (n::OPEN_POISONED, 1),
             (n::POLICY_LOG_BYTES, 1 << 40),
             (n::POLICY_INTERVAL_MILLIS, 0),
             (n::POLICY_RECOVERY_MILLIS, 1 << 40),
@@ -304,6 +327,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ADAPTIVE_PROBED, 2),
             (n::PROCESS_SAFE, 2),
             (n::MARK_LIVES, 2),
+            (n::OPEN_POISONED, 2),
             (n::NOT_LOGGED, 2),
             (n::CHECKPOINT_NICENESS, 20),
             (n::CHECKPOINT_NICENESS, 1 << 40),
@@ -387,6 +411,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             told::TEXT_MISFIT,
             told::TEXT_NOT_PROVEN,
             told::TEXT_CHANGED,
+            told::TEXT_DIFFERENCE,
         ];
         for what in texts {
             text(what, &mut bytes).expect("nothing stands in the way");
@@ -414,7 +439,7 @@ fn a_table_of_another_version_or_without_a_call_back_opens_nothing() {
     let open = |table: ForeignApplication| try_open(&folder, &table).map(drop);
     let (code, why) =
         open(ForeignApplication { abi_version: ABI_VERSION + 1, ..whole }).expect_err("is refused");
-    assert!(code == Code::AbiMismatch && why.contains("of version 3"), "{why}");
+    assert!(code == Code::AbiMismatch && why.contains("of version 4"), "{why}");
     let (code, why) = open(ForeignApplication { version: 65_536, ..whole }).expect_err("is refused");
     assert!(code == Code::Invalid && why.contains("65535 at most"), "{why}");
     for table in [

@@ -1,4 +1,4 @@
-//! Programs in C and C++ whose call-backs fail at an unknown object, and whose objects come and go.
+//! Programs in C and C++ whose objects come and go, whose changes fail, and whose replays differ.
 
 use std::process::Command;
 
@@ -23,4 +23,14 @@ fn o10_operations_from_before_a_removal_are_passed_over_in_cpp() {
 #[test]
 fn o10_operations_from_before_a_removal_are_passed_over_in_c() {
     runs("removals.c");
+}
+
+#[test]
+fn o6_a_change_that_throws_behind_its_log_entry_is_made_by_the_next_open_in_cpp() {
+    runs("changes.cpp");
+}
+
+#[test]
+fn o6_a_change_that_fails_behind_its_log_entry_is_made_by_the_next_open_in_c() {
+    runs("changes.c");
 }

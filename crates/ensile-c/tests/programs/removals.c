@@ -110,9 +110,8 @@ static ensile_code open_counters(struct counters *counters, const char *folder, 
     return code;
 }
 
-static void make(void *argument) {
-    struct counters *counters = argument;
-    MUST(change(counters, 1, MAKE, 5) == 0);
+static int32_t make(void *argument) {
+    return change(argument, 1, MAKE, 5);
 }
 
 /* Logs and makes an operation, with its mark or without marks. */

@@ -150,6 +150,7 @@ int main(int, char **arguments) {
         } catch (int thrown) {
             MUST(thrown == 5);
         }
+        FAILS(append(objects, texts, 11, "later"), ENSILE_POISONED, "object 11 is poisoned");
         texts.change(11, Texts::APPEND, "", "");
         FAILS(objects.change(ENSILE_NO_OBJECT, 0, [] { std::abort(); }), ENSILE_INVALID, "number of no object");
         const pid_t child = fork();
