@@ -1,5 +1,5 @@
-/* Figure 4 of the paper (SLACH) in C, with the guard that it leaves out: a service of 1000 items, and four clients of
- * it. Its objects are enumerated by an iterator. */
+/* Figure 4 of the paper (SLACH) in C, with the guard that the figure leaves out, and with items that come and go: a service
+ * of up to 1000 items, and four clients of the service. An iterator enumerates the objects. */
 #include <ensile/objects.h>
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 1000, OP_PRICE = 0, OP_QUANTITY = 1 };
+enum { ITEMS = 1000, OP_LIST = 0, OP_PRICE = 1, OP_QUANTITY = 2, OP_WITHDRAW = 3 };
 
 struct item {
     double price;
@@ -17,6 +17,7 @@ struct item {
 
 struct service {
     struct item obj[ITEMS];       /* application objects; a number is an index */
+    bool is_listed[ITEMS];        /* the objects that exist */
     pthread_mutex_t guard[ITEMS]; /* each with its guard */
     ensile_objects *slach;
 };
@@ -26,7 +27,23 @@ static void fail(const char *what, const ensile_error *error) {
     exit(1);
 }
 
-/* Update an item's price: log, then update. The guard is held over both. */
+/* Lists a new item: log, then list. The guard is held over both. */
+static ensile_receipt list(struct service *service, uint64_t id, const struct item *item) {
+    const ensile_bytes parameter = {item, sizeof *item};
+    ensile_receipt receipt;
+    ensile_error error;
+    pthread_mutex_lock(&service->guard[id]);
+    if (ensile_objects_log_life(service->slach, id, ENSILE_LIFE_CREATION, OP_LIST, &parameter, 1, &receipt, &error) !=
+        ENSILE_OK) {
+        fail("a new item", &error);
+    }
+    service->obj[id] = *item;
+    service->is_listed[id] = true;
+    pthread_mutex_unlock(&service->guard[id]);
+    return receipt;
+}
+
+/* Updates the price of a listed item. */
 static ensile_receipt update_price(struct service *service, uint64_t id, double price) {
     const ensile_bytes parameter = {&price, sizeof price};
     ensile_receipt receipt;
@@ -53,6 +70,20 @@ static ensile_receipt add(struct service *service, uint64_t id, int64_t count) {
     return receipt;
 }
 
+/* Withdraws a listed item. */
+static ensile_receipt withdraw(struct service *service, uint64_t id) {
+    ensile_receipt receipt;
+    ensile_error error;
+    pthread_mutex_lock(&service->guard[id]);
+    if (ensile_objects_log_life(service->slach, id, ENSILE_LIFE_REMOVAL, OP_WITHDRAW, NULL, 0, &receipt, &error) !=
+        ENSILE_OK) {
+        fail("a withdrawal", &error);
+    }
+    service->is_listed[id] = false;
+    pthread_mutex_unlock(&service->guard[id]);
+    return receipt;
+}
+
 static int32_t next_object(void *user, uint64_t from, uint64_t *object, ensile_error *why) {
     (void)user, (void)why;
     if (from < ITEMS) {
@@ -65,7 +96,9 @@ static int32_t save_one(void *user, uint64_t id, ensile_writer *writer, ensile_e
     struct service *service = user;
     (void)why;
     pthread_mutex_lock(&service->guard[id]);
-    ensile_writer_ckpt(writer, id, &service->obj[id], sizeof service->obj[id]);
+    if (service->is_listed[id]) {
+        ensile_writer_ckpt(writer, id, &service->obj[id], sizeof service->obj[id]);
+    }
     pthread_mutex_unlock(&service->guard[id]);
     return 0;
 }
@@ -77,14 +110,23 @@ static int32_t load_one(void *user, uint64_t id, ensile_bytes bytes, ensile_erro
         return 1;
     }
     memcpy(&service->obj[id], bytes.data, bytes.size);
+    service->is_listed[id] = true;
     return 0;
 }
 
+/* Recovery replays no change and no removal of an item that is not listed. */
 static int32_t replay_one(void *user, uint64_t id, uint32_t operation, const ensile_bytes *parameters, size_t count,
                           ensile_error *why) {
     struct service *service = user;
     int64_t quantity;
-    if (id < ITEMS && count == 1 && parameters[0].size == 8) {
+    if (operation == OP_LIST && count == 1) {
+        return load_one(user, id, parameters[0], why);
+    }
+    if (id < ITEMS && service->is_listed[id] && count == 0 && operation == OP_WITHDRAW) {
+        service->is_listed[id] = false;
+        return 0;
+    }
+    if (id < ITEMS && service->is_listed[id] && count == 1 && parameters[0].size == 8) {
         switch (operation) {
         case OP_PRICE:
             memcpy(&service->obj[id].price, parameters[0].data, 8);
@@ -95,7 +137,7 @@ static int32_t replay_one(void *user, uint64_t id, uint32_t operation, const ens
             return 0;
         }
     }
-    snprintf(why->message, sizeof why->message, "no such operation");
+    snprintf(why->message, sizeof why->message, "no such item, or no such operation");
     return 1;
 }
 
@@ -112,6 +154,7 @@ static void open_service(struct service *service, const char *folder) {
         pthread_mutex_init(&service->guard[id], NULL);
     }
     if (ensile_settings_new(&settings, &error) != ENSILE_OK ||
+        ensile_settings_set(settings, ENSILE_MARK_LIVES, 1, &error) != ENSILE_OK ||
         ensile_settings_set(settings, ENSILE_POLICY_LOG_RECORDS, 300, &error) != ENSILE_OK ||
         ensile_objects_open(folder, settings, &application, &service->slach, &error) != ENSILE_OK) {
         fail("open", &error);
@@ -130,14 +173,24 @@ static void *serve(void *argument) {
     ensile_error error;
     for (uint64_t round = 0; round < client->rounds; round++) {
         const uint64_t id = client->number * 250 + round % 250;
-        const int64_t quantity = service->obj[id].quantity + 1; /* no other client changes it */
-        update_price(service, id, (double)quantity);
-        /* And with it what was logged before. */
-        if (ensile_objects_durable(service->slach, add(service, id, 1), &error) != ENSILE_OK) {
+        const struct item first = {1, 1};
+        int64_t quantity = 1;
+        ensile_receipt receipt;
+        if (!service->is_listed[id]) { /* no other client changes it */
+            receipt = list(service, id, &first);
+        } else if (service->obj[id].quantity == 3) {
+            quantity = 0;
+            receipt = withdraw(service, id);
+        } else {
+            quantity += service->obj[id].quantity;
+            update_price(service, id, (double)quantity);
+            receipt = add(service, id, 1); /* of the price, too, which was logged before */
+        }
+        if (ensile_objects_durable(service->slach, receipt, &error) != ENSILE_OK) {
             fail("durable", &error);
         }
         printf("durable %d %" PRId64 "\n", (int)id, quantity);
-        if (client->number == 0 && round % 50 == 49) { /* beside those of the policy */
+        if (client->number == 0 && round % 50 == 49) { /* beside the checkpoints of the policy */
             ensile_checkpoint_report report;
             if (ensile_objects_checkpoint(service->slach, &report, sizeof report, &error) != ENSILE_OK) {
                 fail("checkpoint", &error);
@@ -164,9 +217,11 @@ int main(int count, char **arguments) {
     if (ensile_objects_recovery(service.slach, &found, sizeof found, &error) != ENSILE_OK) {
         fail("recovery", &error);
     }
-    printf("loaded %d replayed %d\n", (int)found.checkpoint_entries, (int)found.log_entries);
+    printf("loaded %d replayed %d passed %d\n", (int)found.checkpoint_entries, (int)found.log_entries,
+           (int)found.log_entries_passed_over);
     for (int id = 0; id < ITEMS; id++) {
-        printf("recovered %d %.0f %" PRId64 "\n", id, service.obj[id].price, service.obj[id].quantity);
+        const struct item none = {0, 0}, item = service.is_listed[id] ? service.obj[id] : none;
+        printf("recovered %d %.0f %" PRId64 "\n", id, item.price, item.quantity);
     }
     for (int number = 0; number < 4; number++) {
         clients[number].service = &service;

@@ -117,6 +117,19 @@ impl CallBacks {
         })
     }
 
+    /// Checks that a second table can be a copy of this application.
+    pub(crate) fn check_copy(&self, copy: &Self) -> Result<(), Failure> {
+        if copy.version != self.version {
+            let (version, other) = (self.version, copy.version);
+            let why = format!("the application is of version {version}, and its copy of version {other}");
+            return Err(Failure::invalid(why));
+        }
+        if !self.user.is_null() && copy.user == self.user {
+            return Err(Failure::invalid("the copy's `user` is the application's: make a second instance"));
+        }
+        Ok(())
+    }
+
     /// The error for an older version without a call-back of the application.
     fn no_up_cast(&self, call_back: &str, version: u16) -> Box<str> {
         let newest = self.version;

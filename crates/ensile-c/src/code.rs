@@ -34,11 +34,12 @@ pub enum Code {
     Forked = 14,
     Panicked = 15,
     Failed = 16,
+    Poisoned = 17,
 }
 
 impl Code {
     /// All codes, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Ok,
         Self::BlockFull,
         Self::Invalid,
@@ -56,6 +57,7 @@ impl Code {
         Self::Forked,
         Self::Panicked,
         Self::Failed,
+        Self::Poisoned,
     ];
 
     /// The code with this number; `None` for any other number.
@@ -85,6 +87,7 @@ impl Code {
             Self::Forked => c"forked",
             Self::Panicked => c"panicked",
             Self::Failed => c"failed",
+            Self::Poisoned => c"poisoned",
         }
     }
 }
@@ -157,6 +160,7 @@ impl From<ObjectsError> for Failure {
             ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
             ObjectsError::OtherObjects { .. } | ObjectsError::OtherType(_) => Code::WrongFolder,
             ObjectsError::NoThread(_) => Code::TryAgain,
+            ObjectsError::PoisonedUntilOpen { .. } => Code::Poisoned,
             _ => Code::Failed,
         };
         Self::new(code, in_c(error.to_string()))
@@ -171,10 +175,11 @@ impl From<DurabilityError> for Failure {
 
 /// Names in messages, each with its name in this interface. A C program may have neither the Rust call nor the command
 /// `ensile` that a message names.
-const NAMES_IN_C: [(&str, &str); 3] = [
+const NAMES_IN_C: [(&str, &str); 4] = [
     ("`ensile adopt", "ensile_folder_adopt"),
     ("`open_fenced`", "ENSILE_OPEN_FENCED"),
     ("`stop_shipping`", "ENSILE_STOP_SHIPPING"),
+    ("`mark_lives`", "ENSILE_MARK_LIVES"),
 ];
 
 /// The message, with the names of this interface added.
@@ -233,6 +238,6 @@ mod tests {
         for (number, code) in (0..).zip(Code::ALL) {
             assert_eq!((code as i32, Code::of(number)), (number, Some(code)));
         }
-        assert_eq!((Code::of(-1), Code::of(17)), (None, None));
+        assert_eq!((Code::of(-1), Code::of(18)), (None, None));
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use ensile_objects::{
-    CheckpointReason, CheckpointReport, CheckpointStats, CheckpointVerdict, ObjectsStats, RecoveryReport,
+    ApplicationLog, CheckpointReason, CheckpointReport, CheckpointVerdict, ObjectsStats, RecoveryReport,
     ThresholdMeasure,
 };
 
@@ -38,6 +38,7 @@ pub mod told {
     pub const TEXT_NICENESS_REFUSED: u32 = 4;
     pub const TEXT_NOT_PROVEN: u32 = 5;
     pub const TEXT_CHANGED: u32 = 6;
+    pub const TEXT_DIFFERENCE: u32 = 7;
 }
 
 fn reason_of(reason: CheckpointReason) -> u64 {
@@ -67,11 +68,8 @@ fn verdict_of(verdict: CheckpointVerdict) -> (u64, u64) {
 }
 
 /// The text for question number `what`: the reason of a missing action or proof; empty if there is no obstacle.
-pub(crate) fn text_of(
-    what: u32,
-    checkpoints: CheckpointStats,
-    recovery: &RecoveryReport,
-) -> Result<String, Failure> {
+pub(crate) fn text_of(what: u32, log: &ApplicationLog) -> Result<String, Failure> {
+    let (checkpoints, recovery) = (log.stats().checkpoints, log.recovery());
     let text = match what {
         told::TEXT_LAST_ERROR => checkpoints.last_error,
         told::TEXT_UNREACHABLE => checkpoints.unreachable,
@@ -79,6 +77,7 @@ pub(crate) fn text_of(
         told::TEXT_NICENESS_REFUSED => checkpoints.niceness_refused,
         told::TEXT_NOT_PROVEN => not_proven(recovery, false),
         told::TEXT_CHANGED => not_proven(recovery, true),
+        told::TEXT_DIFFERENCE => log.difference(),
         _ => return Err(Failure::invalid(format!("{what} is the number of no text"))),
     };
     Ok(text.unwrap_or_default())
@@ -181,6 +180,7 @@ pub struct ForeignStats {
     pub recovery_unreachable: u64,
     pub interval_threshold_millis: u64,
     pub applied_nanos: u64,
+    pub poisoned: u64,
 }
 
 impl From<&ObjectsStats> for ForeignStats {
@@ -221,6 +221,7 @@ impl From<&ObjectsStats> for ForeignStats {
                 .recovery
                 .as_ref()
                 .map_or(0, |recovery| recovery.rates.applied_nanos_per_entry),
+            poisoned: stats.poisoned,
         }
     }
 }
@@ -236,6 +237,7 @@ pub struct ForeignRecovery {
     pub checkpoint_bytes: u64,
     pub log_entries: u64,
     pub log_entries_ignored: u64,
+    pub log_entries_passed_over: u64,
 }
 
 impl From<&RecoveryReport> for ForeignRecovery {
@@ -247,6 +249,7 @@ impl From<&RecoveryReport> for ForeignRecovery {
             checkpoint_bytes: report.checkpoint_bytes,
             log_entries: report.entries,
             log_entries_ignored: report.ignored_entries,
+            log_entries_passed_over: report.passed_over_entries,
         }
     }
 }

@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicBool, Ordering};
-use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectReceipt};
+use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectLife, ObjectReceipt, ObjectsBuilder};
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
-    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, boundary, check_outside, handle,
-    take_handle,
+    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, NO_OBJECT, boundary, check_outside,
+    handle, take_handle,
 };
 use crate::code::{Code, ErrorText, Failure};
 use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
-use crate::settings::{SettingValues, SettingsHandle, folder_of};
+use crate::settings::{SettingValues, SettingsHandle, folder_of, numbers};
 
 /// `ensile_objects`.
 #[derive(Debug)]
@@ -50,7 +50,33 @@ pub struct ForeignReceipt {
 }
 
 /// `ensile_make`: makes a change that was logged.
-pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void)>;
+pub type ForeignMake = Option<unsafe extern "C" fn(argument: *mut c_void) -> i32>;
+
+/// A caller's function that makes a change.
+#[derive(Clone, Copy)]
+struct ChangeMaker {
+    make: unsafe extern "C" fn(argument: *mut c_void) -> i32,
+    argument: *mut c_void,
+}
+
+impl ChangeMaker {
+    fn of(make: ForeignMake, argument: *mut c_void) -> Result<Self, Failure> {
+        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
+        Ok(Self { make, argument })
+    }
+
+    /// Makes the change of an object; true if the change is made.
+    ///
+    /// # Safety
+    /// As for [`ensile_objects_change`].
+    unsafe fn make(self, object: u64, logged: &ObjectReceipt<'_>) -> bool {
+        logged.make(object, || {
+            let _in_call_back = InCallBack::begin();
+            // SAFETY: the caller vouches for the function.
+            unsafe { (self.make)(self.argument) == 0 }
+        })
+    }
+}
 
 impl From<ObjectReceipt<'_>> for ForeignReceipt {
     fn from(receipt: ObjectReceipt<'_>) -> Self {
@@ -59,6 +85,11 @@ impl From<ObjectReceipt<'_>> for ForeignReceipt {
 }
 
 impl ObjectsHandle {
+    /// A handle for a caller, of open objects.
+    fn give(log: ApplicationLog) -> *mut Self {
+        Box::into_raw(Box::new(Self { kind: Self::KIND, log, is_closed: AtomicBool::new(false) }))
+    }
+
     fn is_closed(&self) -> bool {
         // Acquire: a thread that was refused by a closed log sees why; partner: the store in `close`.
         self.is_closed.load(Ordering::Acquire)
@@ -81,20 +112,27 @@ impl ObjectsHandle {
         Ok(Code::Ok)
     }
 
-    fn log(&self, object: u64, operation: u32, list: &[ForeignBytes]) -> Result<ObjectReceipt<'_>, Failure> {
+    /// # Safety
+    /// As for [`ensile_objects_log`].
+    unsafe fn log(&self, call: ForeignOperation) -> Result<ObjectReceipt<'_>, Failure> {
         /// Parameters up to this number need no allocation.
         const FEW: usize = 8;
+        // SAFETY: the caller vouches for the parameters.
+        let list = unsafe { parameters_of(call.parameters, call.parameters_count) }?;
         // SAFETY: the caller of the C function vouches for each of the parameters while it runs.
         let bytes_of = |bytes: &ForeignBytes| unsafe { bytes.as_slice() };
+        let log = |parameters: &[&[u8]]| match call.life {
+            None => self.log.log(call.object, call.number, parameters),
+            Some(life) => self.log.log_life(call.object, life, call.number, parameters),
+        };
         let logged = if list.len() <= FEW {
             let mut few: [&[u8]; FEW] = [&[]; FEW];
             for (slot, bytes) in few.iter_mut().zip(list) {
                 *slot = bytes_of(bytes)?;
             }
-            self.log.log(object, operation, &few[..list.len()])
+            log(&few[..list.len()])
         } else {
-            let many = list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?;
-            self.log.log(object, operation, &many)
+            log(&list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?)
         };
         logged.map_err(|error| self.refused(error))
     }
@@ -136,32 +174,60 @@ unsafe fn parameters_of<'p>(first: *const ForeignBytes, count: usize) -> Result<
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// Logs an operation of an object, does what is to be done behind that, and puts the receipt where one is asked for.
-/// `behind` may be an error: it is told where handle and parameters are right, and nothing is logged.
+/// An operation as a caller passes it.
+#[derive(Clone, Copy)]
+struct ForeignOperation {
+    object: u64,
+    /// Mark of the object's life, if the call has a mark.
+    life: Option<ObjectLife>,
+    number: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+}
+
+/// The mark of this number.
+fn life_of(number: u32) -> Result<ObjectLife, Failure> {
+    match number {
+        numbers::LIFE_CREATION => Ok(ObjectLife::Creation),
+        numbers::LIFE_CHANGE => Ok(ObjectLife::Change),
+        numbers::LIFE_REMOVAL => Ok(ObjectLife::Removal),
+        _ => Err(Failure::invalid(format!("{number} is the number of no ENSILE_LIFE_.."))),
+    }
+}
+
+/// Logs an operation of an object, makes the change by `make` if the call has one, and stores the receipt if the caller
+/// gives a place.
 ///
 /// # Safety
-/// As for [`ensile_objects_log`].
+/// As for [`ensile_objects_change`].
 unsafe fn log(
     objects: *mut ObjectsHandle,
-    (object, operation): (u64, u32),
-    (parameters, parameters_count): (*const ForeignBytes, usize),
-    behind: Result<impl FnOnce(&ObjectReceipt<'_>), Failure>,
+    call: ForeignOperation,
+    make: Option<ChangeMaker>,
     receipt: *mut ForeignReceipt,
 ) -> Result<Code, Failure> {
     check_outside()?;
     // SAFETY: the caller vouches for the handle.
     let objects = unsafe { handle(objects) }?;
-    // SAFETY: the caller vouches for the parameters.
-    let list = unsafe { parameters_of(parameters, parameters_count) }?;
-    let behind = behind?;
     let place = if receipt.is_null() { None } else { Some(AnswerPlace::new(receipt, "receipt")?) };
-    let logged = objects.log(object, operation, list)?;
-    behind(&logged);
+    // SAFETY: the caller vouches for the parameters.
+    let logged = unsafe { objects.log(call) }?;
+    // SAFETY: the caller vouches for the function.
+    let is_made = make.is_none_or(|make| unsafe { make.make(call.object, &logged) });
     if let Some(place) = place {
         // SAFETY: the caller vouches for the place.
         unsafe { place.put(logged.into()) };
     }
-    Ok(Code::Ok)
+    if is_made {
+        return Ok(Code::Ok);
+    }
+    objects.log.poison(call.object)?;
+    let why = format!(
+        "the change of object {} failed after its log entry, so the object is poisoned: it is refused, and no checkpoint is \
+         made, until the objects are opened again, which makes the change again",
+        call.object
+    );
+    Err(Failure::new(Code::Poisoned, why))
 }
 
 /// Opens a folder.
@@ -181,22 +247,61 @@ pub unsafe extern "C" fn ensile_objects_open(
     let body = || {
         check_outside()?;
         let place = AnswerPlace::new(objects, "objects")?;
-        // SAFETY: the caller vouches for the string.
-        let folder = unsafe { folder_of(folder) }?;
         // SAFETY: the caller vouches for the table.
-        let call_backs = unsafe { CallBacks::of(application) }?;
-        let usual;
-        let values = if settings.is_null() {
-            usual = SettingValues::new();
-            &usual
-        } else {
-            // SAFETY: the caller vouches for the handle.
-            &unsafe { handle(settings) }?.values
-        };
-        let log = values.builder(folder).open_application(Arc::new(call_backs))?;
-        let opened = ObjectsHandle { kind: ObjectsHandle::KIND, log, is_closed: AtomicBool::new(false) };
+        let application = unsafe { CallBacks::of(application) }?;
+        // SAFETY: the caller vouches for the string and the handle.
+        let builder = unsafe { builder_of(folder, settings) }?;
+        let log = builder.open_application(Arc::new(application))?;
         // SAFETY: the caller vouches for the place.
-        unsafe { place.put(Box::into_raw(Box::new(opened))) };
+        unsafe { place.put(ObjectsHandle::give(log)) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Builder that opens this folder with these settings, or with the usual settings.
+///
+/// # Safety
+/// As for [`ensile_objects_open`].
+unsafe fn builder_of(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+) -> Result<ObjectsBuilder, Failure> {
+    // SAFETY: the caller vouches for the string.
+    let folder = unsafe { folder_of(folder) }?;
+    if settings.is_null() {
+        return Ok(SettingValues::new().builder(folder));
+    }
+    // SAFETY: the caller vouches for the handle.
+    Ok(unsafe { handle(settings) }?.values.builder(folder))
+}
+
+/// Opens a folder, and replays each operation on a copy of the application.
+///
+/// # Safety
+/// As for [`ensile_objects_open`]; `copy` is null or as the header says.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_open_checked(
+    folder: *const c_char,
+    settings: *const SettingsHandle,
+    application: *const ForeignApplication,
+    copy: *const ForeignApplication,
+    objects: *mut *mut ObjectsHandle,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        let place = AnswerPlace::new(objects, "objects")?;
+        // SAFETY: the caller vouches for the tables.
+        let (application, copy) = unsafe { (CallBacks::of(application)?, CallBacks::of(copy)?) };
+        application.check_copy(&copy)?;
+        // SAFETY: the caller vouches for the string and the handle.
+        let builder = unsafe { builder_of(folder, settings) }?;
+        let log = builder.open_application_checked(Arc::new(application), copy)?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(ObjectsHandle::give(log)) };
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
@@ -219,10 +324,35 @@ pub unsafe extern "C" fn ensile_objects_log(
     receipt: *mut ForeignReceipt,
     error: *mut ErrorText,
 ) -> i32 {
-    let nothing = |_: &ObjectReceipt<'_>| ();
+    let call = ForeignOperation { object, life: None, number: operation, parameters, parameters_count };
     // SAFETY: the caller vouches for all of them.
-    let body =
-        || unsafe { log(objects, (object, operation), (parameters, parameters_count), Ok(nothing), receipt) };
+    let body = || unsafe { log(objects, call, None, receipt) };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Logs an operation with a mark.
+///
+/// # Safety
+/// As for [`ensile_objects_log`].
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_log_life(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    life: u32,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        let life = Some(life_of(life)?);
+        let call = ForeignOperation { object, life, number: operation, parameters, parameters_count };
+        // SAFETY: the caller vouches for all of them.
+        unsafe { log(objects, call, None, receipt) }
+    };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
 }
@@ -245,21 +375,101 @@ pub unsafe extern "C" fn ensile_objects_change(
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
-        let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"));
-        let behind = make.map(|make| {
-            move |logged: &ObjectReceipt<'_>| {
-                logged.make(object, || {
-                    let _in_call_back = InCallBack::begin();
-                    // SAFETY: the caller vouches for the function.
-                    unsafe { make(argument) };
-                });
-            }
-        });
+        let make = ChangeMaker::of(make, argument)?;
+        let call = ForeignOperation { object, life: None, number: operation, parameters, parameters_count };
         // SAFETY: the caller vouches for all of them.
-        unsafe { log(objects, (object, operation), (parameters, parameters_count), behind, receipt) }
+        unsafe { log(objects, call, Some(make), receipt) }
     };
     // SAFETY: the caller vouches for `error`.
     unsafe { boundary(error, body) }
+}
+
+/// Logs an operation with a mark, and then makes it.
+///
+/// # Safety
+/// As for [`ensile_objects_change`].
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_change_life(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    life: u32,
+    operation: u32,
+    parameters: *const ForeignBytes,
+    parameters_count: usize,
+    make: ForeignMake,
+    argument: *mut c_void,
+    receipt: *mut ForeignReceipt,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        let (life, make) = (Some(life_of(life)?), ChangeMaker::of(make, argument)?);
+        let call = ForeignOperation { object, life, number: operation, parameters, parameters_count };
+        // SAFETY: the caller vouches for all of them.
+        unsafe { log(objects, call, Some(make), receipt) }
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Poisons an object.
+///
+/// # Safety
+/// `objects` is null or a live handle; `error` is null or the caller's memory for one.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_poison(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        objects.check_open()?;
+        check_number(object)?;
+        objects.log.poison(object)?;
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+/// Tells whether an object is poisoned.
+///
+/// # Safety
+/// `objects` is null or a live handle; `poisoned` and `error` are null or the caller's memory for such values.
+// SAFETY: no other library has functions of this name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ensile_objects_is_poisoned(
+    objects: *mut ObjectsHandle,
+    object: u64,
+    poisoned: *mut bool,
+    error: *mut ErrorText,
+) -> i32 {
+    let body = || {
+        check_outside()?;
+        // SAFETY: the caller vouches for the handle.
+        let objects = unsafe { handle(objects) }?;
+        let place = AnswerPlace::new(poisoned, "poisoned")?;
+        objects.check_open()?;
+        check_number(object)?;
+        let is_poisoned = objects.log.is_poisoned(object)?;
+        // SAFETY: the caller vouches for the place.
+        unsafe { place.put(is_poisoned) };
+        Ok(Code::Ok)
+    };
+    // SAFETY: the caller vouches for `error`.
+    unsafe { boundary(error, body) }
+}
+
+fn check_number(object: u64) -> Result<(), Failure> {
+    if object == NO_OBJECT {
+        Err(Failure::invalid("ENSILE_NO_OBJECT is the number of no object"))
+    } else {
+        Ok(())
+    }
 }
 
 /// Waits until an operation is durable.
@@ -432,7 +642,7 @@ pub unsafe extern "C" fn ensile_objects_text(
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
         objects.check_open()?;
-        let told = text_of(what, objects.log.stats().checkpoints, objects.log.recovery())?;
+        let told = text_of(what, &objects.log)?;
         // SAFETY: the caller vouches for the place.
         unsafe { put_text(text, size, &told) }?;
         Ok(Code::Ok)

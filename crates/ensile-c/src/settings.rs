@@ -16,7 +16,7 @@ use ensile_objects::{
 use crate::boundary::{AnswerPlace, HandleKind, HandleType, boundary, handle_mut, take_handle};
 use crate::code::{Code, ErrorText, Failure};
 
-/// The numbers of settings and of kinds of folders, as in the header.
+/// The numbers of settings, of kinds of folders and of marks, as in the header.
 #[expect(missing_docs, reason = "the header has them")]
 pub mod numbers {
     pub const LOGGERS: u32 = 1;
@@ -30,6 +30,8 @@ pub mod numbers {
     pub const NOT_LOGGED: u32 = 9;
     pub const STOP_SHIPPING: u32 = 10;
     pub const OPEN_FENCED: u32 = 11;
+    pub const MARK_LIVES: u32 = 12;
+    pub const OPEN_POISONED: u32 = 13;
     pub const POLICY_ON_DEMAND: u32 = 32;
     pub const POLICY_LOG_BYTES: u32 = 33;
     pub const POLICY_LOG_RECORDS: u32 = 34;
@@ -50,6 +52,9 @@ pub mod numbers {
     pub const MEASURE_TIME: u32 = 2;
     pub const LOG_FOLDER: u32 = 1;
     pub const CHECKPOINT_FOLDER: u32 = 2;
+    pub const LIFE_CREATION: u32 = 1;
+    pub const LIFE_CHANGE: u32 = 2;
+    pub const LIFE_REMOVAL: u32 = 3;
 }
 
 /// `ensile_settings`.
@@ -195,6 +200,10 @@ pub(crate) struct SettingValues {
     stops_shipping: bool,
     /// True if a fenced folder is opened too.
     opens_fenced: bool,
+    /// True if the log marks the lives of objects.
+    marks_lives: bool,
+    /// True if an object whose call-back fails at the open is poisoned.
+    opens_poisoned: bool,
 }
 
 impl SettingValues {
@@ -206,6 +215,8 @@ impl SettingValues {
             checkpoint_folders: Vec::new(),
             stops_shipping: false,
             opens_fenced: false,
+            marks_lives: false,
+            opens_poisoned: false,
         }
     }
 
@@ -223,6 +234,12 @@ impl SettingValues {
         }
         if self.opens_fenced {
             builder = builder.open_fenced();
+        }
+        if self.marks_lives {
+            builder = builder.mark_lives();
+        }
+        if self.opens_poisoned {
+            builder = builder.open_poisoned();
         }
         builder
     }
@@ -246,6 +263,8 @@ impl SettingValues {
             n::NOT_LOGGED => self.builder = builder.durability(level(value, ObjectDurability::NoLog)?),
             n::STOP_SHIPPING => self.stops_shipping = yes(value)?,
             n::OPEN_FENCED => self.opens_fenced = yes(value)?,
+            n::MARK_LIVES => self.marks_lives = yes(value)?,
+            n::OPEN_POISONED => self.opens_poisoned = yes(value)?,
             n::POLICY_ON_DEMAND if value == 0 => self.policy = PolicyValues::on_demand(),
             n::POLICY_ON_DEMAND => return Err(Failure::invalid("this setting has the value 0 only")),
             n::POLICY_LOG_BYTES => self.policy.log_bytes = UsualReason::Set(unless_0(value)),

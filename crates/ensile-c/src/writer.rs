@@ -28,13 +28,18 @@ pub struct ForeignWriter {
 
 thread_local! {
     /// Writer of the thread's call-back, and a flag: no room is left after the last object.
-    static CURRENT: Cell<LentTo> = const { Cell::new(LentTo { writer: ptr::null_mut(), is_full: false }) };
+    static CURRENT: Cell<LentTo> = const { Cell::new(LentTo::NONE) };
 }
 
 #[derive(Clone, Copy)]
 struct LentTo {
     writer: *mut c_void,
     is_full: bool,
+}
+
+impl LentTo {
+    /// No writer.
+    const NONE: Self = Self { writer: ptr::null_mut(), is_full: false };
 }
 
 /// Makes a writer the current writer of the thread, until the drop of the value.
@@ -78,9 +83,11 @@ fn with_writer(
     if writer.is_null() || current.writer != writer.cast() {
         return Err(Failure::invalid("the writer is of no call-back that runs on this thread"));
     }
+    // In the debug mode `take` calls the copy's call-backs, which may know the address of this writer.
+    CURRENT.set(LentTo::NONE);
     // SAFETY: `CURRENT` names a writer only until the drop of the `LentWriter` that borrows the writer, so the writer
-    // is alive. There is no other reference to the writer: this function alone makes a reference, and `take` does not
-    // call this function.
+    // is alive. There is no other reference to the writer: this function alone makes a reference, and meanwhile no
+    // call finds the writer in `CURRENT`.
     let out = unsafe { &mut *current.writer.cast::<ObjectWriter<'_>>() };
     let has_room = take(out);
     CURRENT.set(LentTo { is_full: !has_room, ..current });

@@ -24,6 +24,19 @@ pub enum ObjectsError {
         /// Key of the object.
         object: Box<str>,
     },
+    /// A change of this object failed after the log entry, or its replay failed at an open with
+    /// [`open_poisoned`](crate::ObjectsBuilder::open_poisoned). All other objects go on, and no checkpoint is made.
+    /// Nothing was logged by this call. Open again: the open makes the change again.
+    #[error(
+        "object {object} is poisoned: {why}; it is refused, and no checkpoint is made, until the objects are opened again, \
+         which makes the change again: mend the change if it fails then, too"
+    )]
+    PoisonedUntilOpen {
+        /// Number of the object.
+        object: u64,
+        /// Failure of the change.
+        why: Box<str>,
+    },
     /// The key's encoding is longer than [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX). Nothing was changed.
     #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
     KeyTooLong {

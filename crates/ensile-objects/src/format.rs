@@ -30,6 +30,19 @@ pub(crate) fn check_version((version, newest): (u16, u16), what: &str) -> Result
     Ok(())
 }
 
+/// Meaning of an application's operation for the existence of its object
+/// ([`ObjectsBuilder::mark_lives`](crate::ObjectsBuilder::mark_lives)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectLife {
+    /// The operation makes the object. It sets the whole state and depends on no earlier state, so an object may have
+    /// the number already.
+    Creation,
+    /// The operation changes an existing object.
+    Change,
+    /// The operation removes an existing object.
+    Removal,
+}
+
 /// Meaning of an entry for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
@@ -39,8 +52,9 @@ pub(crate) enum BodyForm {
     Value,
     /// In the log: a removal of the object.
     Removal,
-    /// In the log: an operation with its list of parameters, of the floor form.
-    Call,
+    /// In the log: an operation with its list of parameters, of the floor form; with the mark of the object's life, if
+    /// the application marks lives.
+    Call(Option<ObjectLife>),
     /// In a checkpoint: the whole object.
     Whole,
     /// In a checkpoint: the absence of the object.
@@ -60,7 +74,10 @@ impl BodyForm {
             Self::Operation => 1,
             Self::Value => 2,
             Self::Removal => 3,
-            Self::Call => 4,
+            Self::Call(None) => 4,
+            Self::Call(Some(ObjectLife::Creation)) => 5,
+            Self::Call(Some(ObjectLife::Change)) => 6,
+            Self::Call(Some(ObjectLife::Removal)) => 7,
             Self::Whole => 16,
             Self::Absent => 17,
             Self::Piece { .. } => 18,
@@ -69,7 +86,7 @@ impl BodyForm {
 
     /// True for entries of the log, false for entries of a checkpoint.
     pub(crate) const fn is_of_log(self) -> bool {
-        matches!(self, Self::Operation | Self::Value | Self::Removal | Self::Call)
+        matches!(self, Self::Operation | Self::Value | Self::Removal | Self::Call(_))
     }
 
     const fn place_bytes(self) -> usize {
@@ -147,7 +164,10 @@ impl<'b> ObjectBody<'b> {
             1 => BodyForm::Operation,
             2 => BodyForm::Value,
             3 => BodyForm::Removal,
-            4 => BodyForm::Call,
+            4 => BodyForm::Call(None),
+            5 => BodyForm::Call(Some(ObjectLife::Creation)),
+            6 => BodyForm::Call(Some(ObjectLife::Change)),
+            7 => BodyForm::Call(Some(ObjectLife::Removal)),
             16 => BodyForm::Whole,
             17 => BodyForm::Absent,
             18 => {

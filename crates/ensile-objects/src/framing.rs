@@ -51,7 +51,7 @@ mod tests {
             out
         };
         let piece = body(BodyForm::Piece { total: 9, offset: 0 });
-        let (call, whole) = (body(BodyForm::Call), body(BodyForm::Whole));
+        let (call, whole) = (body(BodyForm::Call(None)), body(BodyForm::Whole));
         let entry = |body| [Entry { tid: Tid::first_of(Epoch::new(3)), body }];
         for _ in 0..2 {
             assert_eq!(ObjectFraming.replay(&entry(&call)), Ok(()));

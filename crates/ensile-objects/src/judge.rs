@@ -157,7 +157,7 @@ impl NamedObjects {
             BodyForm::Operation => drop(seen.operation_versions.insert(body.version)),
             BodyForm::Value => drop(seen.object_versions.insert(body.version)),
             BodyForm::Removal => {}
-            BodyForm::Call => {
+            BodyForm::Call(_) => {
                 seen.has_calls = true;
                 seen.operation_versions.insert(body.version);
             }

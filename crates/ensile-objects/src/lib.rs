@@ -79,6 +79,7 @@ pub use ensile_durability::{
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
+pub use format::ObjectLife;
 pub use guarded::{GuardedObjects, ObjectGuard, PoisonedObject};
 pub use judge::{FolderJudgement, judge_folder};
 pub use parts::Parts;

@@ -22,6 +22,10 @@ use crate::runtime::{KeyCheck, ObjectsSettings, OpenRuntime};
 const CHECKS_COLLECTIONS: &str = "`check_operations` is for collections: open the application by `open_application_checked`, with \
      a fresh one that becomes the copy";
 
+/// Reason why a collection is not opened with a setting of applications.
+const OF_APPLICATIONS: &str = "`mark_lives` and `open_poisoned` are for an application that keeps its own objects: a collection knows \
+     which objects exist, and poisons an object whose operation panics";
+
 /// Reason why an application that keeps its own objects is not opened with a check of keys.
 const KEYS_OF_COLLECTIONS: &str =
     "`accept_keys` is for collections: refuse an object that is not the application's in its call-backs";
@@ -127,6 +131,8 @@ impl ObjectsBuilder {
             folder: folder.into(),
             application: None,
             accepts: None,
+            marks_lives: false,
+            opens_poisoned: false,
             disk: None,
             clock: Clock::machine(),
             own_threads: true,
@@ -214,6 +220,39 @@ impl ObjectsBuilder {
         check: impl Fn(&[u8]) -> std::result::Result<(), String> + Send + Sync + 'static,
     ) -> Self {
         self.settings.accepts = Some(KeyCheck(Arc::new(check)));
+        self
+    }
+
+    /// Declares that the application marks the operations that create or remove an object:
+    /// [`ApplicationLog::log_life`]. [`ApplicationLog::log`] then marks a change of an existing object. Recovery passes
+    /// over the changes and removals of an object that does not exist, so the call-backs need not accept an operation
+    /// on an unknown object. [`RecoveryReport::passed_over_entries`](crate::RecoveryReport) counts the operations.
+    ///
+    /// For recovery an object exists if the checkpoint has its bytes, and after its
+    /// [creation](crate::ObjectLife::Creation). The application therefore marks the creation of every object, and a
+    /// checkpoint writes every existing object: otherwise changes are passed over and lost. The [debug
+    /// mode](Self::open_application_checked) names a change that would be passed over. An application whose objects
+    /// always exist needs no marks.
+    ///
+    /// A folder may change over: entries that were logged without the declaration are always replayed. A program built
+    /// before this setting existed refuses a folder with marked entries.
+    #[must_use]
+    pub fn mark_lives(mut self) -> Self {
+        self.settings.marks_lives = true;
+        self
+    }
+
+    /// Opens an application although call-backs fail: an object whose load or replay fails or panics is poisoned, and
+    /// the open goes on. Later operations on the object are not replayed. By default a failing call-back fails the
+    /// open.
+    ///
+    /// The object may be half changed, so the application must not show the object
+    /// ([`is_poisoned`](ApplicationLog::is_poisoned)). [`ApplicationLog::log`] refuses the object, no checkpoint is
+    /// made, and the log keeps all operations: an open by a mended program replays the operations. The setting serves
+    /// all other objects until then.
+    #[must_use]
+    pub fn open_poisoned(mut self) -> Self {
+        self.settings.opens_poisoned = true;
         self
     }
 
@@ -453,8 +492,12 @@ impl ObjectsBuilder {
     /// [another application](Self::application_name), or has an object or operation that this program does not
     /// understand; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType) and
     /// [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
-    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread).
+    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread). Also with [`mark_lives`](Self::mark_lives) or
+    /// [`open_poisoned`](Self::open_poisoned), which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
+        if self.settings.marks_lives || self.settings.opens_poisoned {
+            return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());
+        }
         self.settings.log.types = stated_types::<K, T>();
         Objects::open(self.settings, self.is_checked)
     }

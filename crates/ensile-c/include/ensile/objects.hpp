@@ -1,13 +1,14 @@
 /*
- * Ensile's objects.h for C++17: classes that end what they have, exceptions in place of codes, and call-backs that may
- * throw. What objects.h says of guards, threads and call-backs holds here as well.
+ * Ensile's objects.h for C++17: classes that free their handles, exceptions in place of codes, and call-backs that may
+ * throw. The rules of objects.h for guards, threads and call-backs hold here as well.
  *
- * An exception of a call-back becomes the reason why the open fails, or why no checkpoint is made; it does not pass
- * through the library. The end of a thread by pthread_cancel within a call-back ends the process.
+ * An exception of a call-back becomes the reason for the failure of the open or of the checkpoint. The exception does not
+ * pass through the library. The end of a thread by pthread_cancel within a call-back ends the process.
  *
- * An exception between Objects::log and the change behind it leaves a logged operation that its object does not have, and
- * lets go of the guard: the next checkpoint that takes the object loses the operation. So the change throws nothing: what
- * can throw, as an allocation, comes before log.
+ * Objects::change logs and makes a change. If the making throws, the object is poisoned, and the next open makes the change
+ * again: no operation is lost. An exception between Objects::log and the change after the call leaves a logged operation
+ * that the object lacks, and releases the guard: the next checkpoint that takes the object loses the operation. So with log
+ * alone the change throws nothing, and steps that can throw, such as an allocation, come before log.
  */
 #ifndef ENSILE_OBJECTS_HPP
 #define ENSILE_OBJECTS_HPP
@@ -25,7 +26,7 @@
 
 namespace ensile {
 
-/* A call that came to something else than ENSILE_OK. */
+/* Failure of a call: any code except ENSILE_OK. */
 class Error : public std::runtime_error {
 public:
     explicit Error(const ensile_error &error) : std::runtime_error(error.message), code_(error.code) {}
@@ -37,7 +38,7 @@ private:
 
 namespace detail {
 
-/* Calls, and throws what it came to. */
+/* Calls, and throws a failure. */
 template <class Call> void check(Call call) {
     ensile_error error;
     if (call(&error) != ENSILE_OK) {
@@ -45,7 +46,7 @@ template <class Call> void check(Call call) {
     }
 }
 
-/* The bytes of a parameter: text, bytes, or a value that can be copied by its bytes. */
+/* Bytes of a parameter: text, bytes, or a value that can be copied by its bytes. */
 inline ensile_bytes bytes_of(ensile_bytes bytes) { return bytes; }
 inline ensile_bytes bytes_of(std::string_view text) { return {text.data(), text.size()}; }
 inline ensile_bytes bytes_of(const std::string &text) { return {text.data(), text.size()}; }
@@ -57,7 +58,7 @@ template <class Value> ensile_bytes bytes_of(const Value &value) {
 
 } // namespace detail
 
-/* A value from its bytes. */
+/* Reads a value from its bytes. */
 template <class Value> Value value_of(const void *data, size_t size) {
     static_assert(std::is_trivially_copyable_v<Value> && !std::is_pointer_v<Value>, "ask for a plain value");
     if (size != sizeof(Value)) {
@@ -68,12 +69,12 @@ template <class Value> Value value_of(const void *data, size_t size) {
     return value;
 }
 
-/* The list of parameters of a logged operation. */
+/* List of parameters of a logged operation. */
 class Parameters {
 public:
     Parameters(const ensile_bytes *bytes, size_t count) noexcept : bytes_(bytes), count_(count) {}
     size_t size() const noexcept { return count_; }
-    /* A parameter's bytes; they are gone once the call-back has returned. */
+    /* Bytes of a parameter, until the call-back returns. */
     ensile_bytes operator[](size_t at) const {
         if (at >= count_) {
             throw std::out_of_range("an operation has fewer parameters");
@@ -94,17 +95,17 @@ private:
     size_t count_;
 };
 
-/* Takes objects for a checkpoint, within a call-back and on its thread. */
+/* Takes objects for a checkpoint, within a call-back and on the call-back's thread. */
 class Writer {
 public:
     explicit Writer(ensile_writer *writer) noexcept : writer_(writer) {}
-    /* Takes an object's bytes, under its guard. False: there is room for no other; the call-back returns. */
+    /* Takes an object's bytes, under its guard. False: there is no further room, and the call-back returns. */
     bool ckpt(uint64_t object, const void *data, size_t size) { return went(ensile_writer_ckpt(writer_, object, data, size)); }
     template <class Value> bool ckpt(uint64_t object, const Value &value) {
         const ensile_bytes bytes = detail::bytes_of(value);
         return ckpt(object, bytes.data, bytes.size);
     }
-    /* Notes that there is no such object, after operations on it. False: as for ckpt. */
+    /* Notes that no object has this number, after operations on the object. False: as for ckpt. */
     bool absent(uint64_t object) { return went(ensile_writer_absent(writer_, object)); }
 
 private:
@@ -121,14 +122,14 @@ private:
 class Application {
 public:
     virtual ~Application() = default;
-    /* Writes the objects with the number `from` or a larger one, in the order of their numbers, each under its guard.
-     * When Writer::ckpt says false: returns the number to go on from. ENSILE_NO_OBJECT: there is no further object. */
+    /* Writes the objects with the number `from` or a larger number, in the order of numbers, each under its guard. When
+     * Writer::ckpt returns false: returns the number to go on from. ENSILE_NO_OBJECT: there is no further object. */
     virtual uint64_t checkpoint(uint64_t from, Writer &out) = 0;
     virtual void load_one(uint64_t object, const void *data, size_t size) = 0;
     virtual void replay_one(uint64_t object, uint32_t operation, const Parameters &parameters) = 0;
-    /* The version of all that this application writes. Raise it when bytes, operations or parameters change. */
+    /* Version of everything that this application writes. Raise it when bytes, operations or parameters change. */
     virtual uint16_t version() const noexcept { return 0; }
-    /* As load_one and replay_one, of what a program of an older version has written. Without these the open fails. */
+    /* As load_one and replay_one, for bytes and operations of an older version. By default the open fails. */
     virtual void load_older(uint16_t version, uint64_t, const void *, size_t) { no_up_cast(version); }
     virtual void replay_older(uint16_t version, uint64_t, uint32_t, const Parameters &) { no_up_cast(version); }
 
@@ -139,12 +140,12 @@ private:
     }
 };
 
-/* An application that says which objects there are, and leaves the loop to this. */
+/* An application that enumerates its objects by an iterator. */
 class Enumerated : public Application {
 public:
-    /* The least number from `from` on that an object has, or ENSILE_NO_OBJECT. */
+    /* Smallest number of an object from `from` on, or ENSILE_NO_OBJECT. */
     virtual uint64_t next_object(uint64_t from) = 0;
-    /* Takes this object under its guard by Writer::ckpt, if it is still there. */
+    /* Writes this object under its guard by Writer::ckpt, if the object still exists. */
     virtual void save_one(uint64_t object, Writer &out) = 0;
 
 private:
@@ -173,7 +174,7 @@ public:
             [&](ensile_error *error) { return ensile_settings_add_folder(settings_, what, folder.c_str(), error); });
         return *this;
     }
-    /* Whose the folder is, as in "prices, partition 0 of 4". */
+    /* Name of the folder's application, as in "prices, partition 0 of 4". */
     Settings &application_name(const std::string &name) {
         detail::check(
             [&](ensile_error *error) { return ensile_settings_application_name(settings_, name.c_str(), error); });
@@ -185,23 +186,47 @@ private:
     ensile_settings *settings_ = nullptr;
 };
 
-/* An application's log and checkpoints, open. The end of this closes them. A member of the application's class is
- * declared behind all that its call-backs use, and the class is final: they come before the constructor has ended. */
+/* The log and the checkpoints of an application, open until the destructor. As a member of the application's class, the
+ * object is declared after all members that the call-backs use, and the class is final: call-backs come before the
+ * constructor has ended. */
 class Objects {
 public:
     Objects(const std::string &folder, Application &application, const Settings &settings = Settings()) {
-        open(folder, application, settings, dynamic_cast<Enumerated *>(&application) != nullptr);
+        const ensile_application table = table_of(application);
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_open(folder.c_str(), settings.get(), &table, &objects_, error);
+        });
+    }
+    /* In the debug mode of ensile_objects_open_checked: `copy` is a second instance, as the program makes it before the
+     * first object. It outlives the Objects, and text(ENSILE_TEXT_DIFFERENCE) has the first difference. */
+    Objects(const std::string &folder, Application &application, Application &copy, const Settings &settings = Settings()) {
+        const ensile_application table = table_of(application), copied = table_of(copy);
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_open_checked(folder.c_str(), settings.get(), &table, &copied, &objects_, error);
+        });
     }
     Objects(const Objects &) = delete;
     Objects &operator=(const Objects &) = delete;
     ~Objects() { ensile_objects_free(objects_, nullptr); }
 
-    /* Logs an operation on an object, whose guard the caller holds over this and over the change behind it, which throws
-     * nothing. Parameters: text, bytes (ensile_bytes), values that can be copied by their bytes. */
+    /* Logs an operation on an object. The caller holds the object's guard over the call and over the change after the
+     * call. The change throws nothing; `change` is for a change that may throw. Parameters: text, bytes (ensile_bytes),
+     * values that can be copied by their bytes. */
     template <class... Values> ensile_receipt log(uint64_t object, uint32_t operation, const Values &...values) {
-        /* One more, as there are no empty arrays. */
+        /* With a spare element: an array of no element does not exist. */
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
         return log_list(object, operation, parameters, sizeof...(values));
+    }
+    /* As log, with a mark of the object's life: an ENSILE_LIFE_... The settings have ENSILE_MARK_LIVES. */
+    template <class... Values>
+    ensile_receipt log_life(uint64_t object, ensile_life life, uint32_t operation, const Values &...values) {
+        const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
+        ensile_receipt receipt;
+        detail::check([&](ensile_error *error) {
+            return ensile_objects_log_life(objects_, object, life, operation, parameters, sizeof...(values), &receipt,
+                                           error);
+        });
+        return receipt;
     }
     ensile_receipt log_list(uint64_t object, uint32_t operation, const ensile_bytes *parameters, size_t count) {
         ensile_receipt receipt;
@@ -210,33 +235,35 @@ public:
         });
         return receipt;
     }
-    /* As log, and then changes the object by make(), under the same guard. What that takes is measured: see
-     * ensile_objects_change. `make` calls no function of an Objects. It throws nothing, as the change behind log does not; what it throws all the same is
-     * thrown here, and the object lacks what is logged. */
+    /* As log, and then changes the object by make(), under the same guard. The duration is measured: see
+     * ensile_objects_change. `make` calls no function of an Objects. If `make` throws, the object is poisoned, and the
+     * exception is thrown here: until the next open the object is refused (ENSILE_POISONED), and no checkpoint is made. */
     template <class Make, class... Values>
     ensile_receipt change(uint64_t object, uint32_t operation, Make &&make, const Values &...values) {
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
-        struct Change {
-            std::remove_reference_t<Make> *make;
-            std::exception_ptr thrown;
-        } change = {std::addressof(make), nullptr};
-        const ensile_make made = [](void *argument) noexcept {
-            Change &change = *static_cast<Change *>(argument);
-            try {
-                (*change.make)();
-            } catch (...) {
-                change.thrown = std::current_exception();
-            }
-        };
-        ensile_receipt receipt;
-        detail::check([&](ensile_error *error) {
-            return ensile_objects_change(objects_, object, operation, parameters, sizeof...(values), made, &change, &receipt,
+        return changed(make, [&](ensile_make made, void *change, ensile_receipt *receipt, ensile_error *error) {
+            return ensile_objects_change(objects_, object, operation, parameters, sizeof...(values), made, change, receipt,
                                          error);
         });
-        if (change.thrown) {
-            std::rethrow_exception(change.thrown);
-        }
-        return receipt;
+    }
+    /* As change, with a mark of the object's life. */
+    template <class Make, class... Values>
+    ensile_receipt change_life(uint64_t object, ensile_life life, uint32_t operation, Make &&make, const Values &...values) {
+        const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};
+        return changed(make, [&](ensile_make made, void *change, ensile_receipt *receipt, ensile_error *error) {
+            return ensile_objects_change_life(objects_, object, life, operation, parameters, sizeof...(values), made, change,
+                                              receipt, error);
+        });
+    }
+    /* Poisons an object whose change failed after log, under the object's guard. */
+    void poison(uint64_t object) {
+        detail::check([&](ensile_error *error) { return ensile_objects_poison(objects_, object, error); });
+    }
+    /* True if an object is poisoned: the program does not show the object. The caller holds the object's guard. */
+    bool is_poisoned(uint64_t object) {
+        bool poisoned = false;
+        detail::check([&](ensile_error *error) { return ensile_objects_is_poisoned(objects_, object, &poisoned, error); });
+        return poisoned;
     }
     /* Waits until an operation is durable, without a guard. */
     void durable(ensile_receipt receipt) {
@@ -273,7 +300,7 @@ public:
             [&](ensile_error *error) { return ensile_objects_stats(objects_, &stats, sizeof stats, error); });
         return stats;
     }
-    /* Why something does not happen; empty where nothing stands in the way. */
+    /* Reason of a missing action; empty without an obstacle. */
     std::string text(ensile_text what) {
         char text[1024];
         detail::check(
@@ -286,13 +313,42 @@ public:
             [&](ensile_error *error) { return ensile_objects_recovery(objects_, &recovery, sizeof recovery, error); });
         return recovery;
     }
-    /* Makes all durable and lets go of the folder; what goes wrong is thrown here, and lost in the destructor. */
+    /* Makes all logged operations durable and releases the folder. The destructor ignores the failures that this call
+     * throws. */
     void close() {
         detail::check([&](ensile_error *error) { return ensile_objects_close(objects_, error); });
     }
 
 private:
-    /* No exception leaves it. */
+    /* Logs a change by `call`, and makes the change by `make`. */
+    template <class Make, class Call> static ensile_receipt changed(Make &make, Call call) {
+        struct Change {
+            Make *make;
+            std::exception_ptr thrown;
+        } change = {std::addressof(make), nullptr};
+        const ensile_make made = [](void *argument) noexcept -> int32_t {
+            Change &change = *static_cast<Change *>(argument);
+            try {
+                (*change.make)();
+                return 0;
+            } catch (...) {
+                change.thrown = std::current_exception();
+                return 1;
+            }
+        };
+        ensile_receipt receipt;
+        ensile_error error;
+        const ensile_code code = call(made, &change, &receipt, &error);
+        if (change.thrown) {
+            std::rethrow_exception(change.thrown);
+        }
+        if (code != ENSILE_OK) {
+            throw Error(error);
+        }
+        return receipt;
+    }
+
+    /* Calls the application, and turns an exception into the reason of a failure. */
     template <class Call> static int32_t call_back(ensile_error *why, Call call) noexcept {
         try {
             call();
@@ -305,7 +361,8 @@ private:
         return 1;
     }
 
-    void open(const std::string &folder, Application &application, const Settings &settings, bool is_enumerated) {
+    /* Call-backs of an application. */
+    static ensile_application table_of(Application &application) {
         ensile_application table = {};
         table.abi_version = ENSILE_ABI_VERSION;
         table.version = application.version();
@@ -326,7 +383,7 @@ private:
             const Parameters list(parameters, count);
             return call_back(why, [&] { of(user).replay_older(uint16_t(version), object, operation, list); });
         };
-        if (is_enumerated) {
+        if (dynamic_cast<Enumerated *>(&application) != nullptr) {
             table.next_object = [](void *user, uint64_t from, uint64_t *object, ensile_error *why) noexcept {
                 return call_back(why, [&] { *object = enumerated(user).next_object(from); });
             };
@@ -345,9 +402,7 @@ private:
                 });
             };
         }
-        detail::check([&](ensile_error *error) {
-            return ensile_objects_open(folder.c_str(), settings.get(), &table, &objects_, error);
-        });
+        return table;
     }
     static Application &of(void *user) noexcept { return *static_cast<Application *>(user); }
     static Enumerated &enumerated(void *user) noexcept { return static_cast<Enumerated &>(of(user)); }

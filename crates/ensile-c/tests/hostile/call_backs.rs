@@ -9,7 +9,11 @@ use ensile_c::*;
 
 use crate::foreign::{
     Folder, Handle, InCallBack, Numbers, call, load_older, open, refused, replay_older, table, try_open,
+    try_open_checked,
 };
+
+/// Number of the calls in a call-back.
+const CALLS: usize = 11;
 
 /// The codes of calls that a call-back makes, of each one.
 fn calls_in_call_back(numbers: &Numbers, handle: Handle) -> Vec<Result<(), Code>> {
@@ -22,6 +26,9 @@ fn calls_in_call_back(numbers: &Numbers, handle: Handle) -> Vec<Result<(), Code>
         handle.close(),
         handle.free(),
         try_open(&Folder::new(), &table(numbers)).map(drop),
+        try_open_checked(&Folder::new(), &table(numbers), &table(&Numbers::default())).map(drop),
+        handle.poison(1),
+        handle.is_poisoned(1).map(drop),
         // SAFETY: the handle is live.
         call(|e| unsafe { ensile_objects_ask_checkpoint(handle.0, e) }),
     ];
@@ -43,10 +50,11 @@ fn calling() -> (InCallBack, Notes) {
 }
 
 /// Makes a change that does nothing but call what it may not.
-unsafe extern "C" fn make_and_call(argument: *mut c_void) {
+unsafe extern "C" fn make_and_call(argument: *mut c_void) -> i32 {
     // SAFETY: the test passes its own.
     let (handle, seen, numbers) = unsafe { &*argument.cast::<(Handle, Notes, Numbers)>() };
     seen.lock().expect("no panic").extend(calls_in_call_back(numbers, *handle));
+    0
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn what_makes_a_change_may_call_nothing() {
         ensile_objects_change(handle.0, 1, 7, ptr::null(), 0, Some(make_and_call), argument, place, e)
     })
     .expect("is logged and made");
-    assert_eq!(*argument.1.lock().expect("no panic"), [Err(Code::InCallBack); 8]);
+    assert_eq!(*argument.1.lock().expect("no panic"), [Err(Code::InCallBack); CALLS]);
     handle.durable(receipt).expect("is durable: the handle was not closed");
     handle.free().expect("ends");
 }
@@ -76,14 +84,14 @@ fn a_call_back_may_call_nothing_but_the_writer() {
     assert_eq!(handle.checkpoint().expect("is made").entries, 1);
     handle.add(&numbers, 1, 2).expect("logs: the handle was not closed");
     handle.free().expect("ends");
-    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); 8]);
+    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); CALLS]);
 
     // While it opens there is no handle yet; `load_one` and `replay_one` are each called once.
     let (besides, seen) = calling();
     let numbers = Numbers { besides: Some(besides), ..Numbers::default() };
     let handle = open(&folder, &numbers);
     assert_eq!(numbers.all()[&1], 3);
-    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); 16]);
+    assert_eq!(*seen.lock().expect("no panic"), [Err(Code::InCallBack); 2 * CALLS]);
     handle.free().expect("ends");
 }
 

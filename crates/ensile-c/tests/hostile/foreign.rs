@@ -1,4 +1,4 @@
-//! An application as C has it: call-backs with a user pointer, and calls that give codes and texts.
+//! An application in the terms of C: call-backs with a user pointer, and calls with codes and texts.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ensile_c::*;
 
-/// What a call came to.
+/// Outcome of a call.
 pub(crate) type Outcome = Result<(), (Code, String)>;
 
 /// Makes a call with a place for its text.
 pub(crate) fn call(body: impl FnOnce(*mut ErrorText) -> i32) -> Outcome {
-    // What was there before must not show.
+    // Earlier contents must not show.
     let mut error = ErrorText { code: 99, message: [b'x'; MESSAGE_BYTES] };
     let code = body(&raw mut error);
     assert_eq!(error.code, code, "code and text belong together");
@@ -36,7 +36,7 @@ pub(crate) fn refused(outcome: Outcome) -> Code {
     outcome.expect_err("is refused").0
 }
 
-/// What one of its call-backs does besides.
+/// Further action of a call-back.
 pub(crate) type InCallBack = Box<dyn Fn(&Numbers, *mut ForeignWriter) + Send + Sync>;
 
 /// Numbers, each with some bytes behind it.
@@ -47,7 +47,7 @@ pub(crate) struct Numbers {
     pub(crate) padding: usize,
     /// Called in `load_one`, `replay_one` (without a writer) and the writing of each object.
     pub(crate) besides: Option<InCallBack>,
-    /// What call-backs return.
+    /// Result of the call-backs.
     pub(crate) returns: i32,
     pub(crate) handle: Mutex<Option<Handle>>,
 }
@@ -66,20 +66,20 @@ impl Numbers {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Handle(pub(crate) *mut ObjectsHandle);
 
-// SAFETY: the header says that handles are used from any thread.
+// SAFETY: the header permits the use of handles from any thread.
 unsafe impl Send for Handle {}
-// SAFETY: the header says that handles are used from several threads at once.
+// SAFETY: the header permits the use of handles from several threads at once.
 unsafe impl Sync for Handle {}
 
 /// # Safety
 /// `user` is a [`Numbers`] that lives.
 unsafe fn of<'n>(user: *mut c_void) -> &'n Numbers {
-    // SAFETY: the caller says so.
+    // SAFETY: the caller vouches for `user`.
     unsafe { &*user.cast::<Numbers>() }
 }
 
 unsafe extern "C" fn load_one(user: *mut c_void, object: u64, bytes: ForeignBytes, _: *mut ErrorText) -> i32 {
-    // SAFETY: the library passes what the table has, and bytes that are there.
+    // SAFETY: the library passes the table's `user`, and readable bytes.
     let (numbers, bytes) =
         unsafe { (of(user), std::slice::from_raw_parts(bytes.data.cast::<u8>(), bytes.size)) };
     numbers.called(ptr::null_mut());
@@ -95,13 +95,13 @@ unsafe extern "C" fn replay_one(
     count: usize,
     why: *mut ErrorText,
 ) -> i32 {
-    // SAFETY: the library passes what the table has.
+    // SAFETY: the library passes the table's `user`.
     let numbers = unsafe { of(user) };
     numbers.called(ptr::null_mut());
     assert_eq!(operation, 7);
     let mut sum = 0;
     for at in 0..count {
-        // SAFETY: there are as many parameters as is said, each of eight bytes.
+        // SAFETY: `at` is below the number of parameters, each of eight bytes.
         sum += unsafe { (*parameters.add(at)).data.cast::<u64>().read_unaligned() };
     }
     *numbers.all().entry(object).or_default() += sum;
@@ -121,9 +121,9 @@ pub(crate) unsafe extern "C" fn load_older(
     why: *mut ErrorText,
 ) -> i32 {
     assert_eq!(version, 2);
-    // SAFETY: the library passes what the table has.
+    // SAFETY: the library passes the table's `user`.
     let code = unsafe { load_one(user, object, bytes, why) };
-    // SAFETY: the table has numbers that live.
+    // SAFETY: the numbers of the table live.
     *unsafe { of(user) }.all().get_mut(&object).expect("it was loaded") *= 10;
     code
 }
@@ -139,10 +139,10 @@ pub(crate) unsafe extern "C" fn replay_older(
     why: *mut ErrorText,
 ) -> i32 {
     assert_eq!(version, 2);
-    // SAFETY: the library passes what the table has.
+    // SAFETY: the library passes the table's `user`.
     let numbers = unsafe { of(user) };
     let before = numbers.all().get(&object).copied().unwrap_or(0);
-    // SAFETY: the library passes parameters that are there.
+    // SAFETY: the library passes readable parameters.
     let code = unsafe { replay_one(user, object, operation, parameters, count, why) };
     let mut all = numbers.all();
     let number = all.get_mut(&object).expect("it was replayed");
@@ -151,7 +151,7 @@ pub(crate) unsafe extern "C" fn replay_older(
 }
 
 unsafe extern "C" fn next_object(user: *mut c_void, from: u64, object: *mut u64, _: *mut ErrorText) -> i32 {
-    // SAFETY: the library passes what the table has, and a place.
+    // SAFETY: the library passes the table's `user`, and a place.
     unsafe {
         of(user).all().range(from..).next().into_iter().for_each(|(next, _)| *object = *next);
     }
@@ -164,15 +164,16 @@ unsafe extern "C" fn save_one(
     out: *mut ForeignWriter,
     _: *mut ErrorText,
 ) -> i32 {
-    // SAFETY: the library passes what the table has.
+    // SAFETY: the library passes the table's `user`.
     let numbers = unsafe { of(user) };
     numbers.called(out);
     let objects = numbers.all();
     let mut bytes = objects[&object].to_le_bytes().to_vec();
     bytes.resize(8 + numbers.padding, 1);
-    // SAFETY: the bytes are there.
+    // SAFETY: the bytes are readable.
     let taken = unsafe { ensile_writer_ckpt(out, object, bytes.as_ptr().cast(), bytes.len()) };
-    assert!(taken == Code::Ok as i32 || taken == Code::BlockFull as i32 || numbers.returns != 0, "{taken}");
+    let expected = [Code::Ok, Code::BlockFull, Code::CheckpointFailed].map(|code| code as i32);
+    assert!(expected.contains(&taken) || numbers.returns != 0, "{taken}");
     numbers.returns
 }
 
@@ -218,7 +219,7 @@ pub(crate) fn on_demand() -> *mut SettingsHandle {
     let mut settings = ptr::null_mut();
     // SAFETY: there are places for the answers.
     call(|error| unsafe { ensile_settings_new(&raw mut settings, error) }).expect("is made");
-    // SAFETY: it is a live handle.
+    // SAFETY: the handle is live.
     call(|error| unsafe { ensile_settings_set(settings, numbers::POLICY_ON_DEMAND, 0, error) })
         .expect("is set");
     settings
@@ -230,9 +231,25 @@ pub(crate) fn try_open(folder: &Folder, table: &ForeignApplication) -> Result<Ha
     let outcome = call(|error| unsafe {
         ensile_objects_open(folder.name().as_ptr(), settings, table, &raw mut objects, error)
     });
-    // SAFETY: nobody uses it any more.
+    // SAFETY: the handle has no further use.
     call(|error| unsafe { ensile_settings_free(settings, error) }).expect("ends");
     assert_eq!(outcome.is_ok(), !objects.is_null());
+    outcome.map(|()| Handle(objects))
+}
+
+pub(crate) fn try_open_checked(
+    folder: &Folder,
+    table: &ForeignApplication,
+    copy: &ForeignApplication,
+) -> Result<Handle, (Code, String)> {
+    let (settings, mut objects) = (on_demand(), ptr::null_mut());
+    // SAFETY: handle and tables are live, and there are places for the answers.
+    let outcome = call(|error| unsafe {
+        let name = folder.name();
+        ensile_objects_open_checked(name.as_ptr(), settings, table, copy, &raw mut objects, error)
+    });
+    // SAFETY: the handle has no further use.
+    call(|error| unsafe { ensile_settings_free(settings, error) }).expect("ends");
     outcome.map(|()| Handle(objects))
 }
 
@@ -267,6 +284,18 @@ impl Handle {
         Ok(receipt)
     }
 
+    pub(crate) fn poison(self, object: u64) -> Outcome {
+        // SAFETY: the handle is null or live.
+        call(|error| unsafe { ensile_objects_poison(self.0, object, error) })
+    }
+
+    pub(crate) fn is_poisoned(self, object: u64) -> Result<bool, (Code, String)> {
+        let mut answer = false;
+        // SAFETY: the handle is live, and there is a place for the answer.
+        call(|error| unsafe { ensile_objects_is_poisoned(self.0, object, &raw mut answer, error) })?;
+        Ok(answer)
+    }
+
     pub(crate) fn durable(self, receipt: ForeignReceipt) -> Outcome {
         // SAFETY: the handle is live.
         call(|error| unsafe { ensile_objects_durable(self.0, receipt, error) })
@@ -296,7 +325,7 @@ impl Handle {
     }
 
     pub(crate) fn free(self) -> Outcome {
-        // SAFETY: each test uses a handle that is freed no more.
+        // SAFETY: a test uses no handle after its free.
         call(|error| unsafe { ensile_objects_free(self.0, error) })
     }
 }

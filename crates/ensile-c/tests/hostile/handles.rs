@@ -91,11 +91,38 @@ fn null_is_refused_wherever_a_call_needs_something() {
             let (none, argument) = (ptr::null_mut(), ptr::null_mut());
             ensile_objects_change(objects, 1, 7, ptr::null(), 0, make, argument, none, e)
         };
-        unsafe extern "C" fn not_called(_: *mut c_void) {
+        unsafe extern "C" fn not_called(_: *mut c_void) -> i32 {
             unreachable!("nothing was logged");
         }
+        let log_life = |life, e| {
+            let (none, no_receipt) = (ptr::null(), ptr::null_mut());
+            ensile_objects_log_life(ptr::null_mut(), 1, life, 7, none, 0, no_receipt, e)
+        };
+        let change_life = |make: ForeignMake, e| {
+            let (none, argument, no_receipt) = (ptr::null(), ptr::null_mut(), ptr::null_mut());
+            let life = numbers::LIFE_CREATION;
+            ensile_objects_change_life(handle.0, 1, life, 7, none, 0, make, argument, no_receipt, e)
+        };
+        assert_eq!(refused(call(|e| log_life(numbers::LIFE_CREATION, e))), Code::Invalid);
+        assert_eq!(refused(call(|e| change_life(None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(handle.0, None, e))), Code::Invalid);
         assert_eq!(refused(call(|e| change(ptr::null_mut(), Some(not_called), e))), Code::Invalid);
+        let is_poisoned = |handle: Handle, object, place: *mut bool| {
+            refused(call(|e| ensile_objects_is_poisoned(handle.0, object, place, e)))
+        };
+        let mut answer = false;
+        assert_eq!(is_poisoned(none, 1, &raw mut answer), Code::Invalid);
+        assert_eq!(is_poisoned(handle, 1, ptr::null_mut()), Code::Invalid);
+        assert_eq!(is_poisoned(handle, u64::MAX, &raw mut answer), Code::Invalid);
+        assert_eq!(refused(none.poison(1)), Code::Invalid);
+        assert_eq!(refused(handle.poison(u64::MAX)), Code::Invalid);
+        let checked = |table, copy, place| {
+            let name = name.as_ptr();
+            refused(call(|e| ensile_objects_open_checked(name, ptr::null(), table, copy, place, e)))
+        };
+        assert_eq!(checked(&raw const table, ptr::null(), place), Code::Invalid);
+        assert_eq!(checked(ptr::null(), &raw const table, place), Code::Invalid);
+        assert_eq!(checked(&raw const table, &raw const table, ptr::null_mut()), Code::Invalid);
         assert_eq!(ensile_writer_ckpt(ptr::null_mut(), 1, ptr::null(), 0), Code::Invalid as i32);
     }
     assert_eq!(ensile_writer_absent(ptr::null_mut(), 1), Code::Invalid as i32);
@@ -135,6 +162,36 @@ fn what_is_not_logged_is_kept_by_checkpoints_alone_and_no_receipt_of_it_is_durab
 }
 
 #[test]
+fn a_mark_that_is_none_or_that_the_settings_do_not_have_is_refused_and_nothing_is_logged() {
+    let (folder, numbers) = (Folder::new(), Numbers::default());
+    unsafe extern "C" fn not_called(_: *mut c_void) -> i32 {
+        unreachable!("nothing was logged");
+    }
+    let marked = |handle: Handle, life: u32| {
+        let (none, nothing, receipt) = (ptr::null(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the handle is live, and there is a place for the text.
+        let logged = call(|e| unsafe { ensile_objects_log_life(handle.0, 1, life, 7, none, 0, receipt, e) });
+        // SAFETY: the handle is live, and there is a place for the text.
+        let changed = call(|e| unsafe {
+            let make: ForeignMake = Some(not_called);
+            ensile_objects_change_life(handle.0, 1, life, 7, none, 0, make, nothing, receipt, e)
+        });
+        [logged, changed].map(|outcome| outcome.expect_err("is refused"))
+    };
+    let handle = open(&folder, &numbers);
+    for life in [0, 4, u32::MAX] {
+        for (code, said) in marked(handle, life) {
+            assert!(code == Code::Invalid && said.contains("the number of no ENSILE_LIFE_.."), "{said}");
+        }
+    }
+    for (code, said) in marked(handle, numbers::LIFE_REMOVAL) {
+        assert!(code == Code::Invalid && said.contains("ENSILE_MARK_LIVES"), "{said}");
+    }
+    assert_eq!(handle.stats().expect("figures").log_entries, 0);
+    handle.free().expect("closes");
+}
+
+#[test]
 fn a_handle_of_another_kind_is_refused_and_not_ended() {
     let (folder, numbers) = (Folder::new(), Numbers::default());
     let (handle, settings) = (open(&folder, &numbers), on_demand());
@@ -170,6 +227,12 @@ fn a_closed_handle_says_so_until_it_is_freed() {
     unsafe {
         assert_eq!(refused(call(|e| ensile_objects_ask_checkpoint(handle.0, e))), Code::Closed);
         assert_eq!(refused(call(|e| ensile_objects_register_policy(handle.0, settings, e))), Code::Closed);
+        assert_eq!(refused(handle.poison(1)), Code::Closed);
+        let mut answer = false;
+        assert_eq!(
+            refused(call(|e| ensile_objects_is_poisoned(handle.0, 1, &raw mut answer, e))),
+            Code::Closed
+        );
         call(|e| ensile_settings_free(settings, e)).expect("ends");
     }
     handle.durable(receipt).expect("a close has made it durable");
@@ -237,6 +300,8 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::LOG_FILE_BYTES, 1 << 20),
             (n::CHECKPOINT_BYTES_PER_SECOND, 1 << 30),
             (n::CHECKPOINT_NICENESS, 10),
+            (n::MARK_LIVES, 0),
+            (n::OPEN_POISONED, 1),
             (n::POLICY_LOG_BYTES, 1 << 40),
             (n::POLICY_INTERVAL_MILLIS, 0),
             (n::POLICY_RECOVERY_MILLIS, 1 << 40),
@@ -261,6 +326,8 @@ fn settings_have_their_effect_and_others_are_refused() {
             (n::POLICY_ADAPTIVE_WEIGHT, 256),
             (n::POLICY_ADAPTIVE_PROBED, 2),
             (n::PROCESS_SAFE, 2),
+            (n::MARK_LIVES, 2),
+            (n::OPEN_POISONED, 2),
             (n::NOT_LOGGED, 2),
             (n::CHECKPOINT_NICENESS, 20),
             (n::CHECKPOINT_NICENESS, 1 << 40),
@@ -344,6 +411,7 @@ fn settings_have_their_effect_and_others_are_refused() {
             told::TEXT_MISFIT,
             told::TEXT_NOT_PROVEN,
             told::TEXT_CHANGED,
+            told::TEXT_DIFFERENCE,
         ];
         for what in texts {
             text(what, &mut bytes).expect("nothing stands in the way");
@@ -371,7 +439,7 @@ fn a_table_of_another_version_or_without_a_call_back_opens_nothing() {
     let open = |table: ForeignApplication| try_open(&folder, &table).map(drop);
     let (code, why) =
         open(ForeignApplication { abi_version: ABI_VERSION + 1, ..whole }).expect_err("is refused");
-    assert!(code == Code::AbiMismatch && why.contains("of version 3"), "{why}");
+    assert!(code == Code::AbiMismatch && why.contains("of version 4"), "{why}");
     let (code, why) = open(ForeignApplication { version: 65_536, ..whole }).expect_err("is refused");
     assert!(code == Code::Invalid && why.contains("65535 at most"), "{why}");
     for table in [

@@ -1,7 +1,10 @@
-//! Calls that are wrong, from C's side of the boundary: each gets its code, and leaves everything as it was.
+//! Wrong calls, from C's side of the boundary: each call gets its code, and changes nothing.
 //!
-//! Neighbours: `foreign` is an application as C has it; `handles` and `call_backs` use it badly.
+//! Neighbours: `foreign` is an application in the terms of C; `handles`, `call_backs`, `poisoned` and `checked` misuse
+//! the application.
 
 mod call_backs;
+mod checked;
 mod foreign;
 mod handles;
+mod poisoned;

@@ -56,7 +56,7 @@ fn sources() -> String {
 /// A type of C without blanks and its own names for numbers.
 fn c_type(text: &str) -> String {
     let mut text = text.replace("ensile_code", "int32_t");
-    for name in ["ensile_setting ", "ensile_folder ", "ensile_text "] {
+    for name in ["ensile_setting ", "ensile_folder ", "ensile_text ", "ensile_life "] {
         text = format!("{text} ").replace(name, "uint32_t ");
     }
     text.replace(' ', "")
@@ -149,6 +149,8 @@ fn every_call_back_has_the_parameters_that_the_library_gives() {
         assert_eq!(wanted, given, "{field}");
         assert!(rest.starts_with(" -> i32;"), "{field} gives a number");
     }
+    assert!(header.contains("typedef int32_t (*ensile_make)(void *argument);"));
+    assert!(sources.contains("ForeignMake = Option<unsafe extern \"C\" fn(argument: *mut c_void) -> i32>;"));
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn every_number_has_the_same_name() {
     }
     assert!(known.len() > 30, "{known:?}");
     assert_eq!(declared, known);
-    assert_eq!((ABI_VERSION, NO_OBJECT), (3, u64::MAX));
+    assert_eq!((ABI_VERSION, NO_OBJECT), (4, u64::MAX));
 }
 
 /// A line for each size and place of a struct, by Rust, and the lines of a program that print the same in C.
@@ -256,7 +258,8 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         checkpoint_last_reason,
         recovery_unreachable,
         interval_threshold_millis,
-        applied_nanos
+        applied_nanos,
+        poisoned
     );
     layout!(
         out,
@@ -267,7 +270,8 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         checkpoint_entries,
         checkpoint_bytes,
         log_entries,
-        log_entries_ignored
+        log_entries_ignored,
+        log_entries_passed_over
     );
     let folder = empty_folder("layout");
     let source = format!(

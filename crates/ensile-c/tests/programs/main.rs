@@ -6,5 +6,6 @@ mod build;
 mod cpp;
 mod guard;
 mod header;
+mod lives;
 mod readme;
 mod service;

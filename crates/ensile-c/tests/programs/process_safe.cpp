@@ -45,7 +45,8 @@ int main(int, char **arguments) {
     std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
     Counters counters(arguments[1]);
     const ensile_recovery found = counters.recovery();
-    std::printf("loaded %d replayed %d\n", int(found.checkpoint_entries), int(found.log_entries));
+    std::printf("loaded %d replayed %d passed %d\n", int(found.checkpoint_entries), int(found.log_entries),
+                int(found.log_entries_passed_over));
     for (uint64_t id = 0; id < 4; id++) {
         const unsigned long long counter = counters.at(id);
         std::printf("recovered %d %llu %llu\n", int(id), counter, counter);

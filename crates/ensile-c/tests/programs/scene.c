@@ -12,6 +12,8 @@ int main(int count, char **arguments) {
         printf("%.0f", service.obj[7].price);
         return ensile_objects_free(service.slach, NULL);
     }
+    const struct item item = {0, 0};
+    list(&service, 7, &item);
     must(ensile_objects_durable(service.slach, update_price(&service, 7, 1), NULL), "durable");
     is_scene = 1;
     die_behind_checkpoint(update_price(&service, 7, 2));

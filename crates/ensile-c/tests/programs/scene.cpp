@@ -8,9 +8,10 @@
 int main(int count, char **arguments) {
     MyService service(arguments[1]);
     if (count > 2) {
-        std::printf("%.0f", service.item(7).price);
+        std::printf("%.0f", service.item(7)->price);
         return 0;
     }
+    service.list(7, {0, 0});
     service.durable(service.update_price(7, 1));
     is_scene = 1;
     die_behind_checkpoint(service.update_price(7, 2));

@@ -1,39 +1,13 @@
-/* The edges of objects.hpp: what call-backs throw, iterators, checkpoints of several blocks, handles that move. */
-#include <ensile/objects.hpp>
+/* The edges of objects.hpp: exceptions of call-backs, iterators, checkpoints of several blocks, handles that move. */
+#include "must.hpp"
 
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MUST(condition)                                                                                                    \
-    do {                                                                                                                   \
-        if (!(condition)) {                                                                                                \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                                   \
-            std::exit(1);                                                                                                  \
-        }                                                                                                                  \
-    } while (0)
-
-/* What it throws, with its code and a part of its text. */
-template <class Call> void fails(int line, Call call, ensile_code code, const std::string &part) {
-    try {
-        call();
-    } catch (const ensile::Error &error) {
-        if (error.code() == code && std::string(error.what()).find(part) != std::string::npos) {
-            return;
-        }
-        std::fprintf(stderr, "line %d: %d, %s\n", line, int(error.code()), error.what());
-        std::exit(1);
-    }
-    std::fprintf(stderr, "line %d: does not throw\n", line);
-    std::exit(1);
-}
-#define FAILS(call, code, part) fails(__LINE__, [&] { call; }, code, part)
-
-/* What its call-backs throw. */
+/* Exception of a call-back. */
 enum class Throws { Nothing, Text, Number, InSave };
 
 /* Texts by their numbers, which are far apart. */
@@ -83,7 +57,7 @@ public:
     }
 };
 
-/* Texts whose program ends each one otherwise since version 1, and knows how version 0 did. */
+/* Texts whose program ends each text differently since version 1, and has an up-cast from version 0. */
 class NewTexts : public ensile::Application {
 public:
     std::mutex guard;
@@ -165,7 +139,7 @@ int main(int, char **arguments) {
         texts.throws = Throws::Nothing;
         MUST(objects.checkpoint().number > 0 && objects.stats().checkpoints == 2);
         append(objects, texts, 7, "behind it");
-        /* Logged and made in one call, and measured; what is thrown all the same is the caller's. */
+        /* Logged and made in one call, and measured; an exception is the caller's. */
         objects.durable(append_measured(objects, texts, 7, "measured"));
         while (objects.stats().applied_nanos == 0) {
             append_measured(objects, texts, 9, "");
@@ -176,6 +150,7 @@ int main(int, char **arguments) {
         } catch (int thrown) {
             MUST(thrown == 5);
         }
+        FAILS(append(objects, texts, 11, "later"), ENSILE_POISONED, "object 11 is poisoned");
         texts.change(11, Texts::APPEND, "", "");
         FAILS(objects.change(ENSILE_NO_OBJECT, 0, [] { std::abort(); }), ENSILE_INVALID, "number of no object");
         const pid_t child = fork();

@@ -49,6 +49,9 @@ pub struct RecoveryReport {
     pub entries: u64,
     /// Bytes of the replayed blocks.
     pub bytes: u64,
+    /// Number of replayed entries without an effect: operations of an application that marks lives, on objects that no
+    /// longer exist. The caller that drove the steps counts.
+    pub passed_over_entries: u64,
     /// Number of covered entries: a checkpoint covers the entries, and the log file still exists. Recovery does not
     /// replay covered entries (K1).
     pub covered_entries: u64,

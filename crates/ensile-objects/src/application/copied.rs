@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! open         each object as the application writes it -> load_one of the copy      both write the same
-//! log          the operation -> replay_one of the copy                               under the object's guard
+//! log          the operation -> replay_one of the copy, as recovery would (O10)      under the object's guard
 //! checkpoint   ckpt(object, bytes)                                                   the copy writes the same
 //! ```
 //! The guard of an object is held over the log call and the change, and over the object's bytes and their `ckpt`. At a
@@ -16,13 +16,16 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
 
 use super::check::WrittenObjects;
+use super::loaded::{LoggedOperation, ReplayVerdict};
 use super::recover::called_back;
 use super::walk::{CollectedObject, ObjectSink, written};
-use super::{Application, ApplicationState};
+use super::{Application, ApplicationState, NewOperation};
 use crate::collection::check::first_difference;
 use crate::error::{ObjectsError, ObjectsResult as Result};
+use crate::format::ObjectLife;
 
 /// A copy of an application.
 pub(super) struct CheckedCopy<A> {
@@ -40,6 +43,7 @@ impl<A: Application> CheckedCopy<A> {
             let CollectedObject { number, bytes } =
                 object.map_err(|why| not_copied("of the application", &why))?;
             let Some(bytes) = bytes else { continue };
+            copy.state.loaded.add(number, Tid::ZERO);
             let loaded = called_back(|| copy.state.application.load_one(number, &bytes));
             loaded.map_err(|why| not_copied(&number.to_string(), &format!("it is not loaded: {why}")))?;
             if let Some(difference) = copy.difference(number, Some(&bytes)) {
@@ -50,10 +54,22 @@ impl<A: Application> CheckedCopy<A> {
     }
 
     /// Replays a logged operation on the copy. The caller has the object's guard.
-    pub(super) fn replay(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
-        let replayed = called_back(|| self.state.application.replay_one(object, operation, parameters));
+    pub(super) fn replay(&self, operation: &NewOperation<'_>) {
+        let NewOperation { object, life, number, parameters } = *operation;
+        // Above the TID of every copied object.
+        let logged = LoggedOperation { object, tid: Tid::first_of(Epoch::FIRST), life };
+        if self.state.loaded.judge(logged, None) == ReplayVerdict::PassedOver {
+            if life == Some(ObjectLife::Change) {
+                self.note(
+                    object,
+                    format!("its operation {number} is marked as a change, and there is no object"),
+                );
+            }
+            return;
+        }
+        let replayed = called_back(|| self.state.application.replay_one(object, number, parameters));
         if let Err(why) = replayed {
-            self.note(object, format!("its operation {operation} is not replayed: {why}"));
+            self.note(object, format!("its operation {number} is not replayed: {why}"));
         }
     }
 

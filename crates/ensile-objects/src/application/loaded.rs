@@ -1,18 +1,34 @@
-//! TIDs of an application's loaded objects, during a recovery.
+//! TIDs and existence of an application's objects, during a recovery.
 //!
 //! An object's entry in the checkpoint has a TID, and the operations up to the TID are not replayed. The objects have
 //! no room for a TID, so the TIDs stand here, by number, from the loading of the objects to the end of the recovery.
 //!
+//! A checkpoint lacks an object that was removed before the walk came, and the log may have operations from before the
+//! removal. Marks in the log show the object's absence, so such operations are not replayed.
+//!
+//! ```text
+//! operation          the object exists                    the object does not exist
+//! creation           replayed                             replayed: from here on the object exists
+//! change             replayed                             passed over
+//! removal            replayed: from here on it does not   passed over
+//! without a mark     replayed                             replayed: from here on the object counts as existing
+//! ```
 //! Invariants:
 //! - O4: the TID of every loaded object is found.
+//! - O10: an object exists after its bytes in the checkpoint and after a replayed creation, until a replayed removal.
+//!   The operations of an object come in the order of TIDs, one at a time.
 //! - The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: the list is in
-//!   the order of numbers, and has little spare room. A hash map takes twice the memory.
+//!   the order of numbers, and has little spare room. A hash map takes twice the memory. An object takes further memory
+//!   only while its existence differs from the checkpoint's: up to 31 bytes, for a number in a growing hash set.
 //!
-//! Neighbours: `recover` fills the list, and asks.
+//! Neighbours: `recover` fills the list, and asks; `copied` asks for a copy.
 
-use ensile_base::Tid;
+use std::collections::HashSet;
+
 use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
 
+use crate::format::ObjectLife;
 use crate::replay::LANES;
 
 /// Largest memory for an object in bytes.
@@ -32,38 +48,86 @@ const _: () = assert!(size_of::<LoadedTid>() * (ROOM + 1) <= BYTES_EACH * ROOM);
 struct LoadedLane {
     tids: Vec<LoadedTid>,
     is_sorted: bool,
+    /// Objects that exist although the checkpoint lacks them.
+    made: HashSet<u64>,
+    /// Objects that do not exist although the checkpoint has them, or notes their absence.
+    gone: HashSet<u64>,
 }
 
-/// TIDs of loaded objects, in lanes by their numbers.
+/// Loaded objects, in lanes by their numbers.
 #[derive(Debug)]
-pub(super) struct LoadedTids {
+pub(super) struct LoadedObjects {
     lanes: Box<[Mutex<LoadedLane>]>,
+    /// Smallest epoch of a logged operation without a mark.
+    unmarked: Mutex<Option<Epoch>>,
 }
 
-impl LoadedTids {
+/// A logged operation of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoggedOperation {
+    pub(super) object: u64,
+    pub(super) tid: Tid,
+    /// Mark of the object's life, if the application marked lives.
+    pub(super) life: Option<ObjectLife>,
+}
+
+/// Decision on a logged operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReplayVerdict {
+    Replayed,
+    /// The loaded object includes the operation.
+    Included,
+    /// The object does not exist.
+    PassedOver,
+}
+
+impl LoadedObjects {
     pub(super) fn new() -> Self {
-        Self { lanes: (0..LANES).map(|_| Mutex::default()).collect() }
+        Self { lanes: (0..LANES).map(|_| Mutex::default()).collect(), unmarked: Mutex::default() }
     }
 
     fn lane(&self, object: u64) -> &Mutex<LoadedLane> {
         &self.lanes[object as usize % LANES]
     }
 
+    /// Adds an object whose bytes the checkpoint has.
     pub(super) fn add(&self, object: u64, tid: Tid) {
-        let mut lane = self.lane(object).lock();
-        if lane.tids.len() == lane.tids.capacity() {
-            let room = lane.tids.len() / ROOM;
-            lane.tids.reserve_exact(room.max(ROOM_LEAST));
-        }
-        lane.tids.push((object, tid));
-        lane.is_sorted = false;
+        self.lane(object).lock().add(object, tid);
     }
 
-    /// True if the loaded object includes the operation with this TID.
-    pub(super) fn includes(&self, object: u64, tid: Tid) -> bool {
+    /// Adds an object whose absence the checkpoint notes.
+    pub(super) fn add_absent(&self, object: u64, tid: Tid) {
+        let mut lane = self.lane(object).lock();
+        lane.add(object, tid);
+        lane.gone.insert(object);
+    }
+
+    /// Notes that the log has an operation without a mark in this epoch.
+    pub(super) fn note_unmarked(&self, epoch: Epoch) {
+        let mut unmarked = self.unmarked.lock();
+        *unmarked = Some(unmarked.map_or(epoch, |known| known.min(epoch)));
+    }
+
+    /// Smallest epoch of an operation without a mark. Objects of operations without marks are not listed, so that the
+    /// log of an application without marks takes no memory here. An unlisted object therefore counts as existing in the
+    /// epochs after this epoch. The marks of these epochs are of a later life: the loaded checkpoint's walk came before
+    /// the marks, and no marked operation is on an object that the walk missed.
+    pub(super) fn first_unmarked(&self) -> Option<Epoch> {
+        *self.unmarked.lock()
+    }
+
+    /// Decides on the next operation of an object (O4, O10). `unmarked` is [`first_unmarked`](Self::first_unmarked), at
+    /// a time when all operations of the epochs up to this operation's have been read.
+    pub(super) fn judge(&self, operation: LoggedOperation, unmarked: Option<Epoch>) -> ReplayVerdict {
+        let LoggedOperation { object, tid, life } = operation;
         let mut lane = self.lane(object).lock();
         lane.sort();
-        lane.tid_of(object).is_some_and(|loaded| tid <= loaded)
+        let loaded = lane.tid_of(object);
+        if loaded.is_some_and(|loaded| tid <= loaded) {
+            return ReplayVerdict::Included;
+        }
+        let is_listed = loaded.is_some() || unmarked.is_some_and(|first| first < tid.epoch());
+        if lane.live(object, life, is_listed) { ReplayVerdict::Replayed } else { ReplayVerdict::PassedOver }
     }
 
     /// First object of a lane that was loaded twice.
@@ -82,6 +146,41 @@ impl LoadedTids {
 }
 
 impl LoadedLane {
+    fn add(&mut self, object: u64, tid: Tid) {
+        if self.tids.len() == self.tids.capacity() {
+            let room = self.tids.len() / ROOM;
+            self.tids.reserve_exact(room.max(ROOM_LEAST));
+        }
+        self.tids.push((object, tid));
+        self.is_sorted = false;
+    }
+
+    /// Takes an operation's effect on the existence of its object. Returns false if the operation is passed over. An
+    /// object with neither `made` nor `gone` exists if `is_known`.
+    fn live(&mut self, object: u64, life: Option<ObjectLife>, is_known: bool) -> bool {
+        let is_gone = !self.gone.is_empty() && self.gone.contains(&object);
+        let exists = !is_gone && (is_known || self.made.contains(&object));
+        match life {
+            None | Some(ObjectLife::Creation) => {
+                if is_gone {
+                    self.gone.remove(&object);
+                }
+                if life.is_some() && !is_known {
+                    self.made.insert(object);
+                }
+                true
+            }
+            Some(ObjectLife::Change) => exists,
+            Some(ObjectLife::Removal) => {
+                self.made.remove(&object);
+                if exists && is_known {
+                    self.gone.insert(object);
+                }
+                exists
+            }
+        }
+    }
+
     /// Sorts the lane: blocks of a slice come in the order of their objects, blocks of several slices interleaved.
     fn sort(&mut self) {
         if !self.is_sorted {

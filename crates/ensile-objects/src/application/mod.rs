@@ -13,6 +13,7 @@
 //!   the TID of its object's slot, read while the application holds the object's guard.
 //! - O4: at recovery an object's operations come in the order of TIDs, without the operations that the loaded bytes
 //!   include.
+//! - O10: an operation that is marked as a change or a removal is not replayed on a missing object.
 //!
 //! Neighbours: applications implement [`Application`]; `recover` and `walk` call the application, and `check` runs both
 //! on a recorded folder.
@@ -20,6 +21,7 @@
 mod check;
 mod copied;
 mod loaded;
+mod poison;
 mod recover;
 mod walk;
 
@@ -27,20 +29,21 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::{Mutex, OnceLock};
+use ensile_base::sync::{AtomicU64, Mutex, OnceLock};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, encode_body};
+use crate::format::{BodyForm, ObjectLife, encode_body};
 use crate::pieces::Assembly;
-use crate::receipt::{ChangeReceipt, ObjectReceipt};
+use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
 use crate::runtime::watch::CallBackWatch;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 use copied::CheckedCopy;
-use loaded::LoadedTids;
+use loaded::LoadedObjects;
+use poison::PoisonedObjects;
 pub use walk::ObjectWriter;
 
 /// Number of slots for last TIDs. Objects that share a slot get TIDs as if they were a single object; the sharing has
@@ -59,23 +62,28 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// TID includes, and the operation is lost. [`checkpoint`](Self::checkpoint) must be able to find an object before the
 /// object's first operation is logged, or a guard must keep the call-back from passing the object.
 ///
-/// Operations are deterministic, and depend on their own object only. An operation may be replayed on an object that a
-/// later operation removes, without the operations before, unless [`ObjectWriter::absent`] reported the absence. A
-/// removal therefore does not depend on the object's state.
+/// Operations are deterministic, and depend on their own object only.
 ///
 /// The call-backs call no handle, neither of objects nor of a database: such a call returns
 /// [`InCallBack`](crate::DurabilityError::InCallBack) and changes nothing.
 ///
-/// # A panic between the log and the change
-/// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
-/// object before loses the operation for good, because the entry has the operation's TID. Steps that can fail therefore
-/// come before [`ApplicationLog::log`]. If a change can fail all the same, its object must be in no checkpoint from
-/// then on, and must be shown to nobody: [`checkpoint`](Self::checkpoint) calls [`ObjectWriter::refuse`] at the object,
-/// or panics. If the guard is a lock of std that a panic has poisoned, the call-back panics by itself. The next open
-/// decides the object's state.
+/// # Objects that come and go
+/// A checkpoint may come after an object's removal, and lack the object, while the log still has operations from before
+/// the removal. If the application [marks lives](crate::ObjectsBuilder::mark_lives), recovery passes these operations
+/// over. Otherwise they are replayed on an object without its earlier operations, unless [`ObjectWriter::absent`]
+/// reported the absence: [`replay_one`](Self::replay_one) must accept such an operation, and a removal must not depend
+/// on the object's state.
 ///
-/// A replay that panics fails the open, unless the application poisons the object there as well and goes on. The guards
-/// of [`GuardedObjects`](crate::GuardedObjects) do all of this.
+/// # A change that fails after its log entry
+/// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
+/// object before loses the operation for good, because the entry has the operation's TID. [`ApplicationLog::change`]
+/// makes the change itself: if the change panics, the object is poisoned, and no checkpoint is made until the next
+/// open, which applies the operation. After [`ApplicationLog::log`] the application sees to that: steps that can fail
+/// come before the call, or [`ApplicationLog::poison`] comes after a failure.
+///
+/// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`]). A replay that fails or panics fails the
+/// open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay poisons its object, and the open goes
+/// on. The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a poisoned object by themselves.
 ///
 /// # Versions
 /// [`version`](Self::version) is written with every object and operation. Bytes of an older program go to
@@ -165,10 +173,16 @@ pub(crate) struct ApplicationState<A> {
     version: u16,
     /// Last TIDs (O7).
     slots: Box<[Mutex<Tid>]>,
-    /// TIDs of loaded objects, during a recovery.
-    loaded: LoadedTids,
+    /// TIDs and existence of objects, during a recovery.
+    loaded: LoadedObjects,
+    /// Number of operations that were not replayed, because their object did not exist.
+    passed_over: AtomicU64,
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
     pieces: Assembly,
+    /// Objects whose change or replay failed.
+    poisoned: PoisonedObjects,
+    /// True if an object whose replay fails is poisoned, and the open goes on.
+    opens_poisoned: bool,
     /// First operation that could not be replayed, and the reason.
     failure: Mutex<Option<ObjectsError>>,
     /// Reason why the walk under way cannot become a checkpoint.
@@ -187,9 +201,12 @@ impl<A: Application> ApplicationState<A> {
             version: application.version(),
             application,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
-            loaded: LoadedTids::new(),
+            loaded: LoadedObjects::new(),
+            passed_over: AtomicU64::new(0),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
+            poisoned: PoisonedObjects::default(),
+            opens_poisoned: false,
             failure: Mutex::default(),
             refusal: Mutex::default(),
             applied: Arc::new(AppliedTime::new(clock)),
@@ -209,23 +226,28 @@ impl<A: Application> ApplicationState<A> {
 
 /// An application's log and checkpoints, open (SLACH §3.2's `API`). The last handle closes them.
 ///
-/// Figure 4 of the paper, with the guard that the figure leaves out:
+/// Figure 4 of the paper, with the guard that the figure leaves out, and with items that come and go:
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use ensile_objects::{Application, ApplicationLog, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsResult};
+/// use ensile_objects::{
+///     Application, ApplicationLog, CallBackResult, ObjectLife, ObjectWriter, ObjectsBuilder, ObjectsResult,
+/// };
 ///
 /// /// An item for sale.
-/// #[derive(Clone, Copy, Default)]
+/// #[derive(Clone, Copy)]
 /// struct Item { price: f64, quantity: i32 }
 ///
-/// struct Items(Vec<Mutex<Item>>);
+/// struct Items(Vec<Mutex<Option<Item>>>);
 ///
-/// const OP_PRICE: u32 = 0;
+/// const OP_LIST: u32 = 0;
+/// const OP_PRICE: u32 = 1;
+/// const OP_WITHDRAW: u32 = 2;
 ///
 /// impl Application for Items {
 ///     fn checkpoint(&self, from: u64, out: &mut ObjectWriter<'_>) -> Option<u64> {
 ///         for (id, item) in (0..).zip(&self.0).skip(from as usize) {
 ///             let item = item.lock().unwrap(); // over the bytes and `ckpt`
+///             let Some(item) = *item else { continue };
 ///             let bytes = [&item.price.to_le_bytes()[..], &item.quantity.to_le_bytes()].concat();
 ///             if !out.ckpt(id, &bytes) {
 ///                 return Some(id + 1);
@@ -237,26 +259,49 @@ impl<A: Application> ApplicationState<A> {
 ///     fn load_one(&self, id: u64, bytes: &[u8]) -> CallBackResult {
 ///         let (price, quantity) = bytes.split_first_chunk().ok_or("no price")?;
 ///         let quantity = i32::from_le_bytes(quantity.try_into().map_err(|_| "no quantity")?);
-///         *self.0[id as usize].lock().unwrap() = Item { price: f64::from_le_bytes(*price), quantity };
+///         *self.0[id as usize].lock().unwrap() = Some(Item { price: f64::from_le_bytes(*price), quantity });
 ///         Ok(())
 ///     }
 ///
 ///     fn replay_one(&self, id: u64, operation: u32, parameters: &[&[u8]]) -> CallBackResult {
+///         let item = &mut *self.0[id as usize].lock().unwrap();
 ///         match (operation, parameters) {
+///             (OP_LIST, []) => *item = Some(Item { price: 0.0, quantity: 0 }),
 ///             (OP_PRICE, [price]) => {
 ///                 let price = (*price).try_into().map_err(|_| "no price")?;
-///                 self.0[id as usize].lock().unwrap().price = f64::from_le_bytes(price);
-///                 Ok(())
+///                 // Recovery asks for no change of an item that is not there.
+///                 item.as_mut().ok_or("no item")?.price = f64::from_le_bytes(price);
 ///             }
-///             _ => Err("no such operation".into()),
+///             (OP_WITHDRAW, []) => *item = None,
+///             _ => return Err("no such operation".into()),
 ///         }
+///         Ok(())
 ///     }
 /// }
 ///
-/// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<()> {
-///     let mut item = items.0[id as usize].lock().unwrap(); // over `log` and the change
-///     let receipt = log.log(id, OP_PRICE, &[&price.to_le_bytes()])?;
-///     item.price = price;
+/// fn list(items: &Items, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+///     let mut item = items.0[id as usize].lock().unwrap(); // over the log call and the change
+///     let receipt = log.log_life(id, ObjectLife::Creation, OP_LIST, &[])?;
+///     *item = Some(Item { price: 0.0, quantity: 0 });
+///     drop(item);
+///     receipt.durable()
+/// }
+///
+/// /// False if the item is not for sale.
+/// fn update_price(items: &Items, log: &ApplicationLog, id: u64, price: f64) -> ObjectsResult<bool> {
+///     let mut item = items.0[id as usize].lock().unwrap();
+///     let Some(known) = &mut *item else { return Ok(false) };
+///     let receipt = log.log(id, OP_PRICE, &[&price.to_le_bytes()])?; // marked as a change
+///     known.price = price;
+///     drop(item);
+///     receipt.durable()?;
+///     Ok(true)
+/// }
+///
+/// fn withdraw(items: &Items, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+///     let mut item = items.0[id as usize].lock().unwrap();
+///     let receipt = log.log_life(id, ObjectLife::Removal, OP_WITHDRAW, &[])?;
+///     *item = None;
 ///     drop(item);
 ///     receipt.durable()
 /// }
@@ -264,14 +309,20 @@ impl<A: Application> ApplicationState<A> {
 /// # fn main() -> ObjectsResult<()> {
 /// # let folder = std::env::temp_dir().join(format!("ensile-objects-figure-4-{}", std::process::id()));
 /// let new = || Arc::new(Items((0..1000).map(|_| Mutex::default()).collect()));
+/// let builder = ObjectsBuilder::new(&folder).mark_lives();
 /// let items = new();
-/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
-/// update_price(&items, &log, 7, 9.95)?;
+/// let log = builder.clone().open_application(Arc::clone(&items))?;
+/// for id in [7, 8] {
+///     list(&items, &log, id)?;
+///     assert!(update_price(&items, &log, id, 9.95)?);
+/// }
+/// withdraw(&items, &log, 8)?;
 /// drop(log);
 ///
 /// let items = new();
-/// let log = ObjectsBuilder::new(&folder).open_application(Arc::clone(&items))?;
-/// assert_eq!(items.0[7].lock().unwrap().price, 9.95);
+/// let log = builder.open_application(Arc::clone(&items))?;
+/// assert_eq!(items.0[7].lock().unwrap().map(|item| item.price), Some(9.95));
+/// assert!(items.0[8].lock().unwrap().is_none());
 /// # drop(log);
 /// # std::fs::remove_dir_all(&folder).expect("it is there");
 /// # Ok(())
@@ -282,10 +333,26 @@ pub struct ApplicationLog {
     slots: Arc<dyn Slots>,
     /// Version of the operations.
     version: u16,
+    /// True if operations are logged with the marks of lives.
+    marks_lives: bool,
     /// True if every operation is replayed on a copy.
     is_checked: bool,
     runtime: Arc<OpenRuntime>,
 }
+
+/// An operation to be logged.
+#[derive(Clone, Copy)]
+struct NewOperation<'p> {
+    object: u64,
+    /// Mark of the object's life, if the application marks lives.
+    life: Option<ObjectLife>,
+    number: u32,
+    parameters: &'p [&'p [u8]],
+}
+
+/// Reason for the refusal of a mark.
+const MARKS_NO_LIVES: &str = "the life of an object is marked, and the log has no such marks: open it with `mark_lives`, or log without \
+     the mark; nothing was logged";
 
 impl std::fmt::Debug for ApplicationLog {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -297,8 +364,10 @@ impl std::fmt::Debug for ApplicationLog {
 trait Slots: Send + Sync {
     fn of(&self, object: u64) -> &Mutex<Tid>;
 
+    fn poisoned(&self) -> &PoisonedObjects;
+
     /// Tells the copy of a logged operation.
-    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]);
+    fn logged(&self, operation: &NewOperation<'_>);
 
     /// Difference between an object's bytes, or its absence, and the outcome of its operations.
     fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String>;
@@ -312,9 +381,13 @@ impl<A: Application> Slots for ApplicationState<A> {
         self.slot(object)
     }
 
-    fn logged(&self, object: u64, operation: u32, parameters: &[&[u8]]) {
+    fn poisoned(&self) -> &PoisonedObjects {
+        &self.poisoned
+    }
+
+    fn logged(&self, operation: &NewOperation<'_>) {
         if let Some(copy) = self.copy.get() {
-            copy.replay(object, operation, parameters);
+            copy.replay(operation);
         }
     }
 
@@ -330,13 +403,29 @@ impl<A: Application> Slots for ApplicationState<A> {
 impl ApplicationLog {
     /// Largest memory of an open, in bytes for every object of the checkpoint, until the open ends: the objects have no
     /// room for their TIDs. The log adds only the parts that are being read, so the memory beside the objects does not
-    /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects.
+    /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects. If the
+    /// application [marks lives](crate::ObjectsBuilder::mark_lives), an object that the log creates or removes takes up
+    /// to 31 bytes more.
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
-        let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        let runtime = settings.open(Arc::clone(&state) as _)?;
-        Ok(Self { version: state.version, slots: state, is_checked: false, runtime: Arc::new(runtime) })
+        Ok(Self::open_state(settings, application, false)?.0)
+    }
+
+    fn open_state<A: Application>(
+        settings: ObjectsSettings,
+        application: Arc<A>,
+        is_checked: bool,
+    ) -> Result<(Self, Arc<ApplicationState<A>>)> {
+        let mut state = ApplicationState::new(application, &settings.clock);
+        state.opens_poisoned = settings.opens_poisoned;
+        let (state, marks_lives) = (Arc::new(state), settings.marks_lives);
+        let runtime = Arc::new(settings.open(Arc::clone(&state) as _)?);
+        if state.poisoned.count() > 0 {
+            runtime.take_detour();
+        }
+        let slots = Arc::clone(&state) as _;
+        Ok((Self { version: state.version, slots, marks_lives, is_checked, runtime }, state))
     }
 
     /// As [`open`](Self::open), in the debug mode.
@@ -345,34 +434,78 @@ impl ApplicationLog {
         application: Arc<A>,
         fresh: A,
     ) -> Result<Self> {
-        let state = Arc::new(ApplicationState::new(application, &settings.clock));
-        let runtime = settings.open(Arc::clone(&state) as _)?;
+        let (log, state) = Self::open_state(settings, application, true)?;
         let copy = CheckedCopy::of(&state, fresh)?;
         assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
-        Ok(Self { version: state.version, slots: state, is_checked: true, runtime: Arc::new(runtime) })
+        Ok(log)
     }
 
     /// Logs an operation on an object, with the list of parameters. The caller holds the object's guard, and changes
     /// the object after the call, under the same hold. The receipt tells when the operation is durable. A caller waits
     /// for the receipt without the guard, in either kind of durability.
     ///
-    /// Steps that can fail come before the call: a panic between the call and the change leaves an operation that the
-    /// object lacks, and that a checkpoint of the object would lose ([`Application`]).
+    /// Steps that can fail come before the call, or in the `make` of [`change`](Self::change): a panic between the call
+    /// and the change leaves an operation that the object lacks, and that a checkpoint of the object would lose
+    /// ([`Application`]).
     ///
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`]. Nothing was logged:
-    /// do not change the object.
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`];
+    /// [`ObjectsError::PoisonedUntilOpen`]. Nothing was logged: do not change the object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
-        let receipt = self.log_unchecked(object, operation, parameters)?;
+        let life = self.marks_lives.then_some(ObjectLife::Change);
+        self.log_new(NewOperation { object, life, number: operation, parameters })
+    }
+
+    /// As [`log`](Self::log), with a mark of the object's life, for an application that [marks
+    /// lives](crate::ObjectsBuilder::mark_lives): recovery then passes operations over whose object does not exist.
+    /// [`log`](Self::log) itself marks a [change](ObjectLife::Change).
+    ///
+    /// ```
+    /// # use ensile_objects::{ApplicationLog, ObjectLife, ObjectsResult};
+    /// # use std::collections::BTreeMap;
+    /// # const OP_SELL_OUT: u32 = 2;
+    /// fn sell_out(items: &mut BTreeMap<u64, u32>, log: &ApplicationLog, id: u64) -> ObjectsResult<()> {
+    ///     log.log_life(id, ObjectLife::Removal, OP_SELL_OUT, &[])?;
+    ///     items.remove(&id);
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    ///
+    /// # Errors
+    /// As for [`log`](Self::log); [`ObjectsError::Durability`] if the log was opened without
+    /// [`mark_lives`](crate::ObjectsBuilder::mark_lives).
+    #[inline]
+    pub fn log_life(
+        &self,
+        object: u64,
+        life: ObjectLife,
+        operation: u32,
+        parameters: &[&[u8]],
+    ) -> Result<ObjectReceipt<'_>> {
+        self.check_marks()?;
+        self.log_new(NewOperation { object, life: Some(life), number: operation, parameters })
+    }
+
+    /// Fails if the log has no marks of lives.
+    #[inline]
+    fn check_marks(&self) -> Result<()> {
+        if self.marks_lives { Ok(()) } else { Err(DurabilityError::Config(MARKS_NO_LIVES.into()).into()) }
+    }
+
+    #[inline]
+    fn log_new(&self, operation: NewOperation<'_>) -> Result<ObjectReceipt<'_>> {
+        let receipt = self.log_unchecked(operation)?;
         if self.is_checked {
-            self.slots.logged(object, operation, parameters);
+            self.slots.logged(&operation);
         }
         Ok(receipt)
     }
 
-    fn log_unchecked(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
+    fn log_unchecked(&self, operation: NewOperation<'_>) -> Result<ObjectReceipt<'_>> {
+        let NewOperation { object, life, number, parameters } = operation;
         self.runtime.check_caller()?;
         if object == u64::MAX {
             return Err(ObjectsError::NoObject);
@@ -383,17 +516,19 @@ impl ApplicationLog {
         }
         if !self.runtime.is_logged {
             self.runtime.check_open()?;
+            self.check_whole(object)?;
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
         }
         let mut worker = self.runtime.worker()?;
         let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
-        let encoded = encode_body(&mut worker.body, (BodyForm::Call, self.version), append_key, |out| {
-            out.extend_from_slice(&operation.to_le_bytes());
-            for parameter in parameters {
-                out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
-                out.extend_from_slice(parameter);
-            }
-        });
+        let encoded =
+            encode_body(&mut worker.body, (BodyForm::Call(life), self.version), append_key, |out| {
+                out.extend_from_slice(&number.to_le_bytes());
+                for parameter in parameters {
+                    out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
+                    out.extend_from_slice(parameter);
+                }
+            });
         assert_eq!(encoded, Ok(()), "a number is no long key");
         let slot = self.slots.of(object);
         if let Some(mut last) = slot.try_lock()
@@ -403,12 +538,17 @@ impl ApplicationLog {
             self.runtime.give_back(worker);
             return Ok(ObjectReceipt::of(&self.runtime, tid));
         }
-        self.log_waiting(slot, worker)
+        self.log_waiting(object, worker)
     }
 
-    /// Logs the worker's entry, with every wait.
+    /// Logs the worker's entry, with every wait, unless the object is poisoned.
     #[cold]
-    fn log_waiting(&self, last: &Mutex<Tid>, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
+    fn log_waiting(&self, object: u64, mut worker: Box<LogWorker>) -> Result<ObjectReceipt<'_>> {
+        if let Err(error) = self.check_whole(object) {
+            self.runtime.give_back(worker);
+            return Err(error);
+        }
+        let last = self.slots.of(object);
         loop {
             let slot = self.runtime.lock(last, worker)?;
             match self.runtime.log(slot, |last| last)? {
@@ -447,7 +587,8 @@ impl ApplicationLog {
     /// As for [`log`](Self::log): nothing was logged, and nothing is made.
     ///
     /// # Panics
-    /// If `make` panics: the logged operation then lacks its change, as [`Application`] says.
+    /// If `make` panics. The object is poisoned before the panic goes on, under the caller's guard: see
+    /// [`poison`](Self::poison).
     #[inline]
     pub fn change<R>(
         &self,
@@ -456,8 +597,28 @@ impl ApplicationLog {
         parameters: &[&[u8]],
         make: impl FnOnce() -> R,
     ) -> Result<(R, ObjectReceipt<'_>)> {
-        let receipt = self.log(object, operation, parameters)?;
-        Ok((receipt.make(object, make), receipt))
+        let life = self.marks_lives.then_some(ObjectLife::Change);
+        self.change_new(NewOperation { object, life, number: operation, parameters }, make)
+    }
+
+    /// As [`change`](Self::change), with a mark of the object's life: see [`log_life`](Self::log_life).
+    ///
+    /// # Errors
+    /// As for [`log_life`](Self::log_life): nothing was logged, and nothing is made.
+    ///
+    /// # Panics
+    /// As for [`change`](Self::change).
+    #[inline]
+    pub fn change_life<R>(
+        &self,
+        object: u64,
+        life: ObjectLife,
+        operation: u32,
+        parameters: &[&[u8]],
+        make: impl FnOnce() -> R,
+    ) -> Result<(R, ObjectReceipt<'_>)> {
+        self.check_marks()?;
+        self.change_new(NewOperation { object, life: Some(life), number: operation, parameters }, make)
     }
 
     /// As [`Objects::report_requests`](crate::Objects::report_requests).
@@ -495,10 +656,10 @@ impl ApplicationLog {
         self.slots.first_difference()
     }
 
-    /// Figures of the log; figures of objects are 0.
+    /// Figures of the log, and the number of [poisoned](Self::poison) objects; the number of objects is 0.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
-        self.runtime.stats(0, 0)
+        self.runtime.stats(0, self.slots.poisoned().count())
     }
 
     /// Report of the recovery at the open.

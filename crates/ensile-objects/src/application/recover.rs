@@ -3,7 +3,11 @@
 //! Invariants:
 //! - O4: an object's operations are replayed in the order of TIDs, without the operations that its loaded bytes
 //!   include.
-//! - A call-back that fails or panics fails the open. The error names the object and the entry.
+//! - O10: an operation that is marked as a change or a removal is not replayed on a missing object. Each object is in
+//!   one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a mark is judged after every
+//!   earlier mark of its object.
+//! - A call-back that fails or panics fails the open, and the error names the object and the entry; or the call-back
+//!   poisons its object, if the application has asked for that (O6).
 //! - Versions are judged when an entry is read, before a call-back gets the entry.
 //!
 //! Neighbours: the durability crate calls from several threads; `crate::replay` has the waiting operations.
@@ -11,14 +15,16 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ensile_base::{Epoch, panic_text};
+use ensile_base::sync::Ordering;
+use ensile_base::{Epoch, Tid, panic_text};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
+use super::loaded::{LoggedOperation, ReplayVerdict};
 use super::{Application, ApplicationState, CallBackResult};
 use crate::applied::AppliedTime;
 use crate::collection::check::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, check_version};
+use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, ObjectLife, check_version};
 use crate::runtime::ObjectState;
 use crate::runtime::watch::CallBackWatch;
 
@@ -28,15 +34,21 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut unmarked: Option<Epoch> = None;
         for (at, entry) in entries.iter().enumerate() {
-            let object = called(entry.body, self.version);
-            let Some(object) = object.map_err(|why| Refused { entry: at, detail: why.into() })? else {
+            let call = called(entry.body, self.version);
+            let Some((object, life)) = call.map_err(|why| Refused { entry: at, detail: why.into() })? else {
                 let (found, by) = ("a collection's objects", "open");
                 self.failure.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
                 continue;
             };
+            if life.is_none() {
+                unmarked = Some(unmarked.map_or(entry.tid.epoch(), |first| first.min(entry.tid.epoch())));
+            }
             self.waiting.keep(object, entry.tid, (object, entry.body.into()));
         }
+        // The epochs of these entries have not passed yet, so no thread asks before.
+        unmarked.into_iter().for_each(|epoch| self.loaded.note_unmarked(epoch));
         Ok(())
     }
 
@@ -48,13 +60,13 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     }
 
     fn passed(&self, epoch: Epoch) {
+        let unmarked = self.loaded.first_unmarked();
         self.waiting.apply_below(epoch, |tid, (object, body)| {
-            // O4: operations that the loaded bytes include are skipped.
-            if self.loaded.includes(object, tid) {
-                return;
-            }
-            let replay = || called_back(|| self.replay_body(object, &body));
-            if let Err(why) = self.replayed.measure(object, tid.bits(), replay) {
+            if let Err(why) = self.replay_entry((object, tid), &body, unmarked) {
+                if self.opens_poisoned {
+                    self.poisoned.add(object, format!("its operation {tid} is not replayed: {why}"));
+                    return;
+                }
                 self.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
             }
         });
@@ -72,6 +84,11 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 
     fn watch(&self) -> Option<&CallBackWatch> {
         Some(&self.watch)
+    }
+
+    fn passed_over(&self) -> u64 {
+        // Relaxed: a figure for people.
+        self.passed_over.load(Ordering::Relaxed)
     }
 
     fn check_recovered(&self) -> ObjectsResult<()> {
@@ -114,8 +131,11 @@ impl<A: Application> ApplicationState<A> {
             }
             _ => return Err(OF_LOG.into()),
         };
+        let Some(bytes) = bytes else {
+            self.loaded.add_absent(object, entry.tid);
+            return Ok(());
+        };
         self.loaded.add(object, entry.tid);
-        let Some(bytes) = bytes else { return Ok(()) };
         let loaded = called_back(|| {
             if version == self.version {
                 self.application.load_one(object, bytes)
@@ -123,11 +143,42 @@ impl<A: Application> ApplicationState<A> {
                 self.application.load_older(version, object, bytes)
             }
         });
-        loaded.map_err(|why| format!("object {object}: {why}").into())
+        match loaded {
+            Err(why) if self.opens_poisoned => self.poisoned.add(object, format!("it is not loaded: {why}")),
+            loaded => loaded.map_err(|why| format!("object {object}: {why}"))?,
+        }
+        Ok(())
     }
 
-    fn replay_body(&self, object: u64, body: &[u8]) -> CallBackResult {
-        let ObjectBody { version, bytes, .. } = ObjectBody::decode(body)?;
+    /// Replays an operation, unless the loaded bytes include the operation (O4), the object does not exist (O10), or
+    /// the object is poisoned (O6).
+    fn replay_entry(
+        &self,
+        (object, tid): (u64, Tid),
+        body: &[u8],
+        unmarked: Option<Epoch>,
+    ) -> CallBackResult {
+        if self.opens_poisoned && self.poisoned.has(object) {
+            return Ok(());
+        }
+        let body = ObjectBody::decode(body)?;
+        let life = if let BodyForm::Call(life) = body.form { life } else { None };
+        match self.loaded.judge(LoggedOperation { object, tid, life }, unmarked) {
+            ReplayVerdict::Included => Ok(()),
+            ReplayVerdict::PassedOver => {
+                // Relaxed: a figure for people.
+                self.passed_over.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            ReplayVerdict::Replayed => {
+                let replay = || called_back(|| self.replay_body(object, &body));
+                self.replayed.measure(object, tid.bits(), replay)
+            }
+        }
+    }
+
+    fn replay_body(&self, object: u64, body: &ObjectBody<'_>) -> CallBackResult {
+        let ObjectBody { version, bytes, .. } = *body;
         let (operation, parameters) = call_of(bytes)?;
         if version == self.version {
             self.application.replay_one(object, operation, &parameters)
@@ -147,18 +198,16 @@ pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResu
 
 const PANICKED: &str = "the call-back panicked";
 
-/// Object of a logged call, with a checked version; `None` for an entry of a collection.
-fn called(body: &[u8], newest: u16) -> Result<Option<u64>, Box<str>> {
+/// Object of a logged call, with a checked version, and the mark of the object's life; `None` for an entry of a
+/// collection.
+fn called(body: &[u8], newest: u16) -> Result<Option<(u64, Option<ObjectLife>)>, Box<str>> {
     let body = ObjectBody::decode(body)?;
-    if body.form.is_of_log() && body.form != BodyForm::Call {
-        return Ok(None);
-    }
-    if body.form != BodyForm::Call {
-        return Err(OF_CHECKPOINT.into());
-    }
+    let BodyForm::Call(life) = body.form else {
+        return if body.form.is_of_log() { Ok(None) } else { Err(OF_CHECKPOINT.into()) };
+    };
     check_version((body.version, newest), "an operation")?;
     call_of(body.bytes)?;
-    Ok(Some(number_of(&body)?))
+    Ok(Some((number_of(&body)?, life)))
 }
 
 fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {
@@ -179,3 +228,6 @@ fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
     }
     Ok((u32::from_le_bytes(*operation), parameters))
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -5,6 +5,7 @@
 //! - O5: a long object stands in pieces with the same TID.
 //! - Objects come in the order of their numbers, each once: an object that stands in a checkpoint twice could not be
 //!   loaded. A slice has a range of numbers, and takes no object of another slice.
+//! - O6: a checkpoint has no object that was poisoned before the walk came to the object.
 //!
 //! Neighbours: a checkpointer calls, a block at a time; `crate::pieces` has the walk's place.
 
@@ -258,9 +259,12 @@ pub(super) fn written<A: Application>(
         refusal: None,
         progress: state.watch.begin(from),
     };
+    state.poisoned.check_all()?;
     let _user_code = UserCode::begin();
     let next = catch_unwind(AssertUnwindSafe(|| state.application.checkpoint(from, &mut writer)));
     let next = next.map_err(|_| "the application's call-back panicked".to_owned())?;
+    // O6: the call-back has come to an object after the object was poisoned, and may have passed the object.
+    state.poisoned.check_all()?;
     if let Some(why) = writer.refusal.take() {
         return Err(why);
     }

@@ -156,7 +156,7 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<Option<(K, Lo
         }
         BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
         BodyForm::Removal => LoggedChange::Removal,
-        BodyForm::Call => return Ok(None),
+        BodyForm::Call(_) => return Ok(None),
         _ => return Err(OF_CHECKPOINT.into()),
     };
     Ok(Some((K::decode(body.key)?, change)))

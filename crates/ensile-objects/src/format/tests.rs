@@ -1,6 +1,6 @@
 //! The documented bytes are the bytes.
 
-use super::{BodyForm, ObjectBody};
+use super::{BodyForm, ObjectBody, ObjectLife};
 
 const DOCUMENT: &str = include_str!("../../../../docs/formats/objects.md");
 
@@ -22,7 +22,10 @@ fn the_documented_bodies_are_read_and_written_again() {
         ("operation", body(BodyForm::Operation, 1, &[5, 0, 0, 0][..])),
         ("value", body(BodyForm::Value, 2, &[9][..])),
         ("removal", body(BodyForm::Removal, 0, &[][..])),
-        ("call", body(BodyForm::Call, 0, &[3, 0, 0, 0, 1, 0, 0, 0, 0xaa][..])),
+        ("call", body(BodyForm::Call(None), 0, &[3, 0, 0, 0, 1, 0, 0, 0, 0xaa][..])),
+        ("creation", body(BodyForm::Call(Some(ObjectLife::Creation)), 0, &[3, 0, 0, 0][..])),
+        ("change", body(BodyForm::Call(Some(ObjectLife::Change)), 0, &[4, 0, 0, 0][..])),
+        ("end", body(BodyForm::Call(Some(ObjectLife::Removal)), 0, &[5, 0, 0, 0][..])),
         ("whole", body(BodyForm::Whole, 2, &[9][..])),
         ("absent", body(BodyForm::Absent, 0, &[][..])),
         ("piece", body(BodyForm::Piece { total: 65537, offset: 65536 }, 2, &[1][..])),

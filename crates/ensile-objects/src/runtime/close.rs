@@ -74,8 +74,7 @@ impl OpenRuntime {
         if closed.is_none() {
             // Result if this close panics.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
-            // SeqCst: partner is the fence between an entry's bind and its look at this mark.
-            self.runtime.closed.store(true, Ordering::SeqCst);
+            self.runtime.mark_closed();
             let mut threads = EndObjectThreads { open: self, are_files_ended: false };
             let result = end_files();
             threads.are_files_ended = true;
@@ -178,8 +177,7 @@ impl Drop for OpenRuntime {
         {
             // No other handle can close the objects. The threads end by themselves, and the folder is free with the
             // last thread.
-            // SeqCst: partner is the fence between an entry's bind and its look at this mark.
-            self.runtime.closed.store(true, Ordering::SeqCst);
+            self.runtime.mark_closed();
             self.runtime.log.stop(DROPPED_IN_CALL_BACK);
             self.runtime.stop.stop();
         }

@@ -65,6 +65,11 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
     fn watch(&self) -> Option<&CallBackWatch> {
         None
     }
+
+    /// Number of operations that recovery did not replay, because their object did not exist (O10).
+    fn passed_over(&self) -> u64 {
+        0
+    }
 }
 
 /// Figures of open objects.
@@ -73,7 +78,7 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
 pub struct ObjectsStats {
     /// Number of objects, and of removed objects that are remembered since the last checkpoint.
     pub objects: u64,
-    /// Number of objects with a panicked operation.
+    /// Number of poisoned objects: an operation on the object has panicked, or a change has failed.
     pub poisoned: u64,
     /// E.
     pub epoch: Epoch,
@@ -108,6 +113,8 @@ pub(crate) struct Runtime {
     pub(crate) is_logged: bool,
     epoch_interval: Duration,
     closed: AtomicBool,
+    /// True once no entry may be logged at once: the objects are closed, or one of the objects is poisoned.
+    detour: AtomicBool,
     stop: HeartbeatStop,
     driver: Driver,
     /// True if threads of the runtime take the steps.
@@ -306,8 +313,8 @@ impl Runtime {
     }
 
     /// As [`log`](Self::log), for a caller that has the lock and no log space: returns `None`, and logs nothing, if the
-    /// entry would have to wait, if the epoch is full, or if the log takes no entries. The caller then begins anew, by
-    /// [`lock`](Self::lock).
+    /// entry would have to wait, if the epoch is full, if the log takes no entries, or after
+    /// [`take_detour`](Self::take_detour). The caller then begins anew, by [`lock`](Self::lock).
     #[inline]
     pub(crate) fn log_at_once(&self, worker: &mut LogWorker, last: &mut Tid) -> Option<Tid> {
         worker.commit.bind(self.epochs.now());
@@ -315,7 +322,7 @@ impl Runtime {
             // The worker has just taken its buffer, and taking a buffer is the commit's fence: the bind comes before
             // the look at E (E1). The worker sees a close, or the close waits for this binding.
             // Relaxed: the fence orders the load; partner: the fence in `wait_for_entries`.
-            if self.closed.load(Ordering::Relaxed) {
+            if self.detour.load(Ordering::Relaxed) {
                 return None;
             }
             tid_above(*last, self.epochs.now())
@@ -365,6 +372,26 @@ impl Runtime {
         }
         // A stopped log, such as the log of a fenced folder, keeps nothing.
         if self.is_logged { Ok(()) } else { self.log.check() }
+    }
+
+    /// Ends [`log_at_once`](Self::log_at_once) for all entries from now on: a caller has to ask something first.
+    pub(crate) fn take_detour(&self) {
+        // Relaxed: concerns the object whose guard the caller holds. The next holder of the guard sees the mark.
+        self.detour.store(true, Ordering::Relaxed);
+    }
+
+    /// True after [`take_detour`](Self::take_detour), or a close.
+    pub(crate) fn is_detour_taken(&self) -> bool {
+        // Relaxed: the caller holds the guard under which the mark was set, if the mark concerns the caller.
+        self.detour.load(Ordering::Relaxed)
+    }
+
+    /// Marks the objects as closed.
+    fn mark_closed(&self) {
+        // SeqCst: partner is the fence between an entry's bind and its look at this mark.
+        self.closed.store(true, Ordering::SeqCst);
+        // SeqCst: partner is the fence between an entry's bind and its look at this mark.
+        self.detour.store(true, Ordering::SeqCst);
     }
 
     /// TID of an unlogged change, for an object with the last TID `last` and a held lock: a walk writes TIDs, and

@@ -49,6 +49,10 @@ pub(crate) struct ObjectsSettings {
     pub(crate) application: Option<String>,
     /// Check of the keys that a collection in the folder may have.
     pub(crate) accepts: Option<KeyCheck>,
+    /// True if an application marks the lives of its objects in the log.
+    pub(crate) marks_lives: bool,
+    /// True if an application's object whose replay fails is poisoned, and the open goes on.
+    pub(crate) opens_poisoned: bool,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
@@ -109,6 +113,7 @@ impl ObjectsSettings {
             is_logged: self.is_logged,
             epoch_interval: self.log.epoch_interval,
             closed: AtomicBool::new(false),
+            detour: AtomicBool::new(false),
             stop: HeartbeatStop::default(),
             driver: Driver::default(),
             has_threads: self.own_threads,
@@ -152,6 +157,7 @@ impl ObjectsSettings {
         };
         let mut recovered = recovery.finish(state).map_err(told)?;
         watch.end(Phase::Finish, 1);
+        recovered.report.passed_over_entries = state.passed_over();
         recovered.report.phases = watch.reports(&recovered.report);
         recovered.learn(state.replayed_nanos());
         Ok(recovered)
