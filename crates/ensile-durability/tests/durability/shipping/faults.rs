@@ -49,7 +49,7 @@ fn put_back(disk: &SimDisk, folder: &str, contents: &BTreeMap<String, Vec<u8>>) 
 fn h4_a_manifest_of_a_newer_version_fences_and_stays() {
     let disk = SimDisk::new();
     let machine = shipped(&disk);
-    let text = newest_manifest(&disk).replace("ensile shared manifest 3\n", "ensile shared manifest 4\n");
+    let text = newest_manifest(&disk).replace("ensile shared manifest 3\n", "ensile shared manifest 5\n");
     let body = &text[..text.find("crc32c ").expect("the last line")];
     let newer = next_manifest(&machine);
     disk.at(SHARED).put(&newer, format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).into_bytes());

@@ -95,17 +95,9 @@ macro_rules! fixed_layout {
             }
 
             fn layout() -> ::std::option::Option<::std::string::String> {
-                // The list has each field, with its type and in order.
+                // The list has each field, with its type.
                 let _: fn(Self) = |Self { $($field: _),+ }| ();
                 $(let _: fn(Self) -> $field_type = |row| row.$field;)+
-                const {
-                    let offsets = [$(::std::mem::offset_of!(Self, $field)),+];
-                    let mut at = 1;
-                    while at < offsets.len() {
-                        assert!(offsets[at - 1] <= offsets[at], "the fields stand in the order of the struct");
-                        at += 1;
-                    }
-                }
                 let fields = [$(::std::format!(
                     "{}:{}",
                     $crate::fixed_layout!(@name $field $($stored)?),
@@ -128,6 +120,15 @@ macro_rules! fixed_layout {
                 }
             }
         }
+
+        const _: () = {
+            let offsets = [$(::std::mem::offset_of!($type, $field)),+];
+            let mut at = 1;
+            while at < offsets.len() {
+                assert!(offsets[at - 1] <= offsets[at], "the fields stand in the order of the struct");
+                at += 1;
+            }
+        };
     };
     (@name $field:tt $stored:ident) => {
         ::std::stringify!($stored)
