@@ -13,7 +13,8 @@ use serde::de::{
 };
 
 use super::{
-    DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, ValueFormat, VariantFormat,
+    CALLS_MAX, DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, ValueFormat,
+    VariantFormat,
 };
 
 /// Made-up integers, in the order in which a type gets them.
@@ -59,11 +60,12 @@ pub(super) struct TracedInput<'t> {
 
 impl TracedInput<'_> {
     /// Notes a value without parts. Returns the number of values that this place has refused.
-    fn plain<V>(&mut self, word: &'static str) -> usize {
+    fn plain<V>(&mut self, word: &'static str) -> TracedResult<usize> {
+        self.trace.count_call()?;
         *self.found = Some(ValueFormat::Plain(word));
         let place = (word, type_name::<V>());
         self.trace.last_input = Some(place);
-        self.trace.refused.get(&place).copied().unwrap_or(0) % values_of(word)
+        Ok(self.trace.refused.get(&place).copied().unwrap_or(0) % values_of(word))
     }
 
     /// Enters the struct with this identity. `visit` gets the trace, the place of the formats, and the way.
@@ -73,6 +75,7 @@ impl TracedInput<'_> {
         visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
     ) -> TracedResult<V> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let number = trace.number_of(identity, None);
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
@@ -110,6 +113,15 @@ impl Trace {
         self.under_way.truncate(under_way);
         self.depth -= 1;
         value
+    }
+
+    /// Counts a call of a type's `Deserialize`, or refuses the call.
+    fn count_call(&mut self) -> TracedResult<()> {
+        if self.calls == CALLS_MAX {
+            return Err(self.fail(PassFailure::TooLong));
+        }
+        self.calls += 1;
+        Ok(())
     }
 
     /// Notes the first failure of the pass.
@@ -252,7 +264,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
 macro_rules! integers {
     ($($deserialize:ident $visit:ident $integer:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-            let at = self.plain::<V>(stringify!($integer));
+            let at = self.plain::<V>(stringify!($integer))?;
             visitor.$visit(INTEGERS[at] as $integer)
         }
     )*};
@@ -291,27 +303,27 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bool");
+        let at = self.plain::<V>("bool")?;
         visitor.visit_bool(at > 0)
     }
 
     fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f32");
+        let at = self.plain::<V>("f32")?;
         visitor.visit_f32([1.0, 0.0][at])
     }
 
     fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f64");
+        let at = self.plain::<V>("f64")?;
         visitor.visit_f64([1.0, 0.0][at])
     }
 
     fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("char");
+        let at = self.plain::<V>("char")?;
         visitor.visit_char(['a', '0'][at])
     }
 
     fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("string");
+        let at = self.plain::<V>("string")?;
         visitor.visit_str(TEXTS[at])
     }
 
@@ -320,7 +332,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bytes");
+        let at = self.plain::<V>("bytes")?;
         visitor.visit_bytes(&[0; 64][..BYTE_LENGTHS[at]])
     }
 
@@ -329,12 +341,13 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        self.plain::<V>("unit");
+        self.plain::<V>("unit")?;
         visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         if is_filling {
             *found = Some(ValueFormat::Option(Box::new(noted(None))));
             return visitor.visit_none();
@@ -347,6 +360,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let mut parts = Vec::new();
         let left = usize::from(!is_filling);
         let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
@@ -356,6 +370,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
     fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let mut parts = Vec::new();
         let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
         *found = Some(ValueFormat::Tuple(parts));
@@ -364,6 +379,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
         let value = visitor.visit_map(&mut entry)?;
         *found = Some(ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value)))));
@@ -427,6 +443,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         visitor: V,
     ) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
         let number = trace.number_of(identity, Some(variants));
         *found = Some(ValueFormat::Named(number));
@@ -444,6 +461,9 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let value = visitor.visit_enum(input);
             trace.variants_under_way.pop();
             trace.note_variant(place, found, is_filling);
+            if is_filling && value.is_ok() {
+                trace.filled.entry(number).or_insert(variant);
+            }
             value
         })
     }
