@@ -5,6 +5,9 @@
 //! variant is known. A type inside itself gets the smallest value that the type has: there sequences are empty, options
 //! are `None`, and nothing is noted.
 //!
+//! A type may contain itself without a name: `#[serde(transparent)]`, `from` and `try_from` leave the inner type's calls
+//! alone. The depth of such a type has no end, and the trace is given up.
+//!
 //! A `Deserialize` by hand may refuse every made-up value, or may need a format that describes itself. The values of a
 //! type may take too many calls. The trace is then given up, and the name of the type is all that is known.
 //!
@@ -26,6 +29,8 @@ use deserializer::TracedInput;
 const PASSES_MAX: usize = 4096;
 /// Largest depth of named types in each other, far above the depth of a real type.
 const DEPTH_MAX: usize = 100;
+/// Largest depth of options, sequences, maps and tuples in each other, without a named type between.
+const UNNAMED_DEPTH_MAX: usize = 64;
 /// Largest number of serde's calls of a trace. Up to this number a trace takes less than a second.
 const CALLS_MAX: usize = 1_000_000;
 
@@ -110,7 +115,10 @@ struct Trace {
     under_way: Vec<usize>,
     /// Variants under way, outermost first.
     variants_under_way: Vec<(usize, usize)>,
+    /// Number of named types under way, with the types that are only filled.
     depth: usize,
+    /// Number of options, sequences, maps and tuples under way within the innermost named type.
+    unnamed_depth: usize,
     /// Variants that led to an endless value: others are tried first.
     avoided: BTreeSet<(usize, usize)>,
     /// First variant of each enum that was filled. Its value is finite, wherever the enum stands.
@@ -162,7 +170,8 @@ impl Trace {
     fn begin_pass(&mut self) {
         self.under_way.clear();
         self.variants_under_way.clear();
-        (self.depth, self.last_input, self.failure) = (0, None, None);
+        (self.depth, self.unnamed_depth) = (0, 0);
+        (self.last_input, self.failure) = (None, None);
     }
 
     /// Number of formats that are known.

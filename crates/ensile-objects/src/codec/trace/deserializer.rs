@@ -13,8 +13,8 @@ use serde::de::{
 };
 
 use super::{
-    CALLS_MAX, DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, ValueFormat,
-    VariantFormat,
+    CALLS_MAX, DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, UNNAMED_DEPTH_MAX,
+    ValueFormat, VariantFormat,
 };
 
 /// Made-up integers, in the order in which a type gets them.
@@ -68,6 +68,24 @@ impl TracedInput<'_> {
         Ok(self.trace.refused.get(&place).copied().unwrap_or(0) % values_of(word))
     }
 
+    /// Enters an option, a sequence, a map or a tuple. `visit` returns the value with its format.
+    fn in_unnamed<V>(
+        self,
+        visit: impl FnOnce(&mut Trace, bool) -> TracedResult<(V, ValueFormat)>,
+    ) -> TracedResult<V> {
+        let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
+        if trace.unnamed_depth == UNNAMED_DEPTH_MAX {
+            return Err(trace.fail_as_endless());
+        }
+        trace.unnamed_depth += 1;
+        let visited = visit(trace, is_filling);
+        trace.unnamed_depth -= 1;
+        let (value, format) = visited?;
+        *found = Some(format);
+        Ok(value)
+    }
+
     /// Enters the struct with this identity. `visit` gets the trace, the place of the formats, and the way.
     fn in_struct<V>(
         self,
@@ -102,15 +120,17 @@ impl Trace {
         visit: impl FnOnce(&mut Self) -> TracedResult<V>,
     ) -> TracedResult<V> {
         if self.depth == DEPTH_MAX {
-            return Err(self.fail(PassFailure::Endless(self.variants_under_way.last().copied())));
+            return Err(self.fail_as_endless());
         }
         self.depth += 1;
+        let unnamed_depth = std::mem::take(&mut self.unnamed_depth);
         let under_way = self.under_way.len();
         if !is_filling {
             self.under_way.push(number);
         }
         let value = visit(self);
         self.under_way.truncate(under_way);
+        self.unnamed_depth = unnamed_depth;
         self.depth -= 1;
         value
     }
@@ -122,6 +142,11 @@ impl Trace {
         }
         self.calls += 1;
         Ok(())
+    }
+
+    /// Notes that the value under way has no end.
+    fn fail_as_endless(&mut self) -> InputRefused {
+        self.fail(PassFailure::Endless(self.variants_under_way.last().copied()))
     }
 
     /// Notes the first failure of the pass.
@@ -346,44 +371,40 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        trace.count_call()?;
-        if is_filling {
-            *found = Some(ValueFormat::Option(Box::new(noted(None))));
-            return visitor.visit_none();
-        }
-        let mut inner = None;
-        let value = visitor.visit_some(TracedInput { trace, found: &mut inner, is_filling })?;
-        *found = Some(ValueFormat::Option(Box::new(noted(inner))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut inner = None;
+            let value = if is_filling {
+                visitor.visit_none()
+            } else {
+                visitor.visit_some(TracedInput { trace, found: &mut inner, is_filling })
+            };
+            Ok((value?, ValueFormat::Option(Box::new(noted(inner)))))
+        })
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        trace.count_call()?;
-        let mut parts = Vec::new();
-        let left = usize::from(!is_filling);
-        let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
-        *found = Some(ValueFormat::Sequence(Box::new(noted(parts.pop()))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut parts = Vec::new();
+            let left = usize::from(!is_filling);
+            let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
+            Ok((value, ValueFormat::Sequence(Box::new(noted(parts.pop())))))
+        })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        trace.count_call()?;
-        let mut parts = Vec::new();
-        let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
-        *found = Some(ValueFormat::Tuple(parts));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut parts = Vec::new();
+            let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
+            Ok((value, ValueFormat::Tuple(parts)))
+        })
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        trace.count_call()?;
-        let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
-        let value = visitor.visit_map(&mut entry)?;
-        *found = Some(ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value)))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
+            let value = visitor.visit_map(&mut entry)?;
+            Ok((value, ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value))))))
+        })
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -452,7 +473,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let to_trace = if is_filling { None } else { trace.variant_to_trace(number) };
             let is_filling = to_trace.is_none();
             let Some(variant) = to_trace.or_else(|| trace.variant_to_fill(number)) else {
-                return Err(trace.fail(PassFailure::Endless(trace.variants_under_way.last().copied())));
+                return Err(trace.fail_as_endless());
             };
             let place = (number, variant);
             trace.variants_under_way.push(place);

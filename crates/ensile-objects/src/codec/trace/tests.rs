@@ -134,6 +134,55 @@ fn i6_an_enum_of_many_pairs_of_itself_has_a_format() {
 }
 
 #[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Forest {
+    trees: Vec<Forest>,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Chain(Option<Box<Chain>>);
+
+#[derive(Deserialize)]
+#[serde(from = "(u8, BTreeMap<u8, Nest>)")]
+struct Nest;
+
+impl From<(u8, BTreeMap<u8, Nest>)> for Nest {
+    fn from(_: (u8, BTreeMap<u8, Nest>)) -> Self {
+        Self
+    }
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+enum Wood {
+    Trees(Forest),
+    Nothing,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Elements(Vec<Element>);
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+enum Element {
+    Number(u64),
+    All(Elements),
+}
+
+#[test]
+fn i6_a_type_within_itself_without_a_name_has_no_format() {
+    assert!(trace::<Forest>().is_none() && trace::<Chain>().is_none() && trace::<Nest>().is_none());
+    assert_eq!(found::<Wood>(), ("Wood".to_owned(), None));
+    // A named type between ends the value.
+    assert_eq!(described::<Elements>(), "seq<enum 7:Element{6:Number(u64)3:All(seq<#0>)}>");
+}
+
+#[derive(Deserialize)]
 struct Twice<T>(T, T);
 
 /// A type of 2 to the power of 5 of the type `T`.
