@@ -5,8 +5,11 @@
 //! variant is known. A type inside itself gets the smallest value that the type has: there sequences are empty, options
 //! are `None`, and nothing is noted.
 //!
-//! A `Deserialize` by hand may refuse every made-up value, or may need a format that describes itself. The trace is
-//! then given up, and the name of the type is all that is known.
+//! A type may contain itself without a name: `#[serde(transparent)]`, `from` and `try_from` leave the inner type's calls
+//! alone. The depth of such a type has no end, and the trace is given up.
+//!
+//! A `Deserialize` by hand may refuse every made-up value, or may need a format that describes itself. The values of a
+//! type may take too many calls. The trace is then given up, and the name of the type is all that is known.
 //!
 //! Neighbours: `codec` makes a shape of the format. `deserializer` answers serde's calls, `choice` chooses the variant
 //! of a pass, `description` writes the format.
@@ -15,7 +18,7 @@ mod choice;
 mod description;
 mod deserializer;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::de::DeserializeOwned;
@@ -26,6 +29,10 @@ use deserializer::TracedInput;
 const PASSES_MAX: usize = 4096;
 /// Largest depth of named types in each other, far above the depth of a real type.
 const DEPTH_MAX: usize = 100;
+/// Largest depth of options, sequences, maps and tuples in each other, without a named type between.
+const UNNAMED_DEPTH_MAX: usize = 64;
+/// Largest number of serde's calls of a trace. Up to this number a trace takes less than a second.
+const CALLS_MAX: usize = 1_000_000;
 
 /// Format of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +100,8 @@ enum PassFailure {
     VariantRefused,
     /// The type needs a format that describes itself.
     Unsupported,
+    /// The trace has made [`CALLS_MAX`] calls.
+    TooLong,
 }
 
 /// A kind of value, and the Rust name of the visitor that gets the value.
@@ -106,9 +115,16 @@ struct Trace {
     under_way: Vec<usize>,
     /// Variants under way, outermost first.
     variants_under_way: Vec<(usize, usize)>,
+    /// Number of named types under way, with the types that are only filled.
     depth: usize,
+    /// Number of options, sequences, maps and tuples under way within the innermost named type.
+    unnamed_depth: usize,
     /// Variants that led to an endless value: others are tried first.
     avoided: BTreeSet<(usize, usize)>,
+    /// First variant of each enum that was filled. Its value is finite, wherever the enum stands.
+    filled: BTreeMap<usize, usize>,
+    /// Number of serde's calls in all passes.
+    calls: usize,
     /// Number of refused values by place. The next value is another one.
     refused: HashMap<InputPlace, usize>,
     /// Place of the last made-up value of the pass.
@@ -136,7 +152,8 @@ pub(super) fn trace<T: DeserializeOwned>() -> Option<TracedType> {
         let input = TracedInput { trace: &mut trace, found: &mut root, is_filling: false };
         let Ok(passed) = catch_unwind(AssertUnwindSafe(|| T::deserialize(input).is_ok())) else { break };
         if passed {
-            is_complete = !trace.is_open(root.iter());
+            // A type may hide the refusal of a call.
+            is_complete = trace.failure != Some(PassFailure::TooLong) && !trace.is_open(root.iter());
             if is_complete || trace.known() == known {
                 break;
             }
@@ -153,7 +170,8 @@ impl Trace {
     fn begin_pass(&mut self) {
         self.under_way.clear();
         self.variants_under_way.clear();
-        (self.depth, self.last_input, self.failure) = (0, None, None);
+        (self.depth, self.unnamed_depth) = (0, 0);
+        (self.last_input, self.failure) = (None, None);
     }
 
     /// Number of formats that are known.
@@ -173,7 +191,7 @@ impl Trace {
         match self.failure {
             Some(PassFailure::Endless(Some(variant))) => self.avoided.insert(variant),
             Some(PassFailure::VariantRefused) => true,
-            Some(PassFailure::Endless(None) | PassFailure::Unsupported) => false,
+            Some(PassFailure::Endless(None) | PassFailure::Unsupported | PassFailure::TooLong) => false,
             None => self.last_input.is_some_and(|place| {
                 let refused = self.refused.entry(place).or_default();
                 *refused += 1;

@@ -51,8 +51,9 @@ impl Trace {
         unknown().find(is_good).or_else(|| unknown().next()).or_else(|| variants.iter().position(leads_on))
     }
 
-    /// Variant of an enum that is only filled: the smallest, or a variant that is not under way. `None` if the value
-    /// would be endless.
+    /// Variant of an enum that is only filled: the smallest, or a variant that was filled before, or a variant that is
+    /// not under way. `None` if the value would be endless. Without the second rule, the number of calls doubles with
+    /// each variant that has its enum as two parts.
     pub(super) fn variant_to_fill(&self, number: usize) -> Option<usize> {
         let variants = self.variants(number);
         let heights = self.heights();
@@ -62,7 +63,9 @@ impl Trace {
         };
         let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&(number, *at));
         let all = || 0..variants.len();
-        known.min().map(|(_, at)| at).or_else(|| all().find(is_good)).or_else(|| all().find(is_free))
+        let smallest = known.min().map(|(_, at)| at);
+        let filled = || self.filled.get(&number).copied();
+        smallest.or_else(filled).or_else(|| all().find(is_good)).or_else(|| all().find(is_free))
     }
 
     fn variants(&self, number: usize) -> &[VariantFormat] {

@@ -13,7 +13,8 @@ use serde::de::{
 };
 
 use super::{
-    DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, ValueFormat, VariantFormat,
+    CALLS_MAX, DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, UNNAMED_DEPTH_MAX,
+    ValueFormat, VariantFormat,
 };
 
 /// Made-up integers, in the order in which a type gets them.
@@ -59,11 +60,30 @@ pub(super) struct TracedInput<'t> {
 
 impl TracedInput<'_> {
     /// Notes a value without parts. Returns the number of values that this place has refused.
-    fn plain<V>(&mut self, word: &'static str) -> usize {
+    fn plain<V>(&mut self, word: &'static str) -> TracedResult<usize> {
+        self.trace.count_call()?;
         *self.found = Some(ValueFormat::Plain(word));
         let place = (word, type_name::<V>());
         self.trace.last_input = Some(place);
-        self.trace.refused.get(&place).copied().unwrap_or(0) % values_of(word)
+        Ok(self.trace.refused.get(&place).copied().unwrap_or(0) % values_of(word))
+    }
+
+    /// Enters an option, a sequence, a map or a tuple. `visit` returns the value with its format.
+    fn in_unnamed<V>(
+        self,
+        visit: impl FnOnce(&mut Trace, bool) -> TracedResult<(V, ValueFormat)>,
+    ) -> TracedResult<V> {
+        let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
+        if trace.unnamed_depth == UNNAMED_DEPTH_MAX {
+            return Err(trace.fail_as_endless());
+        }
+        trace.unnamed_depth += 1;
+        let visited = visit(trace, is_filling);
+        trace.unnamed_depth -= 1;
+        let (value, format) = visited?;
+        *found = Some(format);
+        Ok(value)
     }
 
     /// Enters the struct with this identity. `visit` gets the trace, the place of the formats, and the way.
@@ -73,6 +93,7 @@ impl TracedInput<'_> {
         visit: impl FnOnce(&mut Trace, &mut Vec<ValueFormat>, bool) -> TracedResult<V>,
     ) -> TracedResult<V> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let number = trace.number_of(identity, None);
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
@@ -99,17 +120,33 @@ impl Trace {
         visit: impl FnOnce(&mut Self) -> TracedResult<V>,
     ) -> TracedResult<V> {
         if self.depth == DEPTH_MAX {
-            return Err(self.fail(PassFailure::Endless(self.variants_under_way.last().copied())));
+            return Err(self.fail_as_endless());
         }
         self.depth += 1;
+        let unnamed_depth = std::mem::take(&mut self.unnamed_depth);
         let under_way = self.under_way.len();
         if !is_filling {
             self.under_way.push(number);
         }
         let value = visit(self);
         self.under_way.truncate(under_way);
+        self.unnamed_depth = unnamed_depth;
         self.depth -= 1;
         value
+    }
+
+    /// Counts a call of a type's `Deserialize`, or refuses the call.
+    fn count_call(&mut self) -> TracedResult<()> {
+        if self.calls == CALLS_MAX {
+            return Err(self.fail(PassFailure::TooLong));
+        }
+        self.calls += 1;
+        Ok(())
+    }
+
+    /// Notes that the value under way has no end.
+    fn fail_as_endless(&mut self) -> InputRefused {
+        self.fail(PassFailure::Endless(self.variants_under_way.last().copied()))
     }
 
     /// Notes the first failure of the pass.
@@ -252,7 +289,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
 macro_rules! integers {
     ($($deserialize:ident $visit:ident $integer:ident)*) => {$(
         fn $deserialize<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-            let at = self.plain::<V>(stringify!($integer));
+            let at = self.plain::<V>(stringify!($integer))?;
             visitor.$visit(INTEGERS[at] as $integer)
         }
     )*};
@@ -291,27 +328,27 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bool");
+        let at = self.plain::<V>("bool")?;
         visitor.visit_bool(at > 0)
     }
 
     fn deserialize_f32<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f32");
+        let at = self.plain::<V>("f32")?;
         visitor.visit_f32([1.0, 0.0][at])
     }
 
     fn deserialize_f64<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("f64");
+        let at = self.plain::<V>("f64")?;
         visitor.visit_f64([1.0, 0.0][at])
     }
 
     fn deserialize_char<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("char");
+        let at = self.plain::<V>("char")?;
         visitor.visit_char(['a', '0'][at])
     }
 
     fn deserialize_str<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("string");
+        let at = self.plain::<V>("string")?;
         visitor.visit_str(TEXTS[at])
     }
 
@@ -320,7 +357,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        let at = self.plain::<V>("bytes");
+        let at = self.plain::<V>("bytes")?;
         visitor.visit_bytes(&[0; 64][..BYTE_LENGTHS[at]])
     }
 
@@ -329,45 +366,45 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
     }
 
     fn deserialize_unit<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
-        self.plain::<V>("unit");
+        self.plain::<V>("unit")?;
         visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        if is_filling {
-            *found = Some(ValueFormat::Option(Box::new(noted(None))));
-            return visitor.visit_none();
-        }
-        let mut inner = None;
-        let value = visitor.visit_some(TracedInput { trace, found: &mut inner, is_filling })?;
-        *found = Some(ValueFormat::Option(Box::new(noted(inner))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut inner = None;
+            let value = if is_filling {
+                visitor.visit_none()
+            } else {
+                visitor.visit_some(TracedInput { trace, found: &mut inner, is_filling })
+            };
+            Ok((value?, ValueFormat::Option(Box::new(noted(inner)))))
+        })
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        let mut parts = Vec::new();
-        let left = usize::from(!is_filling);
-        let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
-        *found = Some(ValueFormat::Sequence(Box::new(noted(parts.pop()))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut parts = Vec::new();
+            let left = usize::from(!is_filling);
+            let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
+            Ok((value, ValueFormat::Sequence(Box::new(noted(parts.pop())))))
+        })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, left: usize, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        let mut parts = Vec::new();
-        let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
-        *found = Some(ValueFormat::Tuple(parts));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut parts = Vec::new();
+            let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
+            Ok((value, ValueFormat::Tuple(parts)))
+        })
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
-        let Self { trace, found, is_filling } = self;
-        let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
-        let value = visitor.visit_map(&mut entry)?;
-        *found = Some(ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value)))));
-        Ok(value)
+        self.in_unnamed(|trace, is_filling| {
+            let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
+            let value = visitor.visit_map(&mut entry)?;
+            Ok((value, ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value))))))
+        })
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -427,6 +464,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         visitor: V,
     ) -> TracedResult<V::Value> {
         let Self { trace, found, is_filling } = self;
+        trace.count_call()?;
         let identity = TypeIdentity { rust_name: type_name::<V::Value>(), name, parts: PartNames::None };
         let number = trace.number_of(identity, Some(variants));
         *found = Some(ValueFormat::Named(number));
@@ -435,7 +473,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let to_trace = if is_filling { None } else { trace.variant_to_trace(number) };
             let is_filling = to_trace.is_none();
             let Some(variant) = to_trace.or_else(|| trace.variant_to_fill(number)) else {
-                return Err(trace.fail(PassFailure::Endless(trace.variants_under_way.last().copied())));
+                return Err(trace.fail_as_endless());
             };
             let place = (number, variant);
             trace.variants_under_way.push(place);
@@ -444,6 +482,9 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let value = visitor.visit_enum(input);
             trace.variants_under_way.pop();
             trace.note_variant(place, found, is_filling);
+            if is_filling && value.is_ok() {
+                trace.filled.entry(number).or_insert(variant);
+            }
             value
         })
     }

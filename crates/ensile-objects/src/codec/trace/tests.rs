@@ -110,6 +110,90 @@ fn i6_a_type_within_itself_is_named_by_its_number() {
     assert_eq!(described::<Term>(), term);
 }
 
+/// An enum whose only variant without the enum as two parts is the last.
+macro_rules! pairs_and_leaf {
+    ($($pair:ident)*) => {
+        #[derive(Deserialize)]
+        #[expect(dead_code, reason = "the trace makes values and reads none")]
+        enum Expression {
+            $($pair(Box<Expression>, Box<Expression>),)*
+            Leaf(i64),
+        }
+        const PAIRS: &[&str] = &[$(stringify!($pair)),*];
+    };
+}
+pairs_and_leaf! {
+    A0 A1 A2 A3 A4 A5 A6 A7 A8 A9 B0 B1 B2 B3 B4 B5 B6 B7 B8 B9
+    C0 C1 C2 C3 C4 C5 C6 C7 C8 C9 D0 D1 D2 D3 D4 D5 D6 D7 D8 D9
+}
+
+#[test]
+fn i6_an_enum_of_many_pairs_of_itself_has_a_format() {
+    let pairs: String = PAIRS.iter().map(|name| format!("2:{name}(#0*2)")).collect();
+    assert_eq!(described::<Expression>(), format!("enum 0:{{{pairs}4:Leaf(i64)}}"));
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Forest {
+    trees: Vec<Forest>,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Chain(Option<Box<Chain>>);
+
+#[derive(Deserialize)]
+#[serde(from = "(u8, BTreeMap<u8, Nest>)")]
+struct Nest;
+
+impl From<(u8, BTreeMap<u8, Nest>)> for Nest {
+    fn from(_: (u8, BTreeMap<u8, Nest>)) -> Self {
+        Self
+    }
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+enum Wood {
+    Trees(Forest),
+    Nothing,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+struct Elements(Vec<Element>);
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "the trace makes values and reads none")]
+enum Element {
+    Number(u64),
+    All(Elements),
+}
+
+#[test]
+fn i6_a_type_within_itself_without_a_name_has_no_format() {
+    assert!(trace::<Forest>().is_none() && trace::<Chain>().is_none() && trace::<Nest>().is_none());
+    assert_eq!(found::<Wood>(), ("Wood".to_owned(), None));
+    // A named type between ends the value.
+    assert_eq!(described::<Elements>(), "seq<enum 7:Element{6:Number(u64)3:All(seq<#0>)}>");
+}
+
+#[derive(Deserialize)]
+struct Twice<T>(T, T);
+
+/// A type of 2 to the power of 5 of the type `T`.
+type Twice5<T> = Twice<Twice<Twice<Twice<Twice<T>>>>>;
+
+#[test]
+fn i6_a_type_whose_values_take_too_many_calls_has_a_name_alone() {
+    assert!(found::<Twice5<Twice5<()>>>().1.is_some());
+    assert_eq!(found::<Twice5<Twice5<Twice5<Twice5<Twice5<Twice5<()>>>>>>>(), ("Twice".to_owned(), None));
+}
+
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "the trace makes values and reads none")]
 struct Pair<T> {
