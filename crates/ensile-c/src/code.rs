@@ -157,7 +157,7 @@ impl From<ObjectsError> for Failure {
             | ObjectsError::NotLogged
             | ObjectsError::KeyTooLong { .. }
             | ObjectsError::OtherReceipt { .. } => Code::Invalid,
-            ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
+            ObjectsError::NotReplayed { .. } | ObjectsError::NoCreation { .. } => Code::NotUnderstood,
             ObjectsError::OtherObjects { .. } | ObjectsError::OtherType(_) => Code::WrongFolder,
             ObjectsError::NoThread(_) => Code::TryAgain,
             ObjectsError::PoisonedUntilOpen { .. } => Code::Poisoned,

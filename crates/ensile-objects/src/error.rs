@@ -68,6 +68,21 @@ pub enum ObjectsError {
         /// Error of the call-back.
         why: Box<str>,
     },
+    /// Recovery would pass over changes of this object, and lose the changes: no checkpoint has the object, and the log
+    /// has neither a marked creation before the changes nor a marked removal after them
+    /// ([`ObjectsBuilder::mark_lives`](crate::ObjectsBuilder::mark_lives)). Nothing was changed. Open without
+    /// `mark_lives`: then every operation is replayed, so [`replay_one`](crate::Application::replay_one) must accept an
+    /// operation on an unknown object. Take a checkpoint there. From then on log each creation with its mark, and write
+    /// every existing object.
+    #[error(
+        "object {object}: changes of it would be lost, as no checkpoint has it and no logged operation is marked as its \
+         creation; nothing was changed: open without `mark_lives`, which replays every operation, take a checkpoint, and log \
+         creations with their mark from then on"
+    )]
+    NoCreation {
+        /// Number of the object.
+        object: u64,
+    },
     /// The folder has an object whose key is not of this program
     /// ([`ObjectsBuilder::accept_keys`](crate::ObjectsBuilder::accept_keys)). Nothing was changed: give the folder of
     /// this program, or of this part of the program.

@@ -230,12 +230,15 @@ impl ObjectsBuilder {
     ///
     /// For recovery an object exists if the checkpoint has its bytes, and after its
     /// [creation](crate::ObjectLife::Creation). The application therefore marks the creation of every object, and a
-    /// checkpoint writes every existing object: otherwise changes are passed over and lost. The [debug
-    /// mode](Self::open_application_checked) names a change that would be passed over. An application whose objects
-    /// always exist needs no marks.
+    /// checkpoint writes every existing object: otherwise changes would be passed over. An open that would lose changes
+    /// so fails with [`ObjectsError::NoCreation`](crate::ObjectsError::NoCreation). The [debug
+    /// mode](Self::open_application_checked) names such a change as it is logged. An application whose objects always
+    /// exist needs no marks.
     ///
-    /// A folder may change over: entries that were logged without the declaration are always replayed. A program built
-    /// before this setting existed refuses a folder with marked entries.
+    /// A folder may change over. Entries that were logged without the declaration are always replayed, so call-backs
+    /// accept unknown objects until the first checkpoint of a program with the declaration. An open without the
+    /// declaration replays marked entries, too, and its call-backs accept unknown objects. A program built before this
+    /// setting existed refuses a folder with marked entries.
     #[must_use]
     pub fn mark_lives(mut self) -> Self {
         self.settings.marks_lives = true;
