@@ -37,6 +37,19 @@ pub enum ObjectsError {
         /// Failure of the change.
         why: Box<str>,
     },
+    /// A change of this object failed, and nothing is logged ([`NoLog`](crate::ObjectDurability::NoLog)). No checkpoint
+    /// is made until the next open, so a later change of any object would be lost: every change is refused. Nothing was
+    /// changed by this call. Open again: the objects are as in the last checkpoint.
+    #[error(
+        "object {object} is poisoned: {why}; nothing is logged and no checkpoint is made any more, so changes of all objects \
+         are refused: open again, which has the state of the last checkpoint, without later changes"
+    )]
+    PoisonedUnlogged {
+        /// Number of the poisoned object.
+        object: u64,
+        /// Failure of the change.
+        why: Box<str>,
+    },
     /// The key's encoding is longer than [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX). Nothing was changed.
     #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
     KeyTooLong {

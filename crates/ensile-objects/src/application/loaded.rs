@@ -13,8 +13,8 @@
 //! removal            replayed: from here on it does not   passed over
 //! without a mark     replayed                             replayed: from here on the object counts as existing
 //! ```
-//! A change that is passed over rightly has a removal of its object after it. Objects without the removal are kept: such
-//! an object was made without a mark, and its changes would be lost.
+//! A change that is passed over rightly has a removal of its object after it. Objects without the removal are kept:
+//! such an object was made without a mark, and its changes would be lost.
 //!
 //! Invariants:
 //! - O4: the TID of every loaded object is found.
@@ -22,9 +22,9 @@
 //!   The operations of an object come in the order of TIDs, one at a time.
 //! - The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: the list is in
 //!   the order of numbers, and has little spare room. A hash map takes twice the memory.
-//! - An object takes up to 31 further bytes for each hash set that has its number: one if its existence differs from the
-//!   checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its memory
-//!   until the recovery ends, so the largest number of such objects at one time counts.
+//! - An object takes up to 31 further bytes for each hash set that has its number: one if its existence differs from
+//!   the checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its
+//!   memory until the recovery ends, so the largest number of such objects at one time counts.
 //!
 //! Neighbours: `recover` fills the list, and asks; `copied` asks for a copy.
 
@@ -146,9 +146,9 @@ impl LoadedObjects {
         })
     }
 
-    /// Objects with a passed over change and no removal after the change, in the order of numbers: each was made without
-    /// a mark (O10). The log has the removal of every other object, because the walk that missed the object came after
-    /// the removal.
+    /// Objects with a passed over change and no removal after the change, in the order of numbers: each was made
+    /// without a mark (O10). The log has the removal of every other object, because the walk that missed the object
+    /// came after the removal.
     pub(super) fn unremoved(&self) -> Vec<u64> {
         let mut objects = Vec::new();
         self.lanes.iter().for_each(|lane| objects.extend(&lane.lock().unremoved));

@@ -200,6 +200,7 @@ pub(crate) struct ApplicationState<A> {
 impl<A: Application> ApplicationState<A> {
     pub(crate) fn new(application: Arc<A>, clock: &Clock) -> Self {
         Self {
+            poisoned: PoisonedObjects::new(true),
             version: application.version(),
             application,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
@@ -208,7 +209,6 @@ impl<A: Application> ApplicationState<A> {
             passed_over: AtomicU64::new(0),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
-            poisoned: PoisonedObjects::default(),
             opens_poisoned: false,
             failure: Mutex::default(),
             refusal: Mutex::default(),
@@ -422,6 +422,7 @@ impl ApplicationLog {
     ) -> Result<(Self, Arc<ApplicationState<A>>)> {
         let mut state = ApplicationState::new(application, &settings.clock);
         (state.opens_poisoned, state.judges_marks) = (settings.opens_poisoned, settings.marks_lives);
+        state.poisoned = PoisonedObjects::new(settings.is_logged);
         let (state, marks_lives) = (Arc::new(state), settings.marks_lives);
         let runtime = Arc::new(settings.open(Arc::clone(&state) as _)?);
         if state.poisoned.count() > 0 {
@@ -454,7 +455,8 @@ impl ApplicationLog {
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
     /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`];
-    /// [`ObjectsError::PoisonedUntilOpen`]. Nothing was logged: do not change the object.
+    /// [`ObjectsError::PoisonedUntilOpen`]; [`ObjectsError::PoisonedUnlogged`]. Nothing was logged: do not change the
+    /// object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         let life = self.marks_lives.then_some(ObjectLife::Change);

@@ -114,9 +114,9 @@ impl<A: Application> ApplicationState<A> {
         self.loaded.twice().map(|object| format!("object {object} stands in the checkpoint twice"))
     }
 
-    /// Fault of the replay: the first operation that was not replayed, or the first object whose changes were passed over
-    /// although the log does not remove the object (O10). The changes of such an object poison it, if the application
-    /// has asked for that (O6).
+    /// Fault of the replay: the first operation that was not replayed, or the first object whose changes were passed
+    /// over although the log does not remove the object (O10). The changes of such an object poison it, if the
+    /// application has asked for that (O6).
     pub(super) fn not_replayed(&self) -> Option<ObjectsError> {
         let failure = self.failure.lock().take();
         if failure.is_some() {
