@@ -157,10 +157,10 @@ impl From<ObjectsError> for Failure {
             | ObjectsError::NotLogged
             | ObjectsError::KeyTooLong { .. }
             | ObjectsError::OtherReceipt { .. } => Code::Invalid,
-            ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
+            ObjectsError::NotReplayed { .. } | ObjectsError::NoCreation { .. } => Code::NotUnderstood,
             ObjectsError::OtherObjects { .. } | ObjectsError::OtherType(_) => Code::WrongFolder,
             ObjectsError::NoThread(_) => Code::TryAgain,
-            ObjectsError::PoisonedUntilOpen { .. } => Code::Poisoned,
+            ObjectsError::PoisonedUntilOpen { .. } | ObjectsError::PoisonedUnlogged { .. } => Code::Poisoned,
             _ => Code::Failed,
         };
         Self::new(code, in_c(error.to_string()))

@@ -37,6 +37,19 @@ pub enum ObjectsError {
         /// Failure of the change.
         why: Box<str>,
     },
+    /// A change of this object failed, and nothing is logged ([`NoLog`](crate::ObjectDurability::NoLog)). No checkpoint
+    /// is made until the next open, so a later change of any object would be lost: every change is refused. Nothing was
+    /// changed by this call. Open again: the objects are as in the last checkpoint.
+    #[error(
+        "object {object} is poisoned: {why}; nothing is logged and no checkpoint is made any more, so changes of all objects \
+         are refused: open again, which has the state of the last checkpoint, without later changes"
+    )]
+    PoisonedUnlogged {
+        /// Number of the poisoned object.
+        object: u64,
+        /// Failure of the change.
+        why: Box<str>,
+    },
     /// The key's encoding is longer than [`KEY_BYTES_MAX`](crate::limits::KEY_BYTES_MAX). Nothing was changed.
     #[error("a key of {bytes} bytes is longer than the limit of {limit}: make it shorter")]
     KeyTooLong {
@@ -67,6 +80,21 @@ pub enum ObjectsError {
         tid: Tid,
         /// Error of the call-back.
         why: Box<str>,
+    },
+    /// Recovery would pass over changes of this object, and lose the changes: no checkpoint has the object, and the log
+    /// has neither a marked creation before the changes nor a marked removal after them
+    /// ([`ObjectsBuilder::mark_lives`](crate::ObjectsBuilder::mark_lives)). Nothing was changed. Open without
+    /// `mark_lives`: then every operation is replayed, so [`replay_one`](crate::Application::replay_one) must accept an
+    /// operation on an unknown object. Take a checkpoint there. From then on log each creation with its mark, and write
+    /// every existing object.
+    #[error(
+        "object {object}: changes of it would be lost, as no checkpoint has it and no logged operation is marked as its \
+         creation; nothing was changed: open without `mark_lives`, which replays every operation, take a checkpoint, and log \
+         creations with their mark from then on"
+    )]
+    NoCreation {
+        /// Number of the object.
+        object: u64,
     },
     /// The folder has an object whose key is not of this program
     /// ([`ObjectsBuilder::accept_keys`](crate::ObjectsBuilder::accept_keys)). Nothing was changed: give the folder of

@@ -217,7 +217,9 @@ impl<T> GuardedObjects<T> {
     /// Writes the objects with this number or a larger number, and returns the result of
     /// [`checkpoint`](crate::Application::checkpoint). `write` appends an object's bytes to an empty buffer, under the
     /// object's guard. `write` returns false if nothing must be kept of the object: no operation was logged, or only
-    /// operations that [may be forgotten](crate::Application#discipline) with an absent object.
+    /// operations of [objects that came and went](crate::Application#objects-that-come-and-go). With
+    /// [`mark_lives`](crate::ObjectsBuilder::mark_lives) `write` returns true for every existing object: recovery takes
+    /// an object that is not written for a removed object.
     ///
     /// The first poisoned object gives the checkpoint up.
     pub fn checkpoint(

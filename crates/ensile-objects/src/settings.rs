@@ -49,7 +49,9 @@ pub enum ObjectDurability {
     /// Nothing is logged. Only checkpoints persist, with the state of every object at a moment of the checkpoint. A
     /// checkpoint begins only on demand: without a log, no other trigger occurs. The rest ends with the process,
     /// however the process ends. A receipt is never durable: [`ObjectReceipt::durable`](crate::ObjectReceipt::durable)
-    /// returns [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). Serves as the baseline for the cost of
+    /// returns [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). After a failed change of an application's
+    /// own object no checkpoint is made, so every further change is refused
+    /// ([`PoisonedUnlogged`](crate::ObjectsError::PoisonedUnlogged)). Serves as the baseline for the cost of
     /// logging (SLACH §6.2), and for data that the application can make again.
     NoLog,
 }
@@ -230,12 +232,15 @@ impl ObjectsBuilder {
     ///
     /// For recovery an object exists if the checkpoint has its bytes, and after its
     /// [creation](crate::ObjectLife::Creation). The application therefore marks the creation of every object, and a
-    /// checkpoint writes every existing object: otherwise changes are passed over and lost. The [debug
-    /// mode](Self::open_application_checked) names a change that would be passed over. An application whose objects
-    /// always exist needs no marks.
+    /// checkpoint writes every existing object: otherwise changes would be passed over. An open that would lose changes
+    /// so fails with [`ObjectsError::NoCreation`](crate::ObjectsError::NoCreation). The [debug
+    /// mode](Self::open_application_checked) names such a change as it is logged. An application whose objects always
+    /// exist needs no marks.
     ///
-    /// A folder may change over: entries that were logged without the declaration are always replayed. A program built
-    /// before this setting existed refuses a folder with marked entries.
+    /// A folder may change over. Entries that were logged without the declaration are always replayed, so call-backs
+    /// accept unknown objects until the first checkpoint of a program with the declaration. An open without the
+    /// declaration replays marked entries, too, and its call-backs accept unknown objects. A program built before this
+    /// setting existed refuses a folder with marked entries.
     #[must_use]
     pub fn mark_lives(mut self) -> Self {
         self.settings.marks_lives = true;
@@ -249,7 +254,7 @@ impl ObjectsBuilder {
     /// The object may be half changed, so the application must not show the object
     /// ([`is_poisoned`](ApplicationLog::is_poisoned)). [`ApplicationLog::log`] refuses the object, no checkpoint is
     /// made, and the log keeps all operations: an open by a mended program replays the operations. The setting serves
-    /// all other objects until then.
+    /// all other objects until then. Every poisoned object is counted; the reasons are kept for 1000 of them.
     #[must_use]
     pub fn open_poisoned(mut self) -> Self {
         self.settings.opens_poisoned = true;

@@ -78,7 +78,7 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
         return Ok(check);
     }
     let twice: Examination = examine(disk, &again)?;
-    check.not_replayed = first.failure.lock().take().or_else(|| again.failure.lock().take());
+    check.not_replayed = first.not_replayed().or_else(|| again.not_replayed());
     check.not_written = first.damage().or_else(|| again.damage());
     check.note_second(&twice);
     if check.is_whole() {

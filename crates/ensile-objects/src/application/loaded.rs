@@ -13,13 +13,18 @@
 //! removal            replayed: from here on it does not   passed over
 //! without a mark     replayed                             replayed: from here on the object counts as existing
 //! ```
+//! A change that is passed over rightly has a removal of its object after it. Objects without the removal are kept:
+//! such an object was made without a mark, and its changes would be lost.
+//!
 //! Invariants:
 //! - O4: the TID of every loaded object is found.
 //! - O10: an object exists after its bytes in the checkpoint and after a replayed creation, until a replayed removal.
 //!   The operations of an object come in the order of TIDs, one at a time.
 //! - The list takes at most [`BYTES_EACH`] bytes for every object, and [`LANE_BYTES`] for every lane: the list is in
-//!   the order of numbers, and has little spare room. A hash map takes twice the memory. An object takes further memory
-//!   only while its existence differs from the checkpoint's: up to 31 bytes, for a number in a growing hash set.
+//!   the order of numbers, and has little spare room. A hash map takes twice the memory.
+//! - An object takes up to 31 further bytes for each hash set that has its number: one if its existence differs from
+//!   the checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its
+//!   memory until the recovery ends, so the largest number of such objects at one time counts.
 //!
 //! Neighbours: `recover` fills the list, and asks; `copied` asks for a copy.
 
@@ -52,6 +57,8 @@ struct LoadedLane {
     made: HashSet<u64>,
     /// Objects that do not exist although the checkpoint has them, or notes their absence.
     gone: HashSet<u64>,
+    /// Missing objects with a passed over change, and no removal or creation after the change.
+    unremoved: HashSet<u64>,
 }
 
 /// Loaded objects, in lanes by their numbers.
@@ -139,6 +146,16 @@ impl LoadedObjects {
         })
     }
 
+    /// Objects with a passed over change and no removal after the change, in the order of numbers: each was made
+    /// without a mark (O10). The log has the removal of every other object, because the walk that missed the object
+    /// came after the removal.
+    pub(super) fn unremoved(&self) -> Vec<u64> {
+        let mut objects = Vec::new();
+        self.lanes.iter().for_each(|lane| objects.extend(&lane.lock().unremoved));
+        objects.sort_unstable();
+        objects
+    }
+
     /// Releases the memory at the end of the recovery.
     pub(super) fn clear(&self) {
         self.lanes.iter().for_each(|lane| *lane.lock() = LoadedLane::default());
@@ -165,13 +182,23 @@ impl LoadedLane {
                 if is_gone {
                     self.gone.remove(&object);
                 }
-                if life.is_some() && !is_known {
-                    self.made.insert(object);
+                if life.is_some() {
+                    // A creation sets the whole state.
+                    self.unremoved.remove(&object);
+                    if !is_known {
+                        self.made.insert(object);
+                    }
                 }
                 true
             }
-            Some(ObjectLife::Change) => exists,
+            Some(ObjectLife::Change) => {
+                if !exists {
+                    self.unremoved.insert(object);
+                }
+                exists
+            }
             Some(ObjectLife::Removal) => {
+                self.unremoved.remove(&object);
                 self.made.remove(&object);
                 if exists && is_known {
                     self.gone.insert(object);

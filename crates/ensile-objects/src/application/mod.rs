@@ -175,6 +175,8 @@ pub(crate) struct ApplicationState<A> {
     slots: Box<[Mutex<Tid>]>,
     /// TIDs and existence of objects, during a recovery.
     loaded: LoadedObjects,
+    /// True if a recovery passes over operations by their marks of lives; false if it replays them all.
+    judges_marks: bool,
     /// Number of operations that were not replayed, because their object did not exist.
     passed_over: AtomicU64,
     waiting: WaitingOperations<(u64, Box<[u8]>)>,
@@ -198,14 +200,15 @@ pub(crate) struct ApplicationState<A> {
 impl<A: Application> ApplicationState<A> {
     pub(crate) fn new(application: Arc<A>, clock: &Clock) -> Self {
         Self {
+            poisoned: PoisonedObjects::new(true),
             version: application.version(),
             application,
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
             loaded: LoadedObjects::new(),
+            judges_marks: true,
             passed_over: AtomicU64::new(0),
             waiting: WaitingOperations::new(),
             pieces: Assembly::default(),
-            poisoned: PoisonedObjects::default(),
             opens_poisoned: false,
             failure: Mutex::default(),
             refusal: Mutex::default(),
@@ -405,7 +408,7 @@ impl ApplicationLog {
     /// room for their TIDs. The log adds only the parts that are being read, so the memory beside the objects does not
     /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects. If the
     /// application [marks lives](crate::ObjectsBuilder::mark_lives), an object that the log creates or removes takes up
-    /// to 31 bytes more.
+    /// to 31 bytes more, and an object with passed over changes up to 31 bytes until its removal.
     pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
@@ -418,7 +421,8 @@ impl ApplicationLog {
         is_checked: bool,
     ) -> Result<(Self, Arc<ApplicationState<A>>)> {
         let mut state = ApplicationState::new(application, &settings.clock);
-        state.opens_poisoned = settings.opens_poisoned;
+        (state.opens_poisoned, state.judges_marks) = (settings.opens_poisoned, settings.marks_lives);
+        state.poisoned = PoisonedObjects::new(settings.is_logged);
         let (state, marks_lives) = (Arc::new(state), settings.marks_lives);
         let runtime = Arc::new(settings.open(Arc::clone(&state) as _)?);
         if state.poisoned.count() > 0 {
@@ -451,7 +455,8 @@ impl ApplicationLog {
     /// # Errors
     /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
     /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`];
-    /// [`ObjectsError::PoisonedUntilOpen`]. Nothing was logged: do not change the object.
+    /// [`ObjectsError::PoisonedUntilOpen`]; [`ObjectsError::PoisonedUnlogged`]. Nothing was logged: do not change the
+    /// object.
     #[inline]
     pub fn log(&self, object: u64, operation: u32, parameters: &[&[u8]]) -> Result<ObjectReceipt<'_>> {
         let life = self.marks_lives.then_some(ObjectLife::Change);

@@ -6,12 +6,16 @@
 //! walk     refused while an object is poisoned: no checkpoint covers the operation, and the log keeps it
 //! open     makes the change again, on the object as the checkpoint has it
 //! ```
+//! Without a log, nothing keeps later changes of any object, as no checkpoint is made. So after a poison every change
+//! is refused until the next open, which has the state of the last checkpoint.
+//!
 //! Invariants:
 //! - O6: an object is poisoned before its guard is free, so the next holder of the guard finds the poison.
 //! - `log` pays nothing: the first poisoned object sends all later entries on the waiting path, which asks.
 //!
 //! Neighbours: [`ApplicationLog`] poisons and refuses; `recover` poisons at an open; `walk` asks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -24,19 +28,36 @@ use crate::receipt::{ChangeReceipt as _, ObjectReceipt};
 /// Reason of a failed change's poison.
 const NOT_MADE: &str = "a change of it failed after the log entry";
 
+/// Poisoned objects with reasons of their own, at most.
+const REASONS_MAX: usize = 1000;
+
+/// Reason of an object beyond [`REASONS_MAX`].
+const NOT_KEPT: &str =
+    "it is not loaded or not replayed, and the reason is not kept beside those of 1000 other objects";
+
 /// Poisoned objects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PoisonedObjects {
     /// Reasons by the objects' numbers.
-    reasons: Mutex<BTreeMap<u64, Box<str>>>,
+    reasons: Mutex<BTreeMap<u64, Cow<'static, str>>>,
     count: AtomicU64,
+    /// True if changes are logged, and the next open makes a failed change again.
+    is_logged: bool,
 }
 
 impl PoisonedObjects {
-    /// Poisons an object. A poisoned object keeps its first reason.
-    pub(super) fn add(&self, object: u64, why: impl Into<Box<str>>) {
+    pub(super) fn new(is_logged: bool) -> Self {
+        Self { reasons: Mutex::default(), count: AtomicU64::new(0), is_logged }
+    }
+
+    /// Poisons an object. A poisoned object keeps its first reason. Texts are kept for [`REASONS_MAX`] objects.
+    pub(super) fn add(&self, object: u64, why: impl Into<Cow<'static, str>>) {
         let mut reasons = self.reasons.lock();
-        reasons.entry(object).or_insert_with(|| why.into());
+        let why = match why.into() {
+            Cow::Owned(_) if reasons.len() >= REASONS_MAX => Cow::Borrowed(NOT_KEPT),
+            why => why,
+        };
+        reasons.entry(object).or_insert(why);
         // Relaxed: a figure for people.
         self.count.store(reasons.len() as u64, Ordering::Relaxed);
     }
@@ -51,10 +72,14 @@ impl PoisonedObjects {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Fails if the object is poisoned.
+    /// Fails if a change of the object is refused: the object is poisoned, or nothing is logged and any object is
+    /// poisoned.
     fn check(&self, object: u64) -> Result<()> {
-        match self.reasons.lock().get(&object) {
-            Some(why) => Err(refused(object, why)),
+        let reasons = self.reasons.lock();
+        let refusing =
+            if self.is_logged { reasons.get_key_value(&object) } else { reasons.first_key_value() };
+        match refusing {
+            Some((object, why)) => Err(self.refused(*object, why)),
             None => Ok(()),
         }
     }
@@ -62,14 +87,19 @@ impl PoisonedObjects {
     /// Fails if any object is poisoned. The error is the reason, for the first of the objects.
     pub(super) fn check_all(&self) -> std::result::Result<(), String> {
         match self.reasons.lock().first_key_value() {
-            Some((object, why)) => Err(refused(*object, why).to_string()),
+            Some((object, why)) => Err(self.refused(*object, why).to_string()),
             None => Ok(()),
         }
     }
-}
 
-fn refused(object: u64, why: &str) -> ObjectsError {
-    ObjectsError::PoisonedUntilOpen { object, why: why.into() }
+    fn refused(&self, object: u64, why: &str) -> ObjectsError {
+        let why = why.into();
+        if self.is_logged {
+            ObjectsError::PoisonedUntilOpen { object, why }
+        } else {
+            ObjectsError::PoisonedUnlogged { object, why }
+        }
+    }
 }
 
 impl ApplicationLog {
@@ -95,11 +125,17 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
+    /// Without a log ([`NoLog`](crate::ObjectDurability::NoLog)) no open makes the change again, and nothing would keep
+    /// later changes of any object. [`log`](Self::log) and [`change`](Self::change) then refuse every object, with
+    /// [`ObjectsError::PoisonedUnlogged`].
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`] in a forked process.
+    /// [`ObjectsError::NoObject`]; [`ObjectsError::Durability`] in a forked process, or in user code (O8).
     pub fn poison(&self, object: u64) -> Result<()> {
-        self.runtime.check_process()?;
+        self.runtime.check_caller()?;
+        if object == u64::MAX {
+            return Err(ObjectsError::NoObject);
+        }
         self.slots.poisoned().add(object, NOT_MADE);
         self.runtime.take_detour();
         Ok(())
@@ -115,7 +151,8 @@ impl ApplicationLog {
         Ok(self.runtime.is_detour_taken() && self.slots.poisoned().has(object))
     }
 
-    /// Fails if the object is poisoned.
+    /// Fails if a change of the object is refused for a poison. Without a log, a change beside the failed change may be
+    /// taken, as an earlier change was.
     pub(super) fn check_whole(&self, object: u64) -> Result<()> {
         if self.runtime.is_detour_taken() { self.slots.poisoned().check(object) } else { Ok(()) }
     }

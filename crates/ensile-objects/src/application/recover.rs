@@ -5,7 +5,7 @@
 //!   include.
 //! - O10: an operation that is marked as a change or a removal is not replayed on a missing object. Each object is in
 //!   one lane, and operations leave a lane in the order of TIDs under the lane's lock, so a mark is judged after every
-//!   earlier mark of its object.
+//!   earlier mark of its object. A change that is passed over without a removal after it fails the open.
 //! - A call-back that fails or panics fails the open, and the error names the object and the entry; or the call-back
 //!   poisons its object, if the application has asked for that (O6).
 //! - Versions are judged when an entry is read, before a call-back gets the entry.
@@ -93,9 +93,8 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
-        let damage = self.damage();
+        let (damage, failure) = (self.damage(), self.not_replayed());
         self.loaded.clear();
-        let failure = self.failure.lock().take();
         match (damage, failure) {
             (Some(detail), _) => {
                 Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
@@ -113,6 +112,22 @@ impl<A: Application> ApplicationState<A> {
             return Some(LACKS_PIECES.to_owned());
         }
         self.loaded.twice().map(|object| format!("object {object} stands in the checkpoint twice"))
+    }
+
+    /// Fault of the replay: the first operation that was not replayed, or the first object whose changes were passed
+    /// over although the log does not remove the object (O10). The changes of such an object poison it, if the
+    /// application has asked for that (O6).
+    pub(super) fn not_replayed(&self) -> Option<ObjectsError> {
+        let failure = self.failure.lock().take();
+        if failure.is_some() {
+            return failure;
+        }
+        let unremoved = self.loaded.unremoved();
+        if self.opens_poisoned {
+            unremoved.into_iter().for_each(|object| self.poisoned.add(object, NEVER_MADE));
+            return None;
+        }
+        unremoved.first().map(|&object| ObjectsError::NoCreation { object })
     }
 
     fn load_entry(&self, entry: &Entry<'_>) -> CallBackResult {
@@ -162,7 +177,8 @@ impl<A: Application> ApplicationState<A> {
             return Ok(());
         }
         let body = ObjectBody::decode(body)?;
-        let life = if let BodyForm::Call(life) = body.form { life } else { None };
+        let life =
+            if let BodyForm::Call(life) = body.form { life.filter(|_| self.judges_marks) } else { None };
         match self.loaded.judge(LoggedOperation { object, tid, life }, unmarked) {
             ReplayVerdict::Included => Ok(()),
             ReplayVerdict::PassedOver => {
@@ -195,6 +211,9 @@ pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResu
         Err(panic_text(&*panic).map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
     })
 }
+
+const NEVER_MADE: &str =
+    "its changes are not replayed, because no logged operation is marked as its creation";
 
 const PANICKED: &str = "the call-back panicked";
 

@@ -232,6 +232,59 @@ fn a_folder_that_changes_over_to_marks_and_back_loses_nothing() {
     assert_eq!(Lived::open(&disk).all(), expected);
 }
 
+/// A life with a folder's first marked object, 2, in the checkpoint, and object 1 made without a mark.
+fn made_without_a_mark(disk: &SimDisk) {
+    let life = Lived::open(disk);
+    life.change(2, MAKE, 6).expect("logs");
+    life.settle();
+    life.checkpoint(|| ());
+    let unmarked = Lived { is_marked: false, ..life };
+    unmarked.change(1, MAKE, 5).expect("logs");
+    unmarked.change(1, ADD, 1).expect("logs");
+    unmarked.log.close().expect("closes");
+}
+
+#[test]
+fn o10_changes_of_an_object_that_was_made_without_a_mark_fail_the_open_and_a_program_without_marks_has_them()
+{
+    let disk = SimDisk::new();
+    made_without_a_mark(&disk);
+    let all = BTreeMap::from([(1, 11), (2, 6)]);
+    for _ in 0..2 {
+        let refused = Lived::try_open(&disk, true).map(drop).expect_err("changes would be lost");
+        assert!(matches!(refused, ObjectsError::NoCreation { object: 1 }), "{refused:?}");
+        assert!(refused.to_string().contains("open without `mark_lives`"), "{refused}");
+    }
+    let life = Lived::try_open(&disk, false).expect("every operation is replayed");
+    assert_eq!(life.all(), all);
+    life.checkpoint(|| ());
+    life.log.close().expect("closes");
+    let life = Lived::open(&disk);
+    assert_eq!((life.all(), life.passed_over()), (all, 0));
+}
+
+#[test]
+fn o10_an_object_that_was_made_without_a_mark_is_poisoned_if_the_open_asks_for_that() {
+    let disk = SimDisk::new();
+    made_without_a_mark(&disk);
+    let numbers = Arc::<Numbers>::default();
+    let builder = builder(&disk, 2).manual_clock(Clock::manual()).mark_lives().open_poisoned();
+    let log = builder.open_application(Arc::clone(&numbers)).expect("the others are to be served");
+    assert_eq!(*numbers.all(), BTreeMap::from([(2, 6)]));
+    assert!(log.is_poisoned(1).expect("is this process") && !log.is_poisoned(2).expect("is this process"));
+    let refused = log.log(1, ADD, &[]).map(drop).expect_err("O6: it is poisoned");
+    assert!(refused.to_string().contains("no logged operation is marked as its creation"), "{refused}");
+}
+
+#[test]
+fn o10_a_check_of_a_recorded_folder_names_an_object_that_was_made_without_a_mark() {
+    let disk = SimDisk::new();
+    made_without_a_mark(&disk);
+    let mounted = Arc::new(disk.mounted()) as Arc<dyn Disk>;
+    let check = ApplicationLog::check_on(&mounted, Numbers::default).expect("reads");
+    assert!(!check.is_whole() && check.to_string().contains("object 1"), "{check}");
+}
+
 #[test]
 fn a_mark_without_the_declaration_is_refused_with_the_name_of_the_setting() {
     let disk = SimDisk::new();

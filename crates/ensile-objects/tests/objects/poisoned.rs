@@ -203,16 +203,41 @@ fn o6_a_call_back_that_passes_a_poisoned_object_over_makes_no_checkpoint() {
 }
 
 #[test]
-fn o6_without_a_log_a_half_changed_object_is_refused_and_in_no_checkpoint() {
+fn o6_without_a_log_no_change_is_taken_after_a_failed_one_as_no_checkpoint_would_have_it() {
     let disk = SimDisk::new();
     let unlogged = |builder: ObjectsBuilder| builder.durability(ObjectDurability::NoLog);
     let life = Summed::try_open(&disk, false, unlogged).expect("opens");
     life.add(1, 5).expect("is open");
     assert_eq!(life.checkpoint(), Ok(1));
     life.fail_to_add(1, 7);
-    check_refused(&life, 1, "a change of it failed");
+    for object in [1, 2] {
+        let refused = life.add(object, 1).expect_err("no checkpoint would keep it");
+        assert!(matches!(refused, ObjectsError::PoisonedUnlogged { object: 1, .. }), "{refused:?}");
+        assert!(
+            refused.to_string().contains("open again, which has the state of the last checkpoint"),
+            "{refused}"
+        );
+    }
+    let refused = life.checkpoint().expect_err("object 1 is half changed");
+    assert!(refused.contains("object 1 is poisoned: a change of it failed"), "{refused}");
     life.log.close().expect("closes");
     assert_eq!(Summed::open(&disk).all(), BTreeMap::from([(1, 5)]));
+}
+
+#[test]
+fn the_number_of_no_object_is_not_poisoned() {
+    let life = Summed::open(&SimDisk::new());
+    assert!(matches!(life.log.poison(u64::MAX), Err(ObjectsError::NoObject)));
+    assert_eq!(life.log.stats().poisoned, 0);
+}
+
+#[test]
+fn o6_a_change_that_poisons_by_the_log_in_mid_change_is_refused() {
+    let life = Summed::open(&SimDisk::new());
+    let (poisoned, _) = life.log.change(1, 0, &[&1_u64.to_le_bytes()], || life.log.poison(1)).expect("logs");
+    let refused = poisoned.expect_err("O8: it calls a handle");
+    assert!(matches!(refused, ObjectsError::Durability(DurabilityError::InCallBack)), "{refused:?}");
+    assert_eq!(life.log.stats().poisoned, 0);
 }
 
 /// A folder with object 1 in the checkpoint, and an unlucky addition to it behind.
@@ -245,6 +270,18 @@ fn o6_a_replay_that_fails_poisons_its_object_if_the_open_asks_for_that_and_a_men
     let life = Summed::open(&disk);
     assert_eq!(life.all(), BTreeMap::from([(1, 22), (2, 7)]));
     assert_eq!(life.checkpoint(), Ok(2));
+}
+
+#[test]
+fn o6_an_open_counts_every_poisoned_object_and_keeps_reasons_of_1000() {
+    let disk = SimDisk::new();
+    let life = Summed::open(&disk);
+    (0..1002).for_each(|object| life.add(object, UNLUCKY).expect("logs"));
+    life.log.close().expect("closes");
+    let life = Summed::try_open(&disk, true, ObjectsBuilder::open_poisoned).expect("opens");
+    assert_eq!(life.log.stats().poisoned, 1002);
+    let reasons = (0..1002).map(|object| life.add(object, 1).expect_err("O6: it is poisoned").to_string());
+    assert_eq!(reasons.filter(|reason| reason.contains("an unlucky number")).count(), 1000);
 }
 
 #[test]

@@ -91,6 +91,24 @@ fn o10_an_object_exists_from_its_bytes_or_a_creation_to_a_removal() {
 }
 
 #[test]
+fn o10_a_passed_over_change_is_kept_until_a_removal_or_a_creation_of_its_object() {
+    let loaded = one_and_an_absence();
+    for object in [2, 3] {
+        for end in [REMOVAL, CREATION] {
+            assert_eq!(judge(&loaded, object, CHANGE), PassedOver);
+            assert_eq!(loaded.unremoved(), [object]);
+            judge(&loaded, object, None);
+            assert_eq!(loaded.unremoved(), [object], "it is no creation");
+            judge(&loaded, object, end);
+            assert_eq!(loaded.unremoved(), [0; 0]);
+            judge(&loaded, object, REMOVAL);
+        }
+    }
+    judge(&loaded, 1, CHANGE);
+    assert_eq!(loaded.unremoved(), [0; 0], "it exists");
+}
+
+#[test]
 fn o10_a_mark_that_the_loaded_object_includes_changes_nothing() {
     let loaded = one_and_an_absence();
     for (object, life) in [(1, REMOVAL), (2, CREATION)] {
