@@ -2,7 +2,7 @@
 # Use after free, out of bounds, leaks: AddressSanitizer over the crates that use `unsafe` (or those named as arguments).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source ci/nightly.sh
+source ci/sanitizers.sh
 
 # Two tests run by themselves. One measures what its process holds after a drop, and elsewhere the sanitizer holds back
 # freed memory, so that it sees uses of it. The other leaks a snapshot on purpose.

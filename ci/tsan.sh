@@ -7,7 +7,7 @@
 # database that is given the same ones looks like a race with the one before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source ci/nightly.sh
+source ci/sanitizers.sh
 
 # Forked children of a test start threads of their own, which the sanitizer takes for a mistake.
 export TSAN_OPTIONS="die_after_fork=0 ${TSAN_OPTIONS:-}"

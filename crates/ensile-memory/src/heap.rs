@@ -8,7 +8,7 @@
 
 /// Size from which a block is a mapping of its own, in bytes. Its memory goes back when the block is freed.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
-const MAPPED_BYTES: i32 = 1 << 20;
+const MAPPED_BYTES: i32 = 32 << 20;
 
 /// Largest free memory at the end of a part of the heap, in bytes.
 #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]

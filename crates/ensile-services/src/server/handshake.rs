@@ -1,7 +1,7 @@
 //! The commands that a client sends at the start of a connection: `HELLO`, `AUTH`, `SELECT`, `CLIENT`.
 //!
-//! Invariant: a client that is refused a user or a database loses its connection with the refusal. The client's later
-//! requests are for the other user or database, so none of them is carried out.
+//! Invariant: the refusal of a user or a database ends the connection. The later requests of the connection are for the
+//! refused user or database, so no such request is carried out.
 //!
 //! Neighbours: [`super::common`] calls; [`super::carry_out::ClientState`] has the version and the name.
 
@@ -75,7 +75,7 @@ fn id(client: &ClientState) -> i64 {
     i64::try_from(client.number).unwrap_or(i64::MAX)
 }
 
-/// Refuses a user: a client that asks for a password would take a server without passwords for a safe one.
+/// Refuses a user: a client with a password would take a server without passwords for a safe server.
 pub(super) fn auth(reply: &mut ReplyEncoder<'_>) -> Flow {
     reply.error("ERR", "AUTH is refused: this server has no users and no passwords; connect without them");
     Flow::ReplyAndClose
@@ -86,7 +86,7 @@ pub(super) fn is_the_database(request: Request<'_>) -> bool {
     request.get(1) == Some(b"0")
 }
 
-/// Takes database 0, and refuses any other.
+/// Takes database 0, and refuses other databases.
 pub(super) fn select(request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> Flow {
     if is_the_database(request) {
         reply.simple("OK");
@@ -96,7 +96,7 @@ pub(super) fn select(request: Request<'_>, reply: &mut ReplyEncoder<'_>) -> Flow
     Flow::ReplyAndClose
 }
 
-/// Tells and sets what a client says of itself. The subcommand and its arguments are counted.
+/// Reports and sets properties of a client. The request has a known subcommand, with the right number of arguments.
 pub(super) fn client(client: &mut ClientState, request: Request<'_>, reply: &mut ReplyEncoder<'_>) {
     let argument = |at: usize| request.get(at).unwrap_or_default();
     let outcome = match argument(1).to_ascii_uppercase().as_slice() {
@@ -104,7 +104,7 @@ pub(super) fn client(client: &mut ClientState, request: Request<'_>, reply: &mut
         b"GETNAME" if client.name.is_empty() => return reply.null(),
         b"GETNAME" => return reply.bulk(&client.name),
         b"SETNAME" => set_name(client, argument(2)),
-        // Library and version are for lists of clients, and this server has no such list.
+        // Library and version are for lists of clients, which this server lacks.
         _ if ["LIB-NAME", "LIB-VER"].iter().any(|option| is_called(argument(2), option)) => {
             if is_printable(argument(3)) {
                 Ok(())

@@ -8,7 +8,7 @@ fn table(seed: u64) -> Rig<PersistentTable> {
     Rig::new(seed, PersistentTable::open)
 }
 
-/// What a client is told that stays, and whether its connection was closed.
+/// Replies to a client that stays, and true if the server closed the connection.
 fn told_and_closed(rig: &mut Rig<PersistentTable>, sent: &[u8]) -> (Vec<String>, bool) {
     let client = rig.connect();
     rig.clients().send(client, sent);

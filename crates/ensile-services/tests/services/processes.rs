@@ -44,7 +44,7 @@ over_both_transports! {
 }
 
 /// Runs a test over io_uring. Where the kernel refuses it, says so where nothing holds it back, and passes.
-fn with_io_uring(test: fn(&'static str)) {
+pub(crate) fn with_io_uring(test: fn(&'static str)) {
     match MachineTransport::new(TransportChoice::IoUring) {
         Ok(_) => test("io-uring"),
         Err(refused) => {
@@ -55,10 +55,10 @@ fn with_io_uring(test: fn(&'static str)) {
 }
 
 /// A folder for the processes of a test, and their transport; removed with this.
-struct Folder(PathBuf, &'static str);
+pub(crate) struct Folder(PathBuf, &'static str);
 
 impl Folder {
-    fn new(name: &str, transport: &'static str) -> Self {
+    pub(crate) fn new(name: &str, transport: &'static str) -> Self {
         let name = format!("ensile-services-{name}-{transport}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
@@ -78,7 +78,7 @@ impl Folder {
         command
     }
 
-    fn start(&self, line: &str) -> Server {
+    pub(crate) fn start(&self, line: &str) -> Server {
         let mut process = self.command(line).stdout(Stdio::piped()).spawn().expect("it was built");
         let mut told = String::new();
         BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut told).expect("it tells");
@@ -93,12 +93,21 @@ impl Drop for Folder {
 }
 
 /// A process; killed with this.
-struct Server {
+pub(crate) struct Server {
     process: Child,
     address: SocketAddr,
 }
 
 impl Server {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     fn ends_well(&mut self) {
         assert!(self.process.wait().expect("it is a child").success());
     }

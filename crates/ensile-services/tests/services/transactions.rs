@@ -1,5 +1,5 @@
-//! `MULTI`, `EXEC` and `DISCARD`: a queue whose commands are carried out together or not at all (Q1), whose reply waits
-//! for all of them (Q2), and whose memory is bounded (Q3).
+//! `MULTI`, `EXEC` and `DISCARD`: the queue is carried out whole or not at all (Q1), the reply waits for all commands
+//! (Q2), and the memory of the queue is bounded (Q3).
 
 use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
@@ -176,7 +176,7 @@ fn q2_a_transaction_that_does_not_become_durable_is_one_error() {
     assert!(said[3].starts_with("[!NOTKEPT ") && said[3].ends_with(" +PONG]"), "{said:?}");
 }
 
-/// Requests that are in pieces, with many in flight: each queue is one client's own.
+/// The requests arrive in pieces, with many clients at once.
 #[test]
 fn transactions_of_many_clients_do_not_mix() {
     for seed in 0..10 {
@@ -270,7 +270,7 @@ fn q3_a_queue_counts_until_it_is_gone() {
     }
 }
 
-/// One client keeps a queue and says nothing; the others need the memory.
+/// One client keeps a queue and is silent; another client needs the memory.
 #[test]
 fn q3_a_silent_client_with_a_queue_gives_way_to_others() {
     let limits = NetLimits { free_bytes: 32 << 10, ..LIMITS };
