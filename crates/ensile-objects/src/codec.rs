@@ -66,10 +66,18 @@ const DESCRIPTION: &str = "serde 1 ";
 /// variants, and the names of the types within. Names are serde's names, so `#[serde(rename)]` counts, and a path of
 /// modules does not. An alias (`#[serde(alias)]`) counts as a name.
 ///
+/// A type with `#[serde(transparent)]`, `#[serde(from)]` or `#[serde(try_from)]` has the name and the format of the inner
+/// type: the type's own name is not known to serde.
+///
 /// A `Deserialize` by hand may refuse all made-up values, or need a format that describes itself. Such a type has the
-/// shape of its name alone, without a fingerprint; `None` if not even a name is known. An implementation of
-/// [`Persistent`](crate::Persistent) by hand, with the functions of this module, can state a
+/// shape of its name alone, without a fingerprint; `None` if not even a name is known. The same holds for a type that
+/// contains itself by transparent types alone, and for a type whose values take more than a million of serde's calls.
+/// An implementation of [`Persistent`](crate::Persistent) by hand, with the functions of this module, can state a
 /// [`TypeShape`] of such a type.
+///
+/// A panic of the type's code on a made-up value is caught, and the type has no shape. The program's panic hook still
+/// reports the panic, and a program with `panic = "abort"` ends: such a type needs `shape none` in its
+/// [`serde_codec!`](crate::serde_codec) or [`serde_key!`](crate::serde_key).
 ///
 /// ```
 /// use ensile_objects::codec::shape_of;
@@ -203,16 +211,57 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 /// # let before = ensile_objects::TypeShape::new("PageVisits", "serde 1 struct 0:{5:times}(u64)");
 /// # assert_eq!(PageVisits::shape().and_then(|shape| shape.fingerprint()), before.fingerprint());
 /// ```
+///
+///
+/// The shapes are found at open, by running `Deserialize` on made-up values: conversions of `#[serde(from)]` and
+/// `#[serde(try_from)]` run, too. A type whose conversions do not bear such values states `shape none`: the types are
+/// then not compared. The same holds for `serde_key! { shape none }`.
+/// ```
+/// use ensile_objects::{Persistent, serde_codec};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Clone, Serialize, Deserialize)]
+/// #[serde(from = "u32", into = "u32")]
+/// struct Year(u32);
+///
+/// impl From<u32> for Year {
+///     fn from(year: u32) -> Self {
+///         assert!(year >= 1900, "a year");
+///         Self(year)
+///     }
+/// }
+/// # impl From<Year> for u32 {
+/// #     fn from(year: Year) -> u32 { year.0 }
+/// # }
+///
+/// impl Persistent for Year {
+///     type Operation = Year;
+///     type Output = ();
+///     serde_codec! { object 1, operation 1, shape none }
+///
+///     fn apply(year: &mut Option<Self>, to: &Year) {
+///         *year = Some(to.clone());
+///     }
+/// }
+/// # assert_eq!((Year::shape(), Year::operation_shape()), (None, None));
+/// # let mut bytes = Vec::new();
+/// # Year(1997).encode(&mut bytes);
+/// # assert_eq!(Year::decode(1, &bytes).map(|year| year.0), Ok(1997));
+/// ```
 #[macro_export]
 macro_rules! serde_codec {
+    (
+        object $object:literal $(or $older:expr)?,
+        operation $operation:literal $(or $older_operation:expr)?,
+        shape none $(,)?
+    ) => {
+        $crate::serde_codec!(@bytes $object $(or $older)?, $operation $(or $older_operation)?);
+    };
     (
         object $object:literal $(or $older:expr)?,
         operation $operation:literal $(or $older_operation:expr)?
         $(, former_names [$($former:expr),* $(,)?])? $(,)?
     ) => {
-        const VERSION: u16 = $object;
-        const OPERATION_VERSION: u16 = $operation;
-
         fn shape() -> ::std::option::Option<$crate::TypeShape> {
             $crate::codec::shape_of::<Self>()$(.map(|shape| shape.with_former_names([$($former),*])))?
         }
@@ -221,6 +270,14 @@ macro_rules! serde_codec {
             $crate::codec::shape_of::<Self::Operation>()
                 $(.map(|shape| shape.with_former_names([$($former),*])))?
         }
+
+        $crate::serde_codec!(@bytes $object $(or $older)?, $operation $(or $older_operation)?);
+    };
+    (
+        @bytes $object:literal $(or $older:expr)?, $operation:literal $(or $older_operation:expr)?
+    ) => {
+        const VERSION: u16 = $object;
+        const OPERATION_VERSION: u16 = $operation;
 
         fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
             $crate::codec::encode(self, out);
@@ -272,14 +329,34 @@ macro_rules! serde_codec {
 /// ```
 ///
 ///
-/// A renamed type gives its former names: `serde_key! { former_names ["Place"] }`.
+/// A renamed type gives its former names: `serde_key! { former_names ["Place"] }`. A type whose `Deserialize` must not
+/// run on made-up values states no shape, and is not compared:
+/// ```
+/// # use ensile_objects::{ObjectKey, serde_key};
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// struct Seat(u32);
+///
+/// impl ObjectKey for Seat {
+///     serde_key! { shape none }
+/// }
+/// # let mut bytes = Vec::new();
+/// # Seat(300).encode(&mut bytes);
+/// # assert_eq!((Seat::shape(), Seat::decode(&bytes)), (None, Ok(Seat(300))));
+/// ```
 #[macro_export]
 macro_rules! serde_key {
+    (shape none) => {
+        $crate::serde_key!(@bytes);
+    };
     ($(former_names [$($former:expr),* $(,)?])?) => {
         fn shape() -> ::std::option::Option<$crate::TypeShape> {
             $crate::codec::shape_of::<Self>()$(.map(|shape| shape.with_former_names([$($former),*])))?
         }
 
+        $crate::serde_key!(@bytes);
+    };
+    (@bytes) => {
         fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
             $crate::codec::encode(self, out);
         }

@@ -86,11 +86,12 @@ impl StatedTypes {
     }
 
     /// Types of the folder after an open by the program. A new folder has the program's types. An older folder gets a
-    /// type only if no entry can have the type's version yet: every earlier version of the role has a type.
+    /// missing type only if the role has types: no entry can then be of a version without a type.
     pub(crate) fn at_open(&self, before: &[EntryType], is_new: bool) -> Vec<EntryType> {
         let is_missing = |own: &&EntryType| {
-            let versions = before.iter().filter(|found| found.role == own.role).map(|found| found.version);
-            versions.max().map_or(is_new, |newest| newest < own.version)
+            let mut of_role = before.iter().filter(|found| found.role == own.role).peekable();
+            let is_known = is_new || of_role.peek().is_some();
+            is_known && of_role.all(|found| found.version != own.version)
         };
         let added = self.0.iter().map(|stated| &stated.entry_type).filter(is_missing).cloned();
         in_order(before.iter().cloned().chain(added).collect())
@@ -101,12 +102,8 @@ impl StatedTypes {
     pub(crate) fn at_checkpoint(&self, before: &[EntryType]) -> Vec<EntryType> {
         let is_stated = |found: &&EntryType| self.0.iter().any(|stated| stated.entry_type.role == found.role);
         let kept = before.iter().filter(|found| !is_stated(found)).cloned();
-        let own = self.0.iter().map(|StatedType { entry_type: own, .. }| {
-            // A program that states no fingerprint leaves the known fingerprint.
-            let known =
-                before.iter().find(|found| found.place() == own.place()).and_then(|found| found.fingerprint);
-            EntryType { fingerprint: own.fingerprint.or(known), ..own.clone() }
-        });
+        // An earlier fingerprint does not stay: a program without a fingerprint may have written other fields.
+        let own = self.0.iter().map(|stated| stated.entry_type.clone());
         in_order(kept.chain(own).collect())
     }
 }

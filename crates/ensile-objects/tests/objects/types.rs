@@ -286,6 +286,23 @@ fn i6_a_larger_version_opens_and_the_folder_has_its_type_alone_at_the_next_check
 }
 
 #[test]
+fn i6_a_smaller_version_gives_its_type_to_a_folder_without_older_objects() {
+    let disk = counts();
+    let objects: Objects<String, Wide> = open(&disk).expect("has an up-cast");
+    for key in ["a", "b"] {
+        objects.remove(key.to_owned()).expect("logs");
+    }
+    checkpoint(&objects);
+    close(objects);
+    assert_eq!(types(&disk), ["key 0 string", "object 2 Wide", "operation 1 Set"]);
+    let objects: Objects<String, Count> = open(&disk).expect("no object is newer");
+    objects.submit("c".to_owned(), &Set::To(1005)).expect("logs");
+    close(objects);
+    assert_eq!(types(&disk), ["key 0 string", "object 1 Count", "object 2 Wide", "operation 1 Set"]);
+    refused::<String, Other>(&disk, TypeRole::Object, ["Count", "Other"]);
+}
+
+#[test]
 fn i6_a_type_that_was_renamed_opens_and_the_folder_has_the_new_name_at_the_next_checkpoint() {
     let disk = counts();
     let objects: Objects<String, Tally> = open(&disk).expect("names its former name");

@@ -93,7 +93,7 @@ fn i6_an_open_adds_types_of_versions_that_no_entry_can_have_yet() {
     assert_eq!(types.at_open(&before, false), after);
     assert_eq!(types.at_open(&after, false), after);
     let newer = [object(3, "Later", None)];
-    assert_eq!(types.at_open(&newer, false), newer);
+    assert_eq!(types.at_open(&newer, false), [own[0].clone(), newer[0].clone()], "no entry is older");
 }
 
 #[test]
@@ -102,6 +102,6 @@ fn i6_a_checkpoint_leaves_the_types_of_the_program_and_the_types_of_other_roles(
     let after = stated([object(2, "Tally", Some(4))]).at_checkpoint(&before);
     assert_eq!(after, [before[0].clone(), object(2, "Tally", Some(4))]);
     let after = stated([object(2, "Tally", None)]).at_checkpoint(&before);
-    assert_eq!(after, [before[0].clone(), object(2, "Tally", Some(2))], "a known fingerprint stays");
+    assert_eq!(after, [before[0].clone(), object(2, "Tally", None)], "the bytes may have another format");
     assert_eq!(StatedTypes::default().at_checkpoint(&before), before);
 }
