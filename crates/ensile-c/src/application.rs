@@ -1,8 +1,7 @@
 //! An application whose call-backs are C functions.
 //!
 //! Invariants:
-//! - While a call-back runs, its thread is marked. A call-back's writer works until the call-back returns, and no
-//!   longer.
+//! - A call-back's writer works until the call-back returns, and no longer.
 //! - A call-back's bytes are there until the call-back returns.
 //!
 //! Neighbours: `objects` opens with the application; recovery and checkpoints of `ensile-objects` call in, from several
@@ -13,7 +12,7 @@ use std::ffi::c_void;
 use ensile_objects::{Application, CallBackResult, ObjectWriter};
 
 use crate::ABI_VERSION;
-use crate::boundary::{ForeignBytes, InCallBack, NO_OBJECT};
+use crate::boundary::{ForeignBytes, NO_OBJECT};
 use crate::code::{Code, ErrorText, Failure};
 use crate::writer::{ForeignWriter, LentWriter};
 
@@ -222,12 +221,10 @@ impl Application for CallBacks {
     }
 }
 
-/// Calls back, on a thread that is marked meanwhile.
+/// Calls back.
 fn call_back(call: impl FnOnce(*mut ErrorText) -> i32) -> CallBackResult {
     let mut why = ErrorText::new();
-    let mark = InCallBack::begin();
     let outcome = call(&raw mut why);
-    drop(mark);
     if outcome == 0 {
         return Ok(());
     }

@@ -2,18 +2,17 @@
 //!
 //! Invariants:
 //! - A panic does not leave [`boundary`]; it becomes [`Code::Panicked`].
-//! - While a call-back runs, its thread is marked: forbidden calls return [`Code::InCallBack`].
+//! - `ensile-objects` marks the thread of a call-back: forbidden calls return [`Code::InCallBack`].
 //! - A pointer is checked for null and alignment before use, and a handle for its kind as well.
 //!
-//! Neighbours: every exported function runs in here; `application` marks threads.
+//! Neighbours: every exported function runs in here; `application` has the call-backs.
 
 use std::any::Any;
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::panic_text;
-use ensile_base::sync::thread_local;
+use ensile_durability::UserCode;
 
 use crate::code::{Code, ErrorText, Failure};
 
@@ -56,31 +55,9 @@ impl ForeignBytes {
     }
 }
 
-thread_local! {
-    /// Number of call-backs that the thread is in.
-    static CALL_BACKS: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Mark of a thread in a call-back, as long as the value lives.
-pub(crate) struct InCallBack(());
-
-impl InCallBack {
-    pub(crate) fn begin() -> Self {
-        CALL_BACKS.with(|count| count.set(count.get() + 1));
-        Self(())
-    }
-}
-
-impl Drop for InCallBack {
-    fn drop(&mut self) {
-        CALL_BACKS.with(|count| count.set(count.get() - 1));
-    }
-}
-
-/// Refuses a call from a call-back.
+/// Refuses a call from a call-back (F2, O8).
 pub(crate) fn check_outside() -> Result<(), Failure> {
-    // A thread that is being torn down is in no call-back.
-    if CALL_BACKS.try_with(Cell::get).unwrap_or(0) == 0 {
+    if !UserCode::is_running() {
         return Ok(());
     }
     Err(Failure::new(

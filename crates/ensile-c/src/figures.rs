@@ -131,6 +131,10 @@ fn measure_of(measure: ThresholdMeasure) -> u64 {
     })
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -181,11 +185,13 @@ pub struct ForeignStats {
     pub interval_threshold_millis: u64,
     pub applied_nanos: u64,
     pub poisoned: u64,
+    pub waiting_object: u64,
+    pub waiting_millis: u64,
 }
 
 impl From<&ObjectsStats> for ForeignStats {
     fn from(stats: &ObjectsStats) -> Self {
-        let ObjectsStats { log, checkpoints, .. } = stats;
+        let ObjectsStats { log, checkpoints, waiting_call_back, .. } = stats;
         let (checkpoint_verdict, checkpoint_verdict_reason) = verdict_of(checkpoints.verdict);
         Self {
             epoch: stats.epoch.number(),
@@ -214,14 +220,14 @@ impl From<&ObjectsStats> for ForeignStats {
                 .as_ref()
                 .map_or(u64::from(told::REASON_NONE), |last| reason_of(last.reason)),
             recovery_unreachable: u64::from(checkpoints.unreachable.is_some()),
-            interval_threshold_millis: checkpoints
-                .interval_threshold
-                .map_or(0, |interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)),
+            interval_threshold_millis: checkpoints.interval_threshold.map_or(0, millis),
             applied_nanos: checkpoints
                 .recovery
                 .as_ref()
                 .map_or(0, |recovery| recovery.rates.applied_nanos_per_entry),
             poisoned: stats.poisoned,
+            waiting_object: waiting_call_back.map_or(0, |waiting| waiting.object),
+            waiting_millis: waiting_call_back.map_or(0, |waiting| millis(waiting.waited)),
         }
     }
 }

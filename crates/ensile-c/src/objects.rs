@@ -18,8 +18,8 @@ use ensile_objects::{ApplicationLog, ChangeReceipt, ObjectLife, ObjectReceipt, O
 
 use crate::application::{CallBacks, ForeignApplication};
 use crate::boundary::{
-    AnswerPlace, ForeignBytes, HandleKind, HandleType, InCallBack, NO_OBJECT, boundary, check_outside,
-    handle, take_handle,
+    AnswerPlace, ForeignBytes, HandleKind, HandleType, NO_OBJECT, boundary, check_outside, handle,
+    take_handle,
 };
 use crate::code::{Code, ErrorText, Failure};
 use crate::figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, check_size, fill, put_text, text_of};
@@ -70,11 +70,8 @@ impl ChangeMaker {
     /// # Safety
     /// As for [`ensile_objects_change`].
     unsafe fn make(self, object: u64, logged: &ObjectReceipt<'_>) -> bool {
-        logged.make(object, || {
-            let _in_call_back = InCallBack::begin();
-            // SAFETY: the caller vouches for the function.
-            unsafe { (self.make)(self.argument) == 0 }
-        })
+        // SAFETY: the caller vouches for the function.
+        logged.make(object, || unsafe { (self.make)(self.argument) == 0 })
     }
 }
 
@@ -224,7 +221,7 @@ unsafe fn log(
     objects.log.poison(call.object)?;
     let why = format!(
         "the change of object {} failed after its log entry, so the object is poisoned: it is refused, and no checkpoint is \
-         made, until the objects are opened again, which makes the change again",
+         made, until the objects are opened again, which makes a logged change again",
         call.object
     );
     Err(Failure::new(Code::Poisoned, why))
@@ -427,8 +424,8 @@ pub unsafe extern "C" fn ensile_objects_poison(
         check_outside()?;
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
-        objects.check_open()?;
         check_number(object)?;
+        // During a close too: a checkpoint under way may still come to the object.
         objects.log.poison(object)?;
         Ok(Code::Ok)
     };

@@ -33,11 +33,11 @@
  * ensile_writer_absent. Any other function of an ensile_objects returns ENSILE_IN_CALL_BACK to a call-back. The library does
  * not notice a function that a call-back has another thread call, and the function may wait for the call-back for ever.
  *
- * Ownership. The caller owns the handles from ensile_settings_new and ensile_objects_open until the matching free function.
- * Passed bytes, strings and structs are copied, or used until the call returns. The library owns the bytes that a call-back
- * gets, until the call-back returns. The caller owns `user`. `user` lives until ensile_objects_close or ensile_objects_free
- * has returned ENSILE_OK or an error of the log, or until ensile_objects_open has returned an error. No call-back runs from
- * then on.
+ * Ownership. The caller owns the handles from ensile_settings_new, ensile_objects_open and ensile_objects_open_checked until
+ * the matching free function. Passed bytes, strings and structs are copied, or used until the call returns. The library owns
+ * the bytes that a call-back gets, until the call-back returns. The caller owns `user`, and the copy's `user` of
+ * ensile_objects_open_checked. Both live until ensile_objects_close or ensile_objects_free has returned ENSILE_OK or an
+ * error of the log, or until the open has returned an error. No call-back runs from then on.
  *
  * Pointers. The library notices NULL, a handle of another kind, a writer whose call-back has returned, and a closed handle:
  * the call returns a code. The library does not notice a freed handle: a freed handle must not be used or freed again.
@@ -153,8 +153,10 @@ enum {
      * beside twenty busy threads on two cores, a checkpointer gets 1 % of a core. */
     ENSILE_CHECKPOINT_NICENESS = 8,
     /* 1: nothing is logged, and only checkpoints keep changes. The program requests checkpoints, or sets a policy of time.
-     * ensile_objects_log is called as usual. Its receipts are never durable, and a wait for a receipt is ENSILE_INVALID. 0
-     * by default. Of this setting and ENSILE_PROCESS_SAFE the last one set counts. */
+     * ensile_objects_log is called as usual. Its receipts are never durable, and a wait for a receipt is ENSILE_INVALID.
+     * After a failed change no checkpoint is made, so every further change of any object is ENSILE_POISONED. No open makes
+     * the failed change again: the next open has the objects of the last checkpoint. 0 by default. Of this setting and
+     * ENSILE_PROCESS_SAFE the last one set counts. */
     ENSILE_NOT_LOGGED = 9,
     /* 1: the folder ends shipping, and forgets its shared store. Without this setting the open refuses a folder that ships,
      * because another machine may have taken over. Only a program in Rust ships. 0 by default. */
@@ -165,8 +167,10 @@ enum {
     /* 1: the program marks creations and removals of objects by ensile_objects_log_life, and ensile_objects_log marks a
      * change of an existing object. Recovery passes over changes and removals of an object that does not exist. For
      * recovery an object exists if the checkpoint has its bytes, and after its creation. So the program marks every
-     * creation, and checkpoints write every existing object: otherwise changes are passed over and lost. A folder may change
-     * over: earlier operations without marks are always replayed. 0 by default. */
+     * creation, and checkpoints write every existing object. An open that would lose changes otherwise fails with
+     * ENSILE_NOT_UNDERSTOOD, and changes nothing. An open without the setting replays every operation, with a mark or
+     * without. A folder may change over: operations without marks are always replayed, so replay_one accepts unknown objects
+     * until the first checkpoint of a program with the setting. 0 by default. */
     ENSILE_MARK_LIVES = 12,
     /* 1: an object whose load_one or replay_one fails is poisoned, and the open goes on. Later operations on the object are
      * not replayed. The object may be half changed, so the program must not show the object. An open by a mended program
@@ -347,7 +351,8 @@ ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint
 ensile_code ensile_objects_change_life(ensile_objects *objects, uint64_t object, ensile_life life, uint32_t operation,
                                        const ensile_bytes *parameters, size_t parameters_count, ensile_make make,
                                        void *argument, ensile_receipt *receipt, ensile_error *error);
-/* Poisons an object whose change failed after ensile_objects_log. The caller still holds the object's guard. */
+/* Poisons an object whose change failed after ensile_objects_log. The caller still holds the object's guard. The function
+ * works during a close, too. */
 ensile_code ensile_objects_poison(ensile_objects *objects, uint64_t object, ensile_error *error);
 /* Stores true in *poisoned if an object is poisoned. The caller holds the object's guard. */
 ensile_code ensile_objects_is_poisoned(ensile_objects *objects, uint64_t object, bool *poisoned, ensile_error *error);
@@ -463,6 +468,11 @@ typedef struct ensile_stats {
     uint64_t applied_nanos;
     /* Number of poisoned objects. */
     uint64_t poisoned;
+    /* A checkpoint's call-back without progress for 10 seconds or more, perhaps because it waits for a guard: the object of
+     * the call-back, or the smallest number that the object can have, and the time in milliseconds. 0 milliseconds: there is
+     * no such call-back. Until the call-back returns no checkpoint ends, and a close waits. */
+    uint64_t waiting_object;
+    uint64_t waiting_millis;
 } ensile_stats;
 
 /* Stores figures in *stats. `size` is sizeof *stats: a later library fills the caller's struct. */

@@ -4,8 +4,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ensile_c::*;
+use ensile_objects::{Application, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsStats, WaitingCallBack};
 
 use crate::foreign::{
     Folder, Handle, InCallBack, Numbers, call, load_older, open, refused, replay_older, table, try_open,
@@ -72,6 +74,37 @@ fn what_makes_a_change_may_call_nothing() {
     assert_eq!(*argument.1.lock().expect("no panic"), [Err(Code::InCallBack); CALLS]);
     handle.durable(receipt).expect("is durable: the handle was not closed");
     handle.free().expect("ends");
+}
+
+/// An application without objects.
+struct Empty;
+
+impl Application for Empty {
+    fn checkpoint(&self, _: u64, _: &mut ObjectWriter<'_>) -> Option<u64> {
+        None
+    }
+
+    fn load_one(&self, _: u64, _: &[u8]) -> CallBackResult {
+        Ok(())
+    }
+
+    fn replay_one(&self, _: u64, _: u32, _: &[&[u8]]) -> CallBackResult {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_call_back_that_waits_is_in_the_figures_with_its_object_and_its_milliseconds() {
+    let folder = Folder::new();
+    let log = ObjectsBuilder::new(&folder.0).open_application(Arc::new(Empty)).expect("opens");
+    let mut stats = log.stats();
+    let waiting = |stats: &ObjectsStats| {
+        let ForeignStats { waiting_object, waiting_millis, .. } = ForeignStats::from(stats);
+        (waiting_object, waiting_millis)
+    };
+    assert_eq!(waiting(&stats), (0, 0));
+    stats.waiting_call_back = Some(WaitingCallBack { object: 7, waited: Duration::from_millis(12_345) });
+    assert_eq!(waiting(&stats), (7, 12_345));
 }
 
 #[test]

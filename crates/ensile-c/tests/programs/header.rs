@@ -259,7 +259,9 @@ fn every_struct_has_the_same_layout_and_the_headers_compile_without_a_warning() 
         recovery_unreachable,
         interval_threshold_millis,
         applied_nanos,
-        poisoned
+        poisoned,
+        waiting_object,
+        waiting_millis
     );
     layout!(
         out,

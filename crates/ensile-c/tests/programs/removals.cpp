@@ -106,7 +106,7 @@ int main(int, char **arguments) {
         FAILS(objects.log_life(1, 9, 0), ENSILE_INVALID, "no ENSILE_LIFE_..");
     }
     Counters counters;
-    ensile::Objects objects(folder, counters, settings(false));
+    ensile::Objects objects(folder + ".plain", counters, settings(false));
     FAILS(objects.log_life(1, ENSILE_LIFE_CREATION, 0), ENSILE_INVALID, "in C: mark_lives is ENSILE_MARK_LIVES");
     std::printf("all as it must be");
 }
