@@ -1,8 +1,8 @@
 //! The heap of the global allocator: free memory goes back to the system.
 //!
-//! An allocator keeps freed memory for later requests. After a peak the kept memory may be many times the memory in use:
-//! a block in use at a high address keeps all free memory below. Only glibc's allocator has the calls of this module;
-//! with another C library they do nothing.
+//! An allocator keeps freed memory for later requests. After a peak the kept memory may be many times the memory in
+//! use: a block in use at a high address keeps all free memory below. Only glibc's allocator has the calls of this
+//! module; with another C library they do nothing.
 //!
 //! Neighbours: programs whose memory has peaks call.
 

@@ -58,8 +58,8 @@ pub enum NetEvent {
     /// waited for. The owner tells the client and ends the connection ([`crate::NetLoop::close_when_sent`]), which
     /// gives the memory back.
     OutOfMemory(ConnectionId),
-    /// The client was silent for [`crate::NetLimits::room_kept`], and all its requests and replies are done. The loop has
-    /// given back the room of the connection's buffers. The owner may do the same with its own.
+    /// The client was silent for [`crate::NetLimits::room_kept`], and all its requests and replies are done. The loop
+    /// has given back the room of the connection's buffers. The owner may do the same with its own.
     Silent(ConnectionId),
     /// The timer with this number is due.
     TimerDue(u64),

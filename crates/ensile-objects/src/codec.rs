@@ -66,8 +66,8 @@ const DESCRIPTION: &str = "serde 1 ";
 /// variants, and the names of the types within. Names are serde's names, so `#[serde(rename)]` counts, and a path of
 /// modules does not. An alias (`#[serde(alias)]`) counts as a name.
 ///
-/// A type with `#[serde(transparent)]`, `#[serde(from)]` or `#[serde(try_from)]` has the name and the format of the inner
-/// type: the type's own name is not known to serde.
+/// A type with `#[serde(transparent)]`, `#[serde(from)]` or `#[serde(try_from)]` has the name and the format of the
+/// inner type: the type's own name is not known to serde.
 ///
 /// A `Deserialize` by hand may refuse all made-up values, or need a format that describes itself. Such a type has the
 /// shape of its name alone, without a fingerprint; `None` if not even a name is known. The same holds for a type that

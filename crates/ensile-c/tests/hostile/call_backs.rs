@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_c::*;
-use ensile_objects::{Application, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsStats, WaitingCallBack};
+use ensile_objects::{
+    Application, CallBackResult, ObjectWriter, ObjectsBuilder, ObjectsStats, WaitingCallBack,
+};
 
 use crate::foreign::{
     Folder, Handle, InCallBack, Numbers, call, load_older, open, refused, replay_older, table, try_open,

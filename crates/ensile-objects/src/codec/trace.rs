@@ -5,8 +5,8 @@
 //! variant is known. A type inside itself gets the smallest value that the type has: there sequences are empty, options
 //! are `None`, and nothing is noted.
 //!
-//! A type may contain itself without a name: `#[serde(transparent)]`, `from` and `try_from` leave the inner type's calls
-//! alone. The depth of such a type has no end, and the trace is given up.
+//! A type may contain itself without a name: `#[serde(transparent)]`, `from` and `try_from` leave the inner type's
+//! calls alone. The depth of such a type has no end, and the trace is given up.
 //!
 //! A `Deserialize` by hand may refuse every made-up value, or may need a format that describes itself. The values of a
 //! type may take too many calls. The trace is then given up, and the name of the type is all that is known.

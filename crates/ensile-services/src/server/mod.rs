@@ -13,8 +13,8 @@
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `dispatch`
 //! takes requests, `queue` has those behind `MULTI`, `carry_out` calls commands, `common` and `handshake` have the
-//! commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the waiting
-//! replies, [`threads`] starts loops.
+//! commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
+//! waiting replies, [`threads`] starts loops.
 
 mod carry_out;
 mod common;
