@@ -28,8 +28,8 @@ pub enum ObjectsError {
     /// [`open_poisoned`](crate::ObjectsBuilder::open_poisoned). All other objects go on, and no checkpoint is made.
     /// Nothing was logged by this call. Open again: the open makes the change again.
     #[error(
-        "object {object} is poisoned: {why}; it is refused, and no checkpoint is made, until the objects are opened again, \
-         which makes the change again: mend the change if it fails then, too"
+        "object {object} is poisoned: {why}; the object is refused, and no checkpoint is made, until the next open; \
+         the open makes the change again: correct the change if it fails again"
     )]
     PoisonedUntilOpen {
         /// Number of the object.
@@ -42,7 +42,7 @@ pub enum ObjectsError {
     /// changed by this call. Open again: the objects are as in the last checkpoint.
     #[error(
         "object {object} is poisoned: {why}; nothing is logged and no checkpoint is made any more, so changes of all objects \
-         are refused: open again, which has the state of the last checkpoint, without later changes"
+         are refused: open again; the open has the state of the last checkpoint, without later changes"
     )]
     PoisonedUnlogged {
         /// Number of the poisoned object.
@@ -89,8 +89,8 @@ pub enum ObjectsError {
     /// every existing object.
     #[error(
         "object {object}: changes of it would be lost, as no checkpoint has it and no logged operation is marked as its \
-         creation; nothing was changed: open without `mark_lives`, which replays every operation, take a checkpoint, and log \
-         creations with their mark from then on"
+         creation; nothing was changed: open without `mark_lives` (every operation is then replayed), take a \
+         checkpoint, and from then on log each creation with its mark"
     )]
     NoCreation {
         /// Number of the object.

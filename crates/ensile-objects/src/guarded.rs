@@ -218,8 +218,8 @@ impl<T> GuardedObjects<T> {
     /// [`checkpoint`](crate::Application::checkpoint). `write` appends an object's bytes to an empty buffer, under the
     /// object's guard. `write` returns false if nothing must be kept of the object: no operation was logged, or only
     /// operations of [objects that came and went](crate::Application#objects-that-come-and-go). With
-    /// [`mark_lives`](crate::ObjectsBuilder::mark_lives) `write` returns true for every existing object: recovery takes
-    /// an object that is not written for a removed object.
+    /// [`mark_lives`](crate::ObjectsBuilder::mark_lives) `write` returns true for every existing object: recovery
+    /// treats an object that is not written as removed.
     ///
     /// The first poisoned object gives the checkpoint up.
     pub fn checkpoint(

@@ -237,10 +237,10 @@ impl ObjectsBuilder {
     /// mode](Self::open_application_checked) names such a change as it is logged. An application whose objects always
     /// exist needs no marks.
     ///
-    /// A folder may change over. Entries that were logged without the declaration are always replayed, so call-backs
-    /// accept unknown objects until the first checkpoint of a program with the declaration. An open without the
-    /// declaration replays marked entries, too, and its call-backs accept unknown objects. A program built before this
-    /// setting existed refuses a folder with marked entries.
+    /// An existing folder can get the declaration. Entries that were logged without the declaration are always
+    /// replayed, so call-backs accept unknown objects until the first checkpoint of a program with the declaration. An
+    /// open without the declaration replays marked entries, too, and its call-backs accept unknown objects. A program
+    /// built before this setting existed refuses a folder with marked entries.
     #[must_use]
     pub fn mark_lives(mut self) -> Self {
         self.settings.marks_lives = true;

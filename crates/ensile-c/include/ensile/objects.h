@@ -1,54 +1,59 @@
 /*
  * Ensile: a program's own objects, made persistent (the paper's SLACH). C99, and C++ (objects.hpp has a wrapper).
  *
- * A program keeps its objects in its own memory, each with a number and a guard, a lock of the program. The program logs
- * each change as an operation before it makes the change. Checkpoints write the objects one by one, while the program goes
- * on. After a crash each object is loaded from the checkpoint, and the later operations are replayed.
+ * A program keeps its objects in its own memory, each with a number and a guard, a lock of the program. The program
+ * logs each change as an operation before it makes the change. Checkpoints write the objects one by one, while the
+ * program goes on. After a crash each object is loaded from the checkpoint, and the later operations are replayed.
  *
- * Discipline. The program holds an object's guard
- *   - over ensile_objects_log AND the change of the object after the call;
- *   - over the making of the object's bytes AND ensile_writer_ckpt.
- * Without the guard a crash may lose an operation that was durable. Operations are deterministic, and depend on their own
- * object only. The checkpoint's call-back can find an object before the object's first operation is logged.
+ * Discipline. The program holds an object's guard over ensile_objects_log AND the change of the object after the call,
+ * and over the encoding of the object's bytes AND ensile_writer_ckpt. Without the guard a crash may lose an operation
+ * that was durable. Operations are deterministic, and depend on their own object only. The checkpoint's call-back can
+ * find a new object whose first operation is not yet logged.
  *
- * Changes that fail. If a change fails after its log entry, the operation is logged and the object lacks the change. A
- * checkpoint that takes the object would lose the operation, although the operation was durable. So the object is poisoned:
- * it is refused, and no checkpoint is made, until the program opens the folder again. The open makes the change again. A
- * `make` of ensile_objects_change that reports a failure poisons its object. After ensile_objects_log the program calls
- * ensile_objects_poison, or better has all steps that can fail before the log. The library refuses operations on a poisoned
- * object (ENSILE_POISONED); the program refuses the object to its own readers (ensile_objects_is_poisoned).
+ * Changes that fail. If a change fails after its log entry, the operation is logged and the object lacks the change.
+ * A checkpoint of the object would then lose a durable operation. So the object is poisoned. Until the next open of
+ * the folder the object is refused, and no checkpoint is made. The next open makes the change again. A `make` of
+ * ensile_objects_change that reports a failure poisons its object. After ensile_objects_log the program calls
+ * ensile_objects_poison, or better has all steps that can fail before the log. The library refuses operations on a
+ * poisoned object (ENSILE_POISONED); the program refuses the object to its own readers (ensile_objects_is_poisoned).
  *
- * Objects that come and go. A checkpoint may come after the removal of an object, and lack the object, while the log still
- * has operations from before the removal. With the setting ENSILE_MARK_LIVES the program marks creations and removals, by
- * ensile_objects_log_life, and recovery passes over operations on an object that does not exist. Without the setting,
- * replay_one must accept operations on a missing object, and a removal must not depend on the object's state.
+ * Objects that come and go. A checkpoint after the removal of an object lacks the object. The log may still have
+ * operations from before the removal. With the setting ENSILE_MARK_LIVES the program marks creations and removals,
+ * by ensile_objects_log_life, and recovery passes over operations on an object that does not exist. Without the
+ * setting, replay_one must accept operations on a missing object, and a removal must not depend on the object's
+ * state.
  *
- * Versions. Every object and operation is written with the `version` of the application. Bytes of an older program go to
- * load_older and replay_older, which make an object or an operation of today (an up-cast). Without these call-backs the open
- * fails and names both versions, and so does an open of bytes of a newer program. Nothing was changed then: a program that
- * knows the version opens the folder. A checkpoint writes every object in the present version.
+ * Versions. Every object and operation is written with the `version` of the application. Bytes of an older program
+ * go to load_older and replay_older, which make an object or an operation of today (an up-cast). Without these
+ * call-backs the open fails and names both versions, and so does an open of bytes of a newer program. The failed
+ * open changes nothing. A program that knows the version can still open the folder. A checkpoint writes every object
+ * in the present version.
  *
- * Calls. Every function can be called from any thread. Several threads may call functions of one ensile_objects at once,
- * except for ensile_objects_free. One thread at a time uses a handle of settings. A call-back calls ensile_writer_ckpt and
- * ensile_writer_absent. Any other function of an ensile_objects returns ENSILE_IN_CALL_BACK to a call-back. The library does
- * not notice a function that a call-back has another thread call, and the function may wait for the call-back for ever.
+ * Calls. Every function can be called from any thread. Several threads may call functions of one ensile_objects at
+ * once, except for ensile_objects_free. One thread at a time uses a handle of settings. A call-back calls
+ * ensile_writer_ckpt and ensile_writer_absent. Any other function of an ensile_objects returns ENSILE_IN_CALL_BACK
+ * to a call-back. A call-back must not wait for another thread that calls such a function: the library does not
+ * notice, and both may wait for ever.
  *
- * Ownership. The caller owns the handles from ensile_settings_new, ensile_objects_open and ensile_objects_open_checked until
- * the matching free function. Passed bytes, strings and structs are copied, or used until the call returns. The library owns
- * the bytes that a call-back gets, until the call-back returns. The caller owns `user`, and the copy's `user` of
- * ensile_objects_open_checked. Both live until ensile_objects_close or ensile_objects_free has returned ENSILE_OK or an
- * error of the log, or until the open has returned an error. No call-back runs from then on.
+ * Ownership. The caller owns the handles from ensile_settings_new, ensile_objects_open and
+ * ensile_objects_open_checked until the matching free function. Passed bytes, strings and structs are copied, or
+ * used until the call returns. The library owns the bytes that a call-back gets, until the call-back returns. The
+ * caller owns `user`, and the copy's `user` of ensile_objects_open_checked. Both live until ensile_objects_close or
+ * ensile_objects_free has returned ENSILE_OK or an error of the log, or until the open has returned an error. No
+ * call-back runs from then on.
  *
- * Pointers. The library notices NULL, a handle of another kind, a writer whose call-back has returned, and a closed handle:
- * the call returns a code. The library does not notice a freed handle: a freed handle must not be used or freed again.
+ * Pointers. The library notices NULL, a handle of another kind, a writer whose call-back has returned, and a closed
+ * handle: the call returns a code. The library does not notice a freed handle: a freed handle must not be used or
+ * freed again.
  *
  * In Rust alone (ensile-objects): shipping to a shared store (ObjectsBuilder::ship_to) and take-over from the store
- * (take_over); futures for receipts; the replay of a recorded folder against the present program (ApplicationLog::check); a
- * log without threads of its own (ObjectsBuilder::without_threads and drive); and checkpoints in slices by several threads
- * (Application::slice_starts), while an application in C has a single slice, written by a single checkpointer.
+ * (take_over); futures for receipts; the replay of a recorded folder against the present program
+ * (ApplicationLog::check); a log without threads of its own (ObjectsBuilder::without_threads and drive); and
+ * checkpoints in slices by several threads (Application::slice_starts), while an application in C has a single
+ * slice, written by a single checkpointer.
  *
- * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no longjmp
- * leaves a call-back (objects.hpp catches exceptions).
+ * Unwinding. A panic inside the library becomes ENSILE_PANICKED. A call-back must return: no exception and no
+ * longjmp leaves a call-back (objects.hpp catches exceptions).
  */
 #ifndef ENSILE_OBJECTS_H
 #define ENSILE_OBJECTS_H
@@ -64,7 +69,7 @@ extern "C" {
 /* Version of this header's declarations. ensile_objects_open compares it with the library's version. */
 #define ENSILE_ABI_VERSION 4
 
-/* The number of no object: every object has a smaller number. */
+/* Marker for "no object". The number of every object is smaller. */
 #define ENSILE_NO_OBJECT UINT64_MAX
 
 /* Outcome of a call. The text in an ensile_error has the remedy. */
@@ -103,9 +108,9 @@ enum {
     ENSILE_PANICKED = 15,
     /* The text has the reason; also for codes of a later version of the library. */
     ENSILE_FAILED = 16,
-    /* A change of the object has failed after its log entry. The object is refused, and no checkpoint is made, until the
-     * folder is opened again, which makes the change again. From a failed `make`: the operation is logged. Otherwise nothing
-     * was logged by this call. */
+    /* A change of the object has failed after its log entry. The object is refused, and no checkpoint is made, until
+     * the folder is opened again, which makes the change again. If `make` failed in this call, the operation is
+     * logged. Otherwise this call logged nothing. */
     ENSILE_POISONED = 17
 };
 
@@ -145,43 +150,45 @@ enum {
     ENSILE_LOG_FILE_BYTES = 5,
     /* Largest rate of checkpoints; unlimited by default. */
     ENSILE_CHECKPOINT_BYTES_PER_SECOND = 6,
-    /* 1: a returned ensile_objects_log survives the death of the process, however the process dies. A crash of the machine
-     * takes the results that are not durable. The file system is ext4, XFS, F2FS or tmpfs. 0 by default. */
+    /* 1: a returned ensile_objects_log survives the death of the process, however the process dies. A crash of the
+     * machine takes the results that are not durable. The file system is ext4, XFS, F2FS or tmpfs. 0 by default. */
     ENSILE_PROCESS_SAFE = 7,
-    /* 0 to 19, 0 by default: niceness of the checkpoints' threads, added to the niceness of the opening thread. Responses
-     * are faster beside a checkpoint. On fully busy cores a checkpoint may take minutes, while the log grows: with 10,
-     * beside twenty busy threads on two cores, a checkpointer gets 1 % of a core. */
+    /* 0 to 19, 0 by default: niceness of the checkpoints' threads, added to the niceness of the opening thread.
+     * Responses are faster beside a checkpoint. On fully busy cores a checkpoint may take minutes, while the log
+     * grows: with 10, beside twenty busy threads on two cores, a checkpointer gets 1 % of a core. */
     ENSILE_CHECKPOINT_NICENESS = 8,
-    /* 1: nothing is logged, and only checkpoints keep changes. The program requests checkpoints, or sets a policy of time.
-     * ensile_objects_log is called as usual. Its receipts are never durable, and a wait for a receipt is ENSILE_INVALID.
-     * After a failed change no checkpoint is made, so every further change of any object is ENSILE_POISONED. No open makes
-     * the failed change again: the next open has the objects of the last checkpoint. 0 by default. Of this setting and
-     * ENSILE_PROCESS_SAFE the last one set counts. */
+    /* 1: nothing is logged, and only checkpoints keep changes. The program requests checkpoints, or sets a policy of
+     * time. ensile_objects_log is called as usual. Its receipts are never durable, and a wait for a receipt is
+     * ENSILE_INVALID. After a failed change no checkpoint is made, so every further change of any object is
+     * ENSILE_POISONED. No open makes the failed change again: the next open has the objects of the last checkpoint.
+     * 0 by default. Of this setting and ENSILE_PROCESS_SAFE the last one set counts. */
     ENSILE_NOT_LOGGED = 9,
-    /* 1: the folder ends shipping, and forgets its shared store. Without this setting the open refuses a folder that ships,
-     * because another machine may have taken over. Only a program in Rust ships. 0 by default. */
+    /* 1: the folder ends shipping, and forgets its shared store. Without this setting the open refuses a folder that
+     * ships, because another machine may have taken over. Only a program in Rust ships. 0 by default. */
     ENSILE_STOP_SHIPPING = 10,
-    /* 1: the open accepts a fenced folder, from which another machine has taken over. The data of the folder can be read,
-     * and each change is ENSILE_STOPPED. 0 by default. */
+    /* 1: the open accepts a fenced folder, from which another machine has taken over. The data of the folder can be
+     * read, and each change is ENSILE_STOPPED. 0 by default. */
     ENSILE_OPEN_FENCED = 11,
-    /* 1: the program marks creations and removals of objects by ensile_objects_log_life, and ensile_objects_log marks a
-     * change of an existing object. Recovery passes over changes and removals of an object that does not exist. For
-     * recovery an object exists if the checkpoint has its bytes, and after its creation. So the program marks every
-     * creation, and checkpoints write every existing object. An open that would lose changes otherwise fails with
-     * ENSILE_NOT_UNDERSTOOD, and changes nothing. An open without the setting replays every operation, with a mark or
-     * without. A folder may change over: operations without marks are always replayed, so replay_one accepts unknown objects
-     * until the first checkpoint of a program with the setting. 0 by default. */
+    /* 1: the program marks creations and removals of objects by ensile_objects_log_life, and ensile_objects_log
+     * marks a change of an existing object. Recovery passes over changes and removals of an object that does not
+     * exist. For recovery an object exists if the checkpoint has its bytes, or if the log has its creation. So the
+     * program marks every creation, and checkpoints write every existing object. If recovery would lose changes, the
+     * open fails with ENSILE_NOT_UNDERSTOOD, and changes nothing. An open without the setting replays every
+     * operation, with a mark or without. The setting can be given to an existing folder. Operations without marks
+     * are always replayed, so replay_one accepts unknown objects until the first checkpoint with the setting. 0 by
+     * default. */
     ENSILE_MARK_LIVES = 12,
-    /* 1: an object whose load_one or replay_one fails is poisoned, and the open goes on. Later operations on the object are
-     * not replayed. The object may be half changed, so the program must not show the object. An open by a mended program
-     * replays all operations. 0 by default: a failing call-back fails the open. */
+    /* 1: an object whose load_one or replay_one fails is poisoned, and the open goes on. Later operations on the
+     * object are not replayed. The object may be half changed, so the program must not show the object. An open by a
+     * mended program replays all operations. 0 by default: a failing call-back fails the open. */
     ENSILE_OPEN_POISONED = 13,
 
-    /* The policy: the triggers of checkpoints. The first trigger counts. 0 switches a trigger off. Without any of these
-     * settings a checkpoint begins 10 seconds after the last one if the log has grown, or after 4 GiB of log. A setting
-     * changes its own trigger alone, except ENSILE_POLICY_ADAPTIVE_CAPACITY and ENSILE_POLICY_ON_DEMAND. The order of the
-     * settings matters for ENSILE_POLICY_ON_DEMAND alone. */
-    /* Has the value 0 alone: no checkpoint begins without a request. Takes all earlier settings of the policy back. */
+    /* The policy: the triggers of checkpoints. The first trigger that is reached begins a checkpoint. 0 switches a
+     * trigger off. Without any of these settings a checkpoint begins 10 seconds after the last one if the log has
+     * grown, or after 4 GiB of log. A setting changes its own trigger alone, except ENSILE_POLICY_ADAPTIVE_CAPACITY
+     * and ENSILE_POLICY_ON_DEMAND. The order of the settings matters for ENSILE_POLICY_ON_DEMAND alone. */
+    /* The only value is 0. No checkpoint begins without a request. The setting cancels all earlier settings of the
+     * policy. */
     ENSILE_POLICY_ON_DEMAND = 32,
     /* Bytes of log since the last checkpoint began. */
     ENSILE_POLICY_LOG_BYTES = 33,
@@ -189,12 +196,13 @@ enum {
     ENSILE_POLICY_LOG_RECORDS = 34,
     /* Time since the last checkpoint ended, if the log has grown. */
     ENSILE_POLICY_INTERVAL_MILLIS = 35,
-    /* Longest recovery: a checkpoint begins in time for a shorter recovery, as far as the duration is known. */
+    /* Longest permitted recovery. A checkpoint begins before the estimated recovery takes longer. */
     ENSILE_POLICY_RECOVERY_MILLIS = 36,
-    /* A number of log bytes, of records or of milliseconds that follows the load (SLACH section 4). The capacity is the
-     * largest rate of the service: requests a second if the program reports requests, otherwise bytes or records a second,
-     * which stand for time too. The setting replaces the 10 seconds and the 4 GiB, unless they are set. The settings below
-     * default to the paper's table 3 for its first service; bounds of bytes and of time are this library's. */
+    /* A number of log bytes, of records or of milliseconds that follows the load (SLACH section 4). The capacity is
+     * the largest rate of the service: requests a second if the program reports requests, otherwise bytes or records
+     * a second. A threshold in milliseconds uses the same rate. The setting replaces the 10 seconds and the 4 GiB,
+     * unless they are set. The settings below default to the paper's table 3 for its first service; bounds of bytes
+     * and of time are this library's. */
     ENSILE_POLICY_ADAPTIVE_CAPACITY = 37,
     /* LB and UB. By default 1,000,000 and 8,000,000 records; 512 MiB and 4 GiB; 10,000 and 80,000 milliseconds. */
     ENSILE_POLICY_ADAPTIVE_LOWER = 38,
@@ -239,10 +247,10 @@ ensile_code ensile_settings_set(ensile_settings *settings, ensile_setting settin
 /* Adds a folder on another device. Links in the main folder remember the added folders. */
 ensile_code ensile_settings_add_folder(ensile_settings *settings, ensile_folder what, const char *folder,
                                        ensile_error *error);
-/* Name of the application, and of its part in this folder, as in "prices, partition 0 of 4". A folder without a name gets
- * the name at the open, and keeps the name. From then on ensile_objects_open refuses another name, and no name:
- * ENSILE_WRONG_FOLDER. `ensile objects name` changes the name. The name is printable ASCII of 1 to 255 bytes, without a
- * space at either end: anything else is ENSILE_INVALID. */
+/* Name of the application, and of its part in this folder, as in "prices, partition 0 of 4". A folder without a name
+ * gets the name at the open, and keeps the name. From then on ensile_objects_open fails with ENSILE_WRONG_FOLDER if
+ * the settings have another name or no name. `ensile objects name` changes the name. The name is printable ASCII of
+ * 1 to 255 bytes, without a space at either end: anything else is ENSILE_INVALID. */
 ensile_code ensile_settings_application_name(ensile_settings *settings, const char *name, ensile_error *error);
 /* Frees the handle; NULL has no effect. No other call may use the handle meanwhile. */
 ensile_code ensile_settings_free(ensile_settings *settings, ensile_error *error);
@@ -250,16 +258,19 @@ ensile_code ensile_settings_free(ensile_settings *settings, ensile_error *error)
 /* Takes objects for a checkpoint, within a call-back and on the call-back's thread. */
 typedef struct ensile_writer ensile_writer;
 
-/* Takes an object's bytes. The caller has held the object's guard since the making of the bytes. Objects come in the order
- * of their numbers. ENSILE_OK: go on with the next object. ENSILE_BLOCK_FULL: the object was taken; the call-back returns
- * with the number to go on from. Another code: the checkpoint is given up, and the call-back returns. */
+/* Takes an object's bytes. The caller has held the object's guard since the making of the bytes. Objects come in the
+ * order of their numbers. ENSILE_OK: go on with the next object. ENSILE_BLOCK_FULL: the object was taken; the
+ * call-back returns with the number to go on from. Another code: the checkpoint is given up, and the call-back
+ * returns. */
 ensile_code ensile_writer_ckpt(ensile_writer *writer, uint64_t object, const void *data, size_t size);
-/* Notes that no object has this number, after operations on the object: recovery does not replay these operations. Needed
- * only without ENSILE_MARK_LIVES, if a removal depends on the found state. Returns as ensile_writer_ckpt. */
+/* Notes that no object has this number, after operations on the object: recovery does not replay these operations.
+ * The call is needed only without ENSILE_MARK_LIVES, if the replay of a removal depends on the object's state.
+ * Returns as ensile_writer_ckpt. */
 ensile_code ensile_writer_absent(ensile_writer *writer, uint64_t object);
 
-/* Call-backs of an application that keeps its own objects. Any thread of the library calls, and several call at once. A
- * call-back returns 0, or another number and the reason in *why. `why` is never NULL, and the code in *why is ignored. */
+/* Call-backs of an application that keeps its own objects. Any thread of the library may call them, and several
+ * threads may call at once. A call-back returns 0, or another number and the reason in *why. `why` is never NULL,
+ * and the code in *why is ignored. */
 typedef struct ensile_application {
     /* ENSILE_ABI_VERSION. */
     uint32_t abi_version;
@@ -279,12 +290,13 @@ typedef struct ensile_application {
     int32_t (*load_older)(void *user, uint32_t version, uint64_t object, ensile_bytes bytes, ensile_error *why);
     int32_t (*replay_older)(void *user, uint32_t version, uint64_t object, uint32_t operation,
                             const ensile_bytes *parameters, size_t parameters_count, ensile_error *why);
-    /* Writes the objects with the number `from` or a larger number, in the order of numbers, each by ensile_writer_ckpt
-     * under its guard. At ENSILE_BLOCK_FULL the call-back stores the number to go on from in *next, and returns. *next is
-     * ENSILE_NO_OBJECT before the call, which means no further object. NULL if the two call-backs below are given. */
+    /* Writes the objects with the number `from` or a larger number, in the order of numbers, each by
+     * ensile_writer_ckpt under its guard. At ENSILE_BLOCK_FULL the call-back stores the number to go on from in
+     * *next, and returns. Before the call, *next is ENSILE_NO_OBJECT. An unchanged *next means that no further
+     * object exists. NULL if the two call-backs below are given. */
     int32_t (*checkpoint)(void *user, uint64_t from, ensile_writer *writer, uint64_t *next, ensile_error *why);
-    /* An iterator in place of `checkpoint`. `next_object` stores the smallest number of an object from `from` on in
-     * *object, which is ENSILE_NO_OBJECT before the call. `save_one` writes the object under its guard by
+    /* An iterator in place of `checkpoint`. `next_object` stores in *object the smallest number, at least `from`, of an
+     * existing object. Before the call, *object is ENSILE_NO_OBJECT. `save_one` writes the object under its guard by
      * ensile_writer_ckpt, or nothing if the object was removed meanwhile. NULL if `checkpoint` is given. */
     int32_t (*next_object)(void *user, uint64_t from, uint64_t *object, ensile_error *why);
     int32_t (*save_one)(void *user, uint64_t object, ensile_writer *writer, ensile_error *why);
@@ -293,38 +305,42 @@ typedef struct ensile_application {
 /* The log and the checkpoints of an application, open. */
 typedef struct ensile_objects ensile_objects;
 
-/* Receipt of a logged operation: the operation is durable with all operations of epochs up to this epoch. A number, which
- * may be copied, and which nobody frees. Of two receipts of one handle, the receipt with the larger epoch covers both. */
+/* Receipt of a logged operation: the operation is durable with all operations of epochs up to this epoch. A number,
+ * which may be copied, and which nobody frees. Of two receipts of one handle, the receipt with the larger epoch
+ * covers both. */
 typedef struct ensile_receipt {
     uint64_t epoch;
 } ensile_receipt;
 
-/* Opens a folder, and makes a missing folder. Loads and replays the contents by the call-backs. `settings`: NULL for the
- * usual settings. */
+/* Opens a folder, and makes a missing folder. Loads and replays the contents by the call-backs. `settings`: NULL for
+ * the usual settings. */
 ensile_code ensile_objects_open(const char *folder, const ensile_settings *settings, const ensile_application *application,
                                 ensile_objects **objects, ensile_error *error);
-/* As ensile_objects_open, in a debug mode for tests. `copy` has a second instance of the application in `user`, as the
- * program makes it before the first object. The library loads the objects into the copy by its load_one, and replays every
- * logged operation on the copy, within the log call. A checkpoint compares the bytes that both write of an object. The first
- * difference fails the checkpoint and all later checkpoints: ENSILE_TEXT_DIFFERENCE has the difference. The mode finds
- * operations with another outcome at replay, changes without a log entry, a guard that is not held, and state that does not
- * come back from an object's bytes. ENSILE_FAILED: an object does not come back from its bytes; the folder was opened and
- * closed then. The call-backs of the copy take no guard of the application's. */
+/* As ensile_objects_open, in a debug mode for tests. `copy` has a second instance of the application in `user`, as
+ * the program makes it before the first object. The library loads the objects into the copy by its load_one, and
+ * replays every logged operation on the copy, within the log call. A checkpoint compares the bytes that the
+ * application and the copy write for each object. The first difference fails the checkpoint and all later
+ * checkpoints: ENSILE_TEXT_DIFFERENCE has the difference. The mode finds operations with another outcome at replay,
+ * changes without a log entry, a guard that is not held, and state that does not come back from an object's bytes.
+ * ENSILE_FAILED: an object does not come back from its bytes; the folder was opened and closed then. The call-backs
+ * of the copy take no guard of the application's. */
 ensile_code ensile_objects_open_checked(const char *folder, const ensile_settings *settings,
                                         const ensile_application *application, const ensile_application *copy,
                                         ensile_objects **objects, ensile_error *error);
 
-/* Logs an operation on an object. The caller holds the object's guard, and changes the object after the call, under the
- * same hold. An error: nothing was logged, and the object must not be changed. ENSILE_OK: the object must be changed, and no
- * step that can fail stands between. `receipt`: place of the receipt, or NULL. The call may wait for the disk if the log
- * grows faster than the disk can write, and never waits for a call-back. */
+/* Logs an operation on an object. The caller holds the object's guard, and changes the object after the call, under
+ * the same hold. An error: nothing was logged, and the object must not be changed. ENSILE_OK: the object must be
+ * changed, and no step that can fail may come between the call and the change. `receipt`: place of the receipt, or
+ * NULL. The call may wait for the disk if the log grows faster than the disk can write, and never waits for a
+ * call-back. */
 ensile_code ensile_objects_log(ensile_objects *objects, uint64_t object, uint32_t operation, const ensile_bytes *parameters,
                                size_t parameters_count, ensile_receipt *receipt, ensile_error *error);
 
 /* Mark of an operation for the life of its object (ENSILE_MARK_LIVES). */
 typedef uint32_t ensile_life;
 enum {
-    /* The operation makes the object. It sets the whole state, and an object may have the number already. */
+    /* The operation makes the object. The operation sets the whole state. An object with the number may exist
+     * already. */
     ENSILE_LIFE_CREATION = 1,
     /* The operation changes an existing object, as ensile_objects_log marks. */
     ENSILE_LIFE_CHANGE = 2,
@@ -336,14 +352,15 @@ ensile_code ensile_objects_log_life(ensile_objects *objects, uint64_t object, en
                                     const ensile_bytes *parameters, size_t parameters_count, ensile_receipt *receipt,
                                     ensile_error *error);
 
-/* Makes a logged change. The function returns 0, or another number if the change has failed: the object is poisoned then. It
- * is a call-back, and calls no function of an ensile_objects. */
+/* Makes a logged change. The function returns 0, or another number if the change has failed: the object is poisoned
+ * then. It is a call-back, and calls no function of an ensile_objects. */
 typedef int32_t (*ensile_make)(void *argument);
-/* As ensile_objects_log, and then calls make(argument), which changes the object, under the caller's guard and on the
- * caller's thread. The duration of one change in 64 is measured, so that ENSILE_POLICY_RECOVERY_MILLIS follows changes that
- * become dearer. A program makes all its changes this way or none: after a first measurement, nothing is known of changes
- * after ensile_objects_log. ENSILE_POISONED: the object is poisoned; if `make` was called, the operation is logged, and the
- * receipt stored. Another error: nothing was logged, and nothing is made. */
+/* As ensile_objects_log, and then calls make(argument), which changes the object, under the caller's guard and on
+ * the caller's thread. The duration of one change in 64 is measured, so that ENSILE_POLICY_RECOVERY_MILLIS follows
+ * changes that become dearer. A program makes all its changes by this function or none. After the first measurement
+ * the policy does not count changes made after ensile_objects_log. ENSILE_POISONED: the object is poisoned; if
+ * `make` was called, the operation is logged, and the receipt stored. Another error: nothing was logged, and `make`
+ * was not called. */
 ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint32_t operation,
                                   const ensile_bytes *parameters, size_t parameters_count, ensile_make make, void *argument,
                                   ensile_receipt *receipt, ensile_error *error);
@@ -351,8 +368,8 @@ ensile_code ensile_objects_change(ensile_objects *objects, uint64_t object, uint
 ensile_code ensile_objects_change_life(ensile_objects *objects, uint64_t object, ensile_life life, uint32_t operation,
                                        const ensile_bytes *parameters, size_t parameters_count, ensile_make make,
                                        void *argument, ensile_receipt *receipt, ensile_error *error);
-/* Poisons an object whose change failed after ensile_objects_log. The caller still holds the object's guard. The function
- * works during a close, too. */
+/* Poisons an object whose change failed after ensile_objects_log. The caller still holds the object's guard. The
+ * function works during a close, too. */
 ensile_code ensile_objects_poison(ensile_objects *objects, uint64_t object, ensile_error *error);
 /* Stores true in *poisoned if an object is poisoned. The caller holds the object's guard. */
 ensile_code ensile_objects_is_poisoned(ensile_objects *objects, uint64_t object, bool *poisoned, ensile_error *error);
@@ -405,8 +422,9 @@ typedef struct ensile_checkpoint_report {
     uint64_t micros;
     /* ENSILE_REASON_.. */
     uint64_t reason;
-    /* State of a threshold that follows the load, at the decision to begin. The load is below 0 without such a threshold.
-     * Then the capacity a second; an ENSILE_MEASURE_..; the threshold at this load; and the number compared with it. */
+    /* State of a threshold that follows the load, at the decision to begin. The load is below 0 without such a
+     * threshold. Then the capacity a second; an ENSILE_MEASURE_..; the threshold at this load; and the number
+     * compared with it. */
     double load;
     uint64_t capacity;
     uint64_t measure;
@@ -414,7 +432,7 @@ typedef struct ensile_checkpoint_report {
     uint64_t reached;
 } ensile_checkpoint_report;
 
-/* Requests a checkpoint that begins from now on, without a wait. */
+/* Requests a checkpoint that begins after this call. The call does not wait. */
 ensile_code ensile_objects_ask_checkpoint(ensile_objects *objects, ensile_error *error);
 /* Requests a checkpoint and waits for its end. The caller holds no guard. `report`: its figures, with sizeof *report as
  * `size`; or NULL. */
@@ -423,8 +441,8 @@ ensile_code ensile_objects_checkpoint(ensile_objects *objects, ensile_checkpoint
 /* Sets the policy of these settings from now on. */
 ensile_code ensile_objects_register_policy(ensile_objects *objects, const ensile_settings *settings, ensile_error *error);
 
-/* Reports the requests that the application has served since the last report, and the requests lost for want of capacity.
- * From then on the load of an adaptive policy is the rate of requests. Call about once a second. */
+/* Reports the requests that the application has served since the last report, and the requests lost for want of
+ * capacity. From then on the load of an adaptive policy is the rate of requests. Call about once a second. */
 ensile_code ensile_objects_report_requests(ensile_objects *objects, uint64_t served, uint64_t lost, ensile_error *error);
 
 /* Figures of open objects. */
@@ -444,8 +462,8 @@ typedef struct ensile_stats {
     uint64_t checkpoints_failed;
     uint64_t checkpoint_entries;
     uint64_t checkpoint_bytes;
-    /* Load, if the policy follows the load: 1 is the capacity; below 0 otherwise. The threshold at this load in bytes or in
-     * records; 0 for a threshold of another unit. */
+    /* Load, if the policy follows the load: 1 is the capacity; below 0 otherwise. The threshold at this load in
+     * bytes or in records; 0 for a threshold of another unit. */
     double load;
     uint64_t log_bytes_threshold;
     uint64_t log_records_threshold;
@@ -468,9 +486,9 @@ typedef struct ensile_stats {
     uint64_t applied_nanos;
     /* Number of poisoned objects. */
     uint64_t poisoned;
-    /* A checkpoint's call-back without progress for 10 seconds or more, perhaps because it waits for a guard: the object of
-     * the call-back, or the smallest number that the object can have, and the time in milliseconds. 0 milliseconds: there is
-     * no such call-back. Until the call-back returns no checkpoint ends, and a close waits. */
+    /* A checkpoint's call-back without progress for 10 seconds or more, perhaps because it waits for a guard: the
+     * object of the call-back, or the smallest number that the object can have, and the time in milliseconds. 0
+     * milliseconds: there is no such call-back. Until the call-back returns no checkpoint ends, and a close waits. */
     uint64_t waiting_object;
     uint64_t waiting_millis;
 } ensile_stats;
@@ -478,7 +496,7 @@ typedef struct ensile_stats {
 /* Stores figures in *stats. `size` is sizeof *stats: a later library fills the caller's struct. */
 ensile_code ensile_objects_stats(ensile_objects *objects, ensile_stats *stats, size_t size, ensile_error *error);
 
-/* Reason of a missing action, in words. */
+/* Text that explains why an action did not happen. */
 typedef uint32_t ensile_text;
 enum {
     /* Last error of a checkpoint, or of the removal of files that a checkpoint covers. */
@@ -489,17 +507,18 @@ enum {
     ENSILE_TEXT_MISFIT = 3,
     /* Reason why checkpoints give way by less than set. */
     ENSILE_TEXT_NICENESS_REFUSED = 4,
-    /* Results of a process-safe life that the open left out, because the folder is a copy, or the system was started since:
-     * the amount, the epochs and the remedy. The results are not in the objects. */
+    /* Results of a process-safe run that the open left out: the amount, the epochs and the remedy. The folder is a
+     * copy, or the system was restarted after the run. The objects lack these results. */
     ENSILE_TEXT_NOT_PROVEN = 5,
-    /* Mapped files of a process-safe life that were changed after the death of its process, and the remedy. The open has
-     * taken the files all the same. No result is known to be missing, and ENSILE_TEXT_NOT_PROVEN is empty then. */
+    /* Mapped files of a process-safe life that were changed after the death of its process, and the remedy. The open
+     * has taken the files all the same. No result is known to be missing, and ENSILE_TEXT_NOT_PROVEN is empty then. */
     ENSILE_TEXT_CHANGED = 6,
-    /* First object that differs from the outcome of its operations, and the difference: see ensile_objects_open_checked. */
+    /* First object that differs from the outcome of its operations, and the difference: see
+     * ensile_objects_open_checked. */
     ENSILE_TEXT_DIFFERENCE = 7
 };
-/* Stores a text in the `size` bytes at `text`. The text ends with a zero, and a longer text is cut. It is empty without an
- * obstacle. */
+/* Stores a text in the `size` bytes at `text`. The text ends with a zero, and a longer text is cut. It is empty
+ * without an obstacle. */
 ensile_code ensile_objects_text(ensile_objects *objects, ensile_text what, char *text, size_t size, ensile_error *error);
 
 /* Figures of the recovery at the open. */
@@ -522,12 +541,12 @@ ensile_code ensile_objects_recovery(ensile_objects *objects, ensile_recovery *re
 
 /* Gives a folder an identity of its own: a copied, restored, moved or fenced folder, which an open refuses with
  * ENSILE_WRONG_FOLDER. No process has the folder open. The original need not be there, and must not be used beside the
- * folder under the same identity. `without_buffers`: 1 gives up the results of a process-safe life that only their own
- * folder proves; with 0 such a folder is refused, and nothing is changed. */
+ * folder under the same identity. `without_buffers`: 1 gives up results of a process-safe run that only the original
+ * folder can prove. 0 refuses a folder with such results, and changes nothing. */
 ensile_code ensile_folder_adopt(const char *folder, uint32_t without_buffers, ensile_error *error);
 
-/* Makes all logged operations durable and releases the folder. The caller holds no guard. Two threads may close: both return
- * after the close. A second call returns the outcome of the first. */
+/* Makes all logged operations durable and releases the folder. The caller holds no guard. Two threads may close:
+ * both return after the close. A second call returns the outcome of the first. */
 ensile_code ensile_objects_close(ensile_objects *objects, ensile_error *error);
 /* Closes, and frees the handle; NULL has no effect. No other call may use the handle meanwhile or later. After
  * ENSILE_IN_CALL_BACK and ENSILE_INVALID the handle was not freed. */

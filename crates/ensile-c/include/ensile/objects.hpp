@@ -1,14 +1,14 @@
 /*
- * Ensile's objects.h for C++17: classes that free their handles, exceptions in place of codes, and call-backs that may
- * throw. The rules of objects.h for guards, threads and call-backs hold here as well.
+ * Ensile's objects.h for C++17: classes that free their handles, exceptions in place of codes, and call-backs that
+ * may throw. The rules of objects.h for guards, threads and call-backs hold here as well.
  *
- * An exception of a call-back becomes the reason for the failure of the open or of the checkpoint. The exception does not
- * pass through the library. The end of a thread by pthread_cancel within a call-back ends the process.
+ * An exception of a call-back becomes the reason for the failure of the open or of the checkpoint. The exception
+ * does not pass through the library. The end of a thread by pthread_cancel within a call-back ends the process.
  *
- * Objects::change logs and makes a change. If the making throws, the object is poisoned, and the next open makes the change
- * again: no operation is lost. An exception between Objects::log and the change after the call leaves a logged operation
- * that the object lacks, and releases the guard: the next checkpoint that takes the object loses the operation. So with log
- * alone the change throws nothing, and steps that can throw, such as an allocation, come before log.
+ * Objects::change logs and makes a change. If the change throws, the object is poisoned, and the next open makes the
+ * change again: no operation is lost. An exception between Objects::log and the change releases the guard, and the
+ * object lacks a logged operation. The next checkpoint of the object then loses the operation. So a change after log
+ * alone must not throw. Steps that can throw, such as an allocation, come before log.
  */
 #ifndef ENSILE_OBJECTS_HPP
 #define ENSILE_OBJECTS_HPP
@@ -187,8 +187,8 @@ private:
 };
 
 /* The log and the checkpoints of an application, open until the destructor. As a member of the application's class, the
- * object is declared after all members that the call-backs use, and the class is final: call-backs come before the
- * constructor has ended. */
+ * Objects is declared after all members that the call-backs use, and the class is final. The library calls back before
+ * the constructor of the class ends. */
 class Objects {
 public:
     Objects(const std::string &folder, Application &application, const Settings &settings = Settings()) {
@@ -236,8 +236,9 @@ public:
         return receipt;
     }
     /* As log, and then changes the object by make(), under the same guard. The duration is measured: see
-     * ensile_objects_change. `make` calls no function of an Objects. If `make` throws, the object is poisoned, and the
-     * exception is thrown here: until the next open the object is refused (ENSILE_POISONED), and no checkpoint is made. */
+     * ensile_objects_change. `make` calls no function of an Objects. If `make` throws, the object is poisoned, and
+     * the exception is thrown here: until the next open the object is refused (ENSILE_POISONED), and no checkpoint
+     * is made. */
     template <class Make, class... Values>
     ensile_receipt change(uint64_t object, uint32_t operation, Make &&make, const Values &...values) {
         const ensile_bytes parameters[] = {detail::bytes_of(values)..., ensile_bytes{nullptr, 0}};

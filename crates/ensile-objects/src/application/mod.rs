@@ -70,16 +70,16 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// # Objects that come and go
 /// A checkpoint may come after an object's removal, and lack the object, while the log still has operations from before
 /// the removal. If the application [marks lives](crate::ObjectsBuilder::mark_lives), recovery passes these operations
-/// over. Otherwise they are replayed on an object without its earlier operations, unless [`ObjectWriter::absent`]
-/// reported the absence: [`replay_one`](Self::replay_one) must accept such an operation, and a removal must not depend
+/// over. Otherwise recovery replays these operations on a missing object, unless [`ObjectWriter::absent`] reported the
+/// absence: [`replay_one`](Self::replay_one) must accept such an operation, and a removal must not depend
 /// on the object's state.
 ///
 /// # A change that fails after its log entry
 /// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
 /// object before loses the operation for good, because the entry has the operation's TID. [`ApplicationLog::change`]
 /// makes the change itself: if the change panics, the object is poisoned, and no checkpoint is made until the next
-/// open, which applies the operation. After [`ApplicationLog::log`] the application sees to that: steps that can fail
-/// come before the call, or [`ApplicationLog::poison`] comes after a failure.
+/// open, which applies the operation. With [`ApplicationLog::log`] alone, the application runs steps that can fail
+/// before the call, or calls [`ApplicationLog::poison`] after a failure.
 ///
 /// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`]). A replay that fails or panics fails the
 /// open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay poisons its object, and the open goes
@@ -464,7 +464,7 @@ impl ApplicationLog {
     }
 
     /// As [`log`](Self::log), with a mark of the object's life, for an application that [marks
-    /// lives](crate::ObjectsBuilder::mark_lives): recovery then passes operations over whose object does not exist.
+    /// lives](crate::ObjectsBuilder::mark_lives): recovery then passes over operations on objects that do not exist.
     /// [`log`](Self::log) itself marks a [change](ObjectLife::Change).
     ///
     /// ```

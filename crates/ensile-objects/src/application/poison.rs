@@ -125,8 +125,8 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
-    /// Without a log ([`NoLog`](crate::ObjectDurability::NoLog)) no open makes the change again, and nothing would keep
-    /// later changes of any object. [`log`](Self::log) and [`change`](Self::change) then refuse every object, with
+    /// Without a log ([`NoLog`](crate::ObjectDurability::NoLog)) no open makes the change again, and later changes of
+    /// any object would be lost. [`log`](Self::log) and [`change`](Self::change) then refuse every object, with
     /// [`ObjectsError::PoisonedUnlogged`].
     ///
     /// # Errors

@@ -134,8 +134,8 @@ pub type CodecResult<T> = Result<T, Box<str>>;
 
 /// Name of an object. Two keys are the same exactly if their bytes are the same.
 pub trait ObjectKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {
-    /// Shape of the key's type, as [`Persistent::shape`]. A key has no version, so a folder is refused to any other
-    /// type of key.
+    /// Shape of the key's type, as [`Persistent::shape`]. A key has no version, so an open with any other key type is
+    /// refused.
     #[must_use]
     fn shape() -> Option<TypeShape> {
         None

@@ -87,7 +87,7 @@ const COMMANDS: [CommonCommand; 17] = [
     common("INFO", -1, &[], Queued, "Tells figures"),
     common("BGSAVE", -1, &["admin"], Queued, "Asks for a checkpoint"),
     common("QUIT", -1, &["fast"], AtOnce, "Closes the connection"),
-    common("SHUTDOWN", -1, &["admin"], Refused, "Makes what is logged durable and ends the server"),
+    common("SHUTDOWN", -1, &["admin"], Refused, "Makes all logged operations durable and ends the server"),
 ];
 
 /// Subcommands: the command, the subcommand, and the number of arguments as in [`CommandInfo::arity`].

@@ -116,7 +116,7 @@ impl CommandQueue {
 /// Error text for a request beyond the limits of a queue.
 pub(super) fn too_large() -> String {
     format!(
-        "the transaction is too large: between MULTI and EXEC stand {QUEUED_REQUESTS} commands and {QUEUED_BYTES} bytes \
+        "the transaction is too large: a queue between MULTI and EXEC has {QUEUED_REQUESTS} commands and {QUEUED_BYTES} bytes \
          at most"
     )
 }
