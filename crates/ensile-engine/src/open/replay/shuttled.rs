@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use shuttle::scheduler::RandomScheduler;
 use shuttle::sync::Arc;
 
 use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
@@ -141,34 +142,35 @@ impl Recoverable for Counted {
 fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
     // Number of schedules with pieces from both ends.
     static BOTH: AtomicU64 = AtomicU64::new(0);
-    shuttle::check_random(
-        || {
-            let queue = Queue { rows: 40, left: 3, together: 4, value_bytes: 900, file_bytes: 4 << 10 };
-            let disk = queue.write();
-            let recovery = Arc::new(Queue::recovery(&disk));
-            let replay = Replay::new(&Memory::new(&MemoryConfig::default()), false);
-            let state = Arc::new(Counted { replay, newest: AtomicU64::new(0), oldest: AtomicU64::new(0) });
-            let threads = [(); 3].map(|()| {
-                let (recovery, state) = (Arc::clone(&recovery), Arc::clone(&state));
-                shuttle::thread::spawn(move || while recovery.replay_step(&*state).expect("replays") {})
-            });
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-            let Ok(state) = Arc::try_unwrap(state) else { panic!("the threads have ended") };
-            let Counted { replay, newest, oldest } = state;
-            if newest.into_inner() > 1 && oldest.into_inner() > 1 {
-                // Relaxed: schedules run one after the other.
-                BOTH.fetch_add(1, Ordering::Relaxed);
-            }
-            let _memory = std::sync::Arc::clone(&replay.memory);
-            let mut trees = replay.finish().trees;
-            let tree = trees.get_mut(&queue_log::TABLE).and_then(Arc::get_mut).expect("replay is over");
-            for key in 0..queue.rows {
-                let found = tree.word_alone(&key.to_be_bytes());
-                assert_eq!(found.is_some(), key >= queue.rows - queue.left, "key {key}");
-            }
-        },
-        60,
-    );
+    let mut config = shuttle::Config::new();
+    // An open of a folder takes more than shuttle's stacks of 32 KiB.
+    config.stack_size = 256 << 10;
+    let runner = shuttle::Runner::new(RandomScheduler::new(60), config);
+    runner.run(|| {
+        let queue = Queue { rows: 40, left: 3, together: 4, value_bytes: 900, file_bytes: 4 << 10 };
+        let disk = queue.write();
+        let recovery = Arc::new(Queue::recovery(&disk));
+        let replay = Replay::new(&Memory::new(&MemoryConfig::default()), false);
+        let state = Arc::new(Counted { replay, newest: AtomicU64::new(0), oldest: AtomicU64::new(0) });
+        let threads = [(); 3].map(|()| {
+            let (recovery, state) = (Arc::clone(&recovery), Arc::clone(&state));
+            shuttle::thread::spawn(move || while recovery.replay_step(&*state).expect("replays") {})
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let Ok(state) = Arc::try_unwrap(state) else { panic!("the threads have ended") };
+        let Counted { replay, newest, oldest } = state;
+        if newest.into_inner() > 1 && oldest.into_inner() > 1 {
+            // Relaxed: schedules run one after the other.
+            BOTH.fetch_add(1, Ordering::Relaxed);
+        }
+        let _memory = std::sync::Arc::clone(&replay.memory);
+        let mut trees = replay.finish().trees;
+        let tree = trees.get_mut(&queue_log::TABLE).and_then(Arc::get_mut).expect("replay is over");
+        for key in 0..queue.rows {
+            let found = tree.word_alone(&key.to_be_bytes());
+            assert_eq!(found.is_some(), key >= queue.rows - queue.left, "key {key}");
+        }
+    });
     // Relaxed: all schedules have ended.
     assert!(BOTH.load(Ordering::Relaxed) > 20, "most schedules take pieces from both ends");
 }
