@@ -13,6 +13,8 @@ const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "a key's length has tw
 
 /// Bytes before the key.
 const HEAD_BYTES: usize = 5;
+/// Bytes of [`call_head`]: the head, the object's number as key, and the operation's number.
+const CALL_HEAD_BYTES: usize = HEAD_BYTES + size_of::<u64>() + size_of::<u32>();
 /// Bytes of a piece's place in its object.
 const PIECE_PLACE_BYTES: usize = 16;
 
@@ -121,6 +123,23 @@ pub(crate) fn encode_body(
     let head = [form.number(), key_low, key_high, version_low, version_high];
     out[begin..key_begin].copy_from_slice(&head);
     Ok(())
+}
+
+/// Begin of the body of an application's operation: all but its parameters.
+#[inline]
+pub(crate) fn call_head(
+    life: Option<ObjectLife>,
+    version: u16,
+    object: u64,
+    operation: u32,
+) -> [u8; CALL_HEAD_BYTES] {
+    let mut head = [0; CALL_HEAD_BYTES];
+    head[0] = BodyForm::Call(life).number();
+    head[1..3].copy_from_slice(&(size_of::<u64>() as u16).to_le_bytes());
+    head[3..5].copy_from_slice(&version.to_le_bytes());
+    head[5..13].copy_from_slice(&object.to_le_bytes());
+    head[13..].copy_from_slice(&operation.to_le_bytes());
+    head
 }
 
 /// The body of an entry.

@@ -36,7 +36,7 @@ use crate::rests_on::RestsOn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "object {number} is poisoned: a change of it panicked after it was logged; it is refused until the objects are opened \
-     again, which makes the change again: mend the change if it panics then too"
+     again; the open makes a logged change again: mend the change if it panics then too"
 )]
 pub struct PoisonedObject {
     /// Number of the object.
@@ -168,7 +168,7 @@ impl<T> GuardedObjects<T> {
         let known = self.objects[number as usize].0.lock();
         rests.note(known.last);
         match known.object {
-            Some(_) => Ok(ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() }),
+            Some(_) => Ok(ObjectGuard { number, known, poisoned: &self.poisoned, _held: HeldGuard::begin() }),
             None => Err(PoisonedObject { number }),
         }
     }
@@ -183,7 +183,7 @@ impl<T> GuardedObjects<T> {
         let known = self.objects[number as usize].0.try_lock()?;
         known.object.as_ref()?;
         rests.note(known.last);
-        Some(ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() })
+        Some(ObjectGuard { number, known, poisoned: &self.poisoned, _held: HeldGuard::begin() })
     }
 
     /// Prefetches the memory of an object that is locked soon: a hint.
@@ -208,7 +208,7 @@ impl<T> GuardedObjects<T> {
         if known.object.is_none() {
             return Ok(());
         }
-        let mut guard = ObjectGuard { known, poisoned: &self.poisoned, _held: HeldGuard::begin() };
+        let mut guard = ObjectGuard { number, known, poisoned: &self.poisoned, _held: HeldGuard::begin() };
         let made = catch_unwind(AssertUnwindSafe(|| guard.poison_if_it_panics(|known| make(known.whole()))));
         // The panic hook and the poison have reported the panic.
         made.unwrap_or(Ok(()))
@@ -254,6 +254,7 @@ impl<T> GuardedObjects<T> {
 
 /// An object, locked, to be read and [changed](Self::change).
 pub struct ObjectGuard<'o, T> {
+    number: u64,
     known: MutexGuard<'o, KnownObject<T>>,
     poisoned: &'o AtomicU64,
     _held: HeldGuard,
@@ -287,7 +288,8 @@ impl<T> ObjectGuard<'_, T> {
     /// and the panic goes on.
     ///
     /// With a receipt, the duration of one change in 64 is measured; with an epoch in place of the receipt, no duration
-    /// is ([`ChangeReceipt`]).
+    /// is ([`ChangeReceipt`]). Without a log ([`NoLog`](crate::ObjectDurability::NoLog)), a change that panics ends the
+    /// changes of all objects if `log` returns the receipt: no checkpoint would keep them.
     ///
     /// # Errors
     /// The error of `log`: nothing was logged, and nothing is made.
@@ -301,12 +303,12 @@ impl<T> ObjectGuard<'_, T> {
         log: impl FnOnce() -> Result<L, E>,
         make: impl FnOnce(&mut T) -> R,
     ) -> Result<R, E> {
+        let number = self.number;
         self.poison_if_it_panics(|known| {
             let receipt = log()?;
             known.last = receipt.epoch();
             rests.note(known.last);
-            let place = std::ptr::from_ref(known).addr() as u64;
-            Ok(receipt.make(place, || make(known.whole())))
+            Ok(receipt.make(number, || make(known.whole())))
         })
     }
 

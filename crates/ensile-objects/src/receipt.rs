@@ -6,6 +6,7 @@
 //! changes by a receipt.
 
 use std::future::{Future, IntoFuture};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -90,7 +91,8 @@ pub trait ChangeReceipt {
     /// Epoch that must be durable for the change to be durable.
     fn epoch(&self) -> Epoch;
 
-    /// Makes the change of the object with this number or at this address. A receipt measures the duration of one
+    /// Makes the change of the object with this number. If `make` panics, and the receipt is of a log without entries
+    /// ([`NoLog`](crate::ObjectDurability::NoLog)), the log refuses later changes of all objects. A receipt measures the duration of one
     /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
     /// dearer. An epoch measures nothing. `make` calls no handle: a call returns
     /// [`InCallBack`](crate::DurabilityError::InCallBack).
@@ -99,6 +101,19 @@ pub trait ChangeReceipt {
         let _ = object;
         let _user_code = UserCode::begin();
         make()
+    }
+}
+
+/// A change without a log entry, under way. If the change does not return, no checkpoint covers later changes (O6).
+struct UnloggedChange<'r> {
+    runtime: &'r Runtime,
+    object: u64,
+}
+
+impl Drop for UnloggedChange<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.runtime.change_failed(self.object);
     }
 }
 
@@ -121,7 +136,10 @@ impl ChangeReceipt for ObjectReceipt<'_> {
         // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
         // time.
         if !self.runtime.is_logged {
-            return make();
+            let unmade = UnloggedChange { runtime: self.runtime, object };
+            let made = make();
+            mem::forget(unmade);
+            return made;
         }
         self.runtime.applied.measure(object, self.tid.bits(), make)
     }

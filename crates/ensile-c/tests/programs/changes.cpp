@@ -71,7 +71,7 @@ static void live(const std::string &folder) {
     for (int time = 0; time < 2; time++) {
         FAILS(objects.checkpoint(), ENSILE_CHECKPOINT_FAILED, "object 1 is poisoned: a change of it failed");
         FAILS(objects.log(1, 0, int64_t(1)), ENSILE_POISONED, "object 1 is poisoned: a change of it failed");
-        FAILS(add(objects, sums, 1, 1), ENSILE_POISONED, "until the objects are opened again");
+        FAILS(add(objects, sums, 1, 1), ENSILE_POISONED, "until the next open");
     }
     objects.durable(add(objects, sums, 2, 1));
 }

@@ -35,7 +35,7 @@ use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{BodyForm, ObjectLife, encode_body};
+use crate::format::{ObjectLife, call_head};
 use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
@@ -525,16 +525,11 @@ impl ApplicationLog {
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
         }
         let mut worker = self.runtime.worker()?;
-        let append_key = |out: &mut Vec<u8>| out.extend_from_slice(&object.to_le_bytes());
-        let encoded =
-            encode_body(&mut worker.body, (BodyForm::Call(life), self.version), append_key, |out| {
-                out.extend_from_slice(&number.to_le_bytes());
-                for parameter in parameters {
-                    out.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
-                    out.extend_from_slice(parameter);
-                }
-            });
-        assert_eq!(encoded, Ok(()), "a number is no long key");
+        worker.body.extend_from_slice(&call_head(life, self.version, object, number));
+        for parameter in parameters {
+            worker.body.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
+            worker.body.extend_from_slice(parameter);
+        }
         let slot = self.slots.of(object);
         if let Some(mut last) = slot.try_lock()
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)

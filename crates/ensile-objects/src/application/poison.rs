@@ -26,7 +26,7 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::receipt::{ChangeReceipt as _, ObjectReceipt};
 
 /// Reason of a failed change's poison.
-const NOT_MADE: &str = "a change of it failed after the log entry";
+pub(super) const NOT_MADE: &str = "a change of it failed after the log entry";
 
 /// Poisoned objects with reasons of their own, at most.
 const REASONS_MAX: usize = 1000;
@@ -136,8 +136,7 @@ impl ApplicationLog {
         if object == u64::MAX {
             return Err(ObjectsError::NoObject);
         }
-        self.slots.poisoned().add(object, NOT_MADE);
-        self.runtime.take_detour();
+        self.runtime.change_failed(object);
         Ok(())
     }
 

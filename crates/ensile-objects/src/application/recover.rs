@@ -20,6 +20,7 @@ use ensile_base::{Epoch, Tid, panic_text};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
 use super::loaded::{LoggedOperation, ReplayVerdict};
+use super::poison::NOT_MADE;
 use super::{Application, ApplicationState, CallBackResult};
 use crate::applied::AppliedTime;
 use crate::collection::check::LACKS_PIECES;
@@ -84,6 +85,10 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 
     fn watch(&self) -> Option<&CallBackWatch> {
         Some(&self.watch)
+    }
+
+    fn change_failed(&self, object: u64) {
+        self.poisoned.add(object, NOT_MADE);
     }
 
     fn passed_over(&self) -> u64 {

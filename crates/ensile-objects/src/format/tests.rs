@@ -1,6 +1,6 @@
 //! The documented bytes are the bytes.
 
-use super::{BodyForm, ObjectBody, ObjectLife};
+use super::{BodyForm, ObjectBody, ObjectLife, call_head};
 
 const DOCUMENT: &str = include_str!("../../../../docs/formats/objects.md");
 
@@ -38,6 +38,13 @@ fn the_documented_bodies_are_read_and_written_again() {
         let mut written = Vec::new();
         body.encode(&mut written);
         assert_eq!((&written, written.len()), (bytes, body.len()), "{name}");
+        if let (BodyForm::Call(life), Some((number, parameters))) =
+            (body.form, body.bytes.split_first_chunk())
+        {
+            let mut called = call_head(life, body.version, 7, u32::from_le_bytes(*number)).to_vec();
+            called.extend_from_slice(parameters);
+            assert_eq!(called, written, "{name}");
+        }
     }
 }
 

@@ -66,6 +66,11 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
         None
     }
 
+    /// Poisons an object whose change failed. A collection poisons its own objects.
+    fn change_failed(&self, object: u64) {
+        let _ = object;
+    }
+
     /// Number of operations that recovery did not replay, because their object did not exist (O10).
     fn passed_over(&self) -> u64 {
         0
@@ -378,6 +383,12 @@ impl Runtime {
     pub(crate) fn take_detour(&self) {
         // Relaxed: concerns the object whose guard the caller holds. The next holder of the guard sees the mark.
         self.detour.store(true, Ordering::Relaxed);
+    }
+
+    /// Poisons an object whose change failed, under the caller's guard (O6).
+    pub(crate) fn change_failed(&self, object: u64) {
+        self.state.change_failed(object);
+        self.take_detour();
     }
 
     /// True after [`take_detour`](Self::take_detour), or a close.

@@ -1,13 +1,14 @@
 //! Objects under the library's guards: one whose operation panics at recovery, through lives.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, DurabilityError, GuardedObjects, ObjectWriter, ObjectsError,
-    ObjectsResult, RestsOn,
+    Application, ApplicationLog, CallBackResult, DurabilityError, GuardedObjects, ObjectDurability,
+    ObjectWriter, ObjectsError, ObjectsResult, RestsOn,
 };
 use ensile_sim::SimDisk;
 
@@ -128,6 +129,23 @@ fn o6_an_object_whose_replay_panics_is_refused_and_a_mended_program_has_all_of_i
     let life = Life::open(&disk, false);
     assert_eq!((life.pair(1), life.pair(2)), (Some([18; 2]), Some([8; 2])), "an operation is lost");
     assert_eq!(life.checkpoint(), Ok(2));
+}
+
+#[test]
+fn o6_without_a_log_a_change_that_panics_ends_the_changes_of_all_guarded_objects() {
+    let (disk, pairs) = (SimDisk::new(), Arc::new(Pairs::new(true)));
+    let unlogged = builder(&disk, 1).manual_clock(Clock::manual()).durability(ObjectDurability::NoLog);
+    let log = unlogged.open_application(Arc::clone(&pairs)).expect("opens");
+    let add = |object, by: u64| {
+        let rests = RestsOn::default();
+        let mut pair = pairs.objects.lock(object, &rests).expect("it is whole");
+        pair.change(&rests, || log.log(object, 0, &[&by.to_le_bytes()]), |pair| pairs.add(pair, by))
+    };
+    add(1, 1).expect("is taken");
+    assert!(catch_unwind(AssertUnwindSafe(|| add(2, UNLUCKY))).is_err());
+    let refused = add(1, 1).expect_err("O6: no checkpoint would keep it");
+    assert!(matches!(refused, ObjectsError::PoisonedUnlogged { object: 2, .. }), "{refused:?}");
+    assert_eq!((log.stats().poisoned, pairs.objects.poisoned()), (1, 1));
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn o6_without_a_log_no_change_is_taken_after_a_failed_one_as_no_checkpoint_would
         let refused = life.add(object, 1).expect_err("no checkpoint would keep it");
         assert!(matches!(refused, ObjectsError::PoisonedUnlogged { object: 1, .. }), "{refused:?}");
         assert!(
-            refused.to_string().contains("open again, which has the state of the last checkpoint"),
+            refused.to_string().contains("open again; the open has the state of the last checkpoint"),
             "{refused}"
         );
     }

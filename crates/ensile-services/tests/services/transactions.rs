@@ -222,8 +222,8 @@ fn q3_too_many_commands_are_refused_and_nothing_is_carried_out() {
         rig.run("all is replied", |rig| rig.clients().has_closed(client));
         let said = replies(rig.clients().received(client));
         if is_refused {
-            let refusal = "!ERR the transaction is too large: between MULTI and EXEC stand 131072 commands and 41943040 bytes \
-                           at most";
+            let refusal = "!ERR the transaction is too large: a queue between MULTI and EXEC has 131072 commands and 41943040 \
+                           bytes at most";
             assert_eq!(said[most + 1..most + 4], [refusal, "+QUEUED", ABORTED], "Q3");
             assert_eq!(rig.told(&["EXISTS a"]), [":0"], "Q3");
         } else {
