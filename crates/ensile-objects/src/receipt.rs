@@ -92,9 +92,9 @@ pub trait ChangeReceipt {
     fn epoch(&self) -> Epoch;
 
     /// Makes the change of the object with this number. If `make` panics, and the receipt is of a log without entries
-    /// ([`NoLog`](crate::ObjectDurability::NoLog)), the log refuses later changes of all objects. A receipt measures the duration of one
-    /// change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes that become
-    /// dearer. An epoch measures nothing. `make` calls no handle: a call returns
+    /// ([`NoLog`](crate::ObjectDurability::NoLog)), the log refuses later changes of all objects. A receipt measures
+    /// the duration of one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows
+    /// changes that become dearer. An epoch measures nothing. `make` calls no handle: a call returns
     /// [`InCallBack`](crate::DurabilityError::InCallBack).
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
