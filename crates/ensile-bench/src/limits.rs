@@ -4,6 +4,7 @@
 //! held       memory that one culprit holds back under load, against the limit on garbage
 //! versions   bytes of old versions while snapshots are held, against the bytes of the latest rows
 //! turns      a closure that reads a whole table and writes, beside many small transactions
+//! dead       reading operations behind many deleted rows
 //! contended  small transactions that all want the same few rows
 //! ends       how long epochs get while many threads end that have deleted much
 //! prefixes   memory of long keys that differ in their last byte only
@@ -14,6 +15,7 @@
 
 pub(crate) mod arguments;
 mod contended;
+mod dead;
 mod ends;
 mod held;
 mod prefixes;
@@ -47,6 +49,8 @@ pub(crate) enum Experiment {
     Contended,
     /// The longest epoch while many threads end after many deletions.
     Ends,
+    /// Each reading operation behind 100,000 deleted rows.
+    Dead,
     /// Memory of keys of 4,001 bytes in pairs that differ only in the last byte.
     Prefixes,
 }
@@ -68,6 +72,7 @@ pub(crate) fn run(arguments: &LimitsArguments) -> Result<()> {
         Experiment::Turns => turns::run(arguments, &mut progress),
         Experiment::Contended => contended::run(arguments, &mut progress),
         Experiment::Ends => ends::run(arguments, &mut progress),
+        Experiment::Dead => dead::run(arguments, &mut progress),
         Experiment::Prefixes => prefixes::run(arguments),
     }?;
     progress.clear();

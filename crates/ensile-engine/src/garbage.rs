@@ -7,6 +7,7 @@
 //! | pages of copies | as versions, but then for commits, not for pins (V1) |
 //! | unlinked versions | a collection finds the mark (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then unhook (U1) |
+//! | the same beyond some | burial: the record moves to the side index, and waits there for U2 (U3) |
 //!
 //! Each worker has its own garbage, under a lock. The worker's thread takes the lock when it adds or frees, and never
 //! while it is bound (E1). The thread frees a bounded amount between requests. The heartbeat frees garbage that still
@@ -29,10 +30,15 @@ use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::owned::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
 use crate::record::tree::RecordTree;
 use crate::record::word::Word;
-use crate::tables::Directory;
+use crate::tables::side_index::SideIndex;
+use crate::tables::{Directory, TableCore};
 
 /// Distance, in places, of the prefetch before a free: the garbage was last used long ago.
 const FETCHED_AHEAD: usize = 8;
+
+/// Largest number of a worker's absent records in the trees that transactions walk, after a collection (U3). A scan
+/// walks a leaf or two of absent records for each worker.
+const IN_TREES_MAX: usize = 16;
 
 /// An absent record that must leave the index.
 #[derive(Debug)]
@@ -42,9 +48,27 @@ struct Unhook {
     record: RegisteredAbsent,
     /// The word that the record must still have at its unhook (U1).
     word: Word,
+    /// True if the record is in the side index of its table.
+    is_aside: bool,
 }
 
 impl Unhook {
+    /// Enters the record in the side index of its table, if snapshots read the table.
+    fn enter(&mut self, table: &TableCore, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+        // A placeholder has no version that a snapshot shows.
+        if table.side.has_readers() && !self.word.is_placeholder() {
+            table.side.enter(&self.key, self.record.record(), nodes, pinned);
+            self.is_aside = true;
+        }
+    }
+
+    /// Takes the record out of the side index.
+    fn leave(&mut self, table: &TableCore, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+        if std::mem::take(&mut self.is_aside) {
+            table.side.leave(&self.key, self.record.record(), nodes, pinned);
+        }
+    }
+
     /// Bytes of the record's block, of the key and of this entry.
     fn bytes(&self) -> usize {
         self.record.record().class().bytes() + self.key.len() + size_of::<Self>()
@@ -62,6 +86,10 @@ pub(crate) struct Garbage {
     /// may stand on a version in such a page (V1).
     passed_pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
+    /// Absent records that stay in their tree until U2 holds: they were superseded, or have too long a key.
+    unburied: GarbageList<Unhook>,
+    /// Absent records in side indexes, by the epoch of the burial (U3).
+    buried: GarbageList<Unhook>,
     /// True if a snapshot holds back versions or absent records. Some of them may be unlinked.
     is_revisiting: bool,
     /// Garbage that waits for pins.
@@ -137,13 +165,14 @@ pub(crate) struct Horizon<'c> {
     pub(crate) tables: &'c Directory,
     /// The gate of turns: nothing is unhooked during a turn (P1).
     pub(crate) gate: &'c Gate,
-    /// Place for the epochs of deletes, if records are unhooked before their deletes are durable: without a log.
-    pub(crate) unhooked: Option<&'c UnhookedEpoch>,
+    /// Place for the epochs of deletes whose records leave their tree before the deletes are durable.
+    pub(crate) unhooked: &'c UnhookedEpoch,
+    /// True if absent records do not wait for D.
+    pub(crate) is_without_log: bool,
 }
 
-/// The newest epoch of a delete with an unhooked record, in a database without a log. There records do not wait for D,
-/// so a reader that finds no record rests on this epoch (N19). With a log the epoch stays zero: every delete with an
-/// unhooked record was durable (U2).
+/// The newest epoch of a delete whose record has left its tree without a wait for D: buried, or of a database without a
+/// log. A reader that finds no record rests on this epoch (N19).
 #[derive(Debug, Default)]
 pub(crate) struct UnhookedEpoch(AtomicU64);
 
@@ -155,7 +184,7 @@ impl UnhookedEpoch {
         Epoch::new(self.0.load(Ordering::Acquire))
     }
 
-    /// Notes the epoch of a delete before the unhook of the deleted record.
+    /// Notes the epoch of a delete before the deleted record leaves its tree.
     fn raise(&self, epoch: Epoch) {
         // Release: the store comes before the leaf changes, and the leaf's lock publishes the store too (partner:
         // `newest`).
@@ -288,7 +317,7 @@ impl Garbage {
             debug_assert!(false, "a record that shows a row is not unhooked");
             return;
         };
-        let unhook = Unhook { table, key: key.into(), record, word };
+        let unhook = Unhook { table, key: key.into(), record, word, is_aside: false };
         let bytes = unhook.bytes();
         self.for_snapshots.add(bytes);
         self.unhook_bytes += bytes;
@@ -297,7 +326,13 @@ impl Garbage {
 
     /// True if absent records wait to be unhooked. Absent records wait for D too, and D moves without the limits.
     pub(crate) fn has_unhooks(&self) -> bool {
-        !self.unhooks.is_empty()
+        !(self.unhooks.is_empty() && self.unburied.is_empty() && self.buried.is_empty())
+    }
+
+    /// True if too many absent records are in the trees that transactions walk (U3).
+    #[inline]
+    pub(crate) fn has_burials(&self) -> bool {
+        self.unhooks.len() > IN_TREES_MAX
     }
 
     /// True if pages wait for commits. Such pages wait for E, and E moves without the readers' limits.
@@ -320,7 +355,13 @@ impl Garbage {
     /// Number of waiting entries.
     pub(crate) fn len(&self) -> usize {
         let versions = self.pages.len() + self.passed_pages.len() + self.versions.len();
-        self.nodes.len() + self.records.len() + versions + self.unhooks.len()
+        let absent = self.unhooks.len() + self.unburied.len() + self.buried.len();
+        self.nodes.len() + self.records.len() + versions + absent
+    }
+
+    /// Measure of the remaining work: each step of a collection makes it smaller.
+    pub(crate) fn work(&self) -> usize {
+        self.len() + self.unhooks.len()
     }
 
     /// Frees at most `most` entries of each kind. `pinned` is a pin of the caller's. True if these limits allow no
@@ -348,7 +389,9 @@ impl Garbage {
         // such a commit could stand on a version in the page (V1).
         let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
         drained &= drain(passed_pages, horizon.limits.commits, most, |_| (), free_page);
-        drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
+        drained &= self.collect_unhooks(blocks, worker, horizon, pinned, most);
+        drained &= self.bury(blocks, worker, horizon, pinned, most);
+        drained & self.collect_buried(blocks, horizon, pinned, most)
     }
 
     /// Moves on the versions and pages that no snapshot shows any more. They wait a little longer, because a commit
@@ -416,7 +459,8 @@ impl Garbage {
         most: usize,
     ) -> bool {
         let limit = horizon.limits.unhooks;
-        if self.unhooks.first_tag().is_none_or(|tag| tag >= limit) {
+        let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
+        if !is_below(self.unhooks.first_tag()) && !is_below(self.unburied.first_tag()) {
             return true;
         }
         // An unhook changes a leaf, and locks a record, so the unhook waits for the end of a turn (P1).
@@ -425,8 +469,113 @@ impl Garbage {
             return false;
         }
         for _ in 0..most {
-            let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
+            let Some(unhook) = self.unhooks.pop_below(limit).or_else(|| self.unburied.pop_below(limit))
+            else {
+                return true;
+            };
             self.unhook_now(unhook, blocks, worker, horizon, pinned);
+        }
+        false
+    }
+
+    /// Moves the oldest absent records from their trees to the side indexes, down to [`IN_TREES_MAX`] records (U3).
+    /// True if no more are left in the trees.
+    fn bury(
+        &mut self,
+        blocks: &mut Blocks,
+        worker: &CommitSlot,
+        horizon: &Horizon<'_>,
+        pinned: Pinned<'_>,
+        most: usize,
+    ) -> bool {
+        if !self.has_burials() {
+            return true;
+        }
+        // A burial changes a leaf, and locks a record, so the burial waits for the end of a turn (P1).
+        let _entered = horizon.epochs.enter_index(worker);
+        if horizon.gate.has_turn() {
+            return false;
+        }
+        for _ in 0..most.min(self.unhooks.len() - IN_TREES_MAX) {
+            if let Some(unhook) = self.unhooks.revisit(|_| true) {
+                self.bury_now(unhook, blocks, worker, horizon, pinned);
+            }
+        }
+        !self.has_burials()
+    }
+
+    /// Moves an absent record to its side index.
+    fn bury_now(
+        &mut self,
+        unhook: Unhook,
+        blocks: &mut Blocks,
+        worker: &CommitSlot,
+        horizon: &Horizon<'_>,
+        pinned: Pinned<'_>,
+    ) {
+        let epochs = horizon.epochs;
+        let table = horizon.tables.get(unhook.table).filter(|_| SideIndex::takes(&unhook.key));
+        let Some(table) = table else { return self.unburied.push(epochs.now(), unhook) };
+        let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
+        let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes };
+        let mut unhook = unhook;
+        // The record enters before it leaves its tree: a snapshot finds the record in one of the two (U3).
+        unhook.enter(table, &mut nodes, pinned);
+        // Commits and readers that find no record in the tree count the delete (U3, N19).
+        table.side.raise(unhook.word.tid());
+        horizon.unhooked.raise(unhook.word.epoch());
+        if let Some(TakenOut::Removed(removed)) = take_out(&unhook, &table.tree, worker, epochs, pinned) {
+            table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+            self.buried.push(epochs.now(), unhook);
+        } else {
+            // A newer record has taken the record's place, and leads to the older versions.
+            unhook.leave(table, &mut nodes, pinned);
+            self.unburied.push(epochs.now(), unhook);
+        }
+        self.for_pins.add(retired_bytes);
+    }
+
+    /// Enters the buried records of a table in its side index, for the first snapshot that reads the table. From now on
+    /// records enter at their burial.
+    pub(crate) fn fill_side(
+        &mut self,
+        table: &TableCore,
+        blocks: &mut Blocks,
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
+        debug_assert!(table.side.has_readers(), "a later burial enters by itself");
+        let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
+        let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes };
+        let of_table = |unhook: &&mut Unhook| unhook.table == table.id && !unhook.is_aside;
+        self.buried.iter_mut().filter(of_table).for_each(|unhook| unhook.enter(table, &mut nodes, pinned));
+        self.for_pins.add(retired_bytes);
+    }
+
+    /// Takes buried records for which U2 holds out of their side indexes. True if no such record is left.
+    fn collect_buried(
+        &mut self,
+        blocks: &mut Blocks,
+        horizon: &Horizon<'_>,
+        pinned: Pinned<'_>,
+        most: usize,
+    ) -> bool {
+        for _ in 0..most {
+            let Some(unhook) = self.buried.pop_below(horizon.limits.unhooks) else { return true };
+            let bytes = unhook.bytes();
+            self.for_snapshots.take(bytes);
+            self.unhook_bytes -= bytes;
+            let Some(table) = horizon.tables.get(unhook.table) else { continue };
+            let (mut retired_bytes, epochs) = (0, horizon.epochs);
+            let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
+            let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
+            let mut unhook = unhook;
+            unhook.leave(table, &mut nodes, pinned);
+            self.for_pins.add(retired_bytes);
+            // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the side
+            // index.
+            let record = unsafe { unhook.record.unhooked() };
+            self.unlinked(record, epochs);
         }
         false
     }
@@ -444,8 +593,8 @@ impl Garbage {
         self.for_snapshots.take(bytes);
         self.unhook_bytes -= bytes;
         let Some(table) = horizon.tables.get(unhook.table) else { return };
-        if let Some(unhooked) = horizon.unhooked {
-            unhooked.raise(unhook.word.epoch());
+        if horizon.is_without_log {
+            horizon.unhooked.raise(unhook.word.epoch());
         }
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
@@ -480,6 +629,12 @@ impl Garbage {
     /// If the counters of waiting bytes are not zero afterwards (E6).
     pub(crate) fn free_all(&mut self, at_rest: &mut AtRest<'_>) {
         while let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
+            self.unburied.push(Epoch::ZERO, unhook);
+        }
+        while let Some(unhook) = self.buried.pop_below(Epoch::MAX) {
+            self.unburied.push(Epoch::ZERO, unhook);
+        }
+        while let Some(unhook) = self.unburied.pop_below(Epoch::MAX) {
             self.for_snapshots.take(unhook.bytes());
             self.unhook_bytes -= unhook.bytes();
             at_rest.free_absent(unhook.record);

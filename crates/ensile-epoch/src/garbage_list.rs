@@ -72,6 +72,11 @@ impl<T> GarbageList<T> {
         thing
     }
 
+    /// All waiting things.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.chunks.iter_mut().flat_map(|chunk| &mut chunk.things)
+    }
+
     /// True if tags only grow from chunk to chunk, no chunk is empty, and the count of things is right.
     #[must_use]
     pub fn check(&self) -> bool {

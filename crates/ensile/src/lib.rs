@@ -86,7 +86,8 @@
 
 pub use ensile_engine::{
     Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefetch, Prefix,
-    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
+    RangeDeletion, Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction,
+    Tuning, Value,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, MarkedPages, Variants};

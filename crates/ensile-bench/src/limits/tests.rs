@@ -6,7 +6,7 @@ use clap::{Parser, ValueEnum as _};
 
 use super::arguments::LimitsArguments;
 use super::rows::Row;
-use super::{Experiment, contended, ends, held, prefixes, turns, versions};
+use super::{Experiment, contended, dead, ends, held, prefixes, turns, versions};
 use crate::progress::Progress;
 
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ fn rows(line: &str) -> Vec<serde_json::Value> {
         Experiment::Turns => turns::run(arguments, &mut progress),
         Experiment::Contended => contended::run(arguments, &mut progress),
         Experiment::Ends => ends::run(arguments, &mut progress),
+        Experiment::Dead => dead::run(arguments, &mut progress),
         Experiment::Prefixes => prefixes::run(arguments),
     }
     .unwrap_or_else(|failure| panic!("{line}: {failure}"));
@@ -48,6 +49,13 @@ fn snapshots_are_held_to_the_end() {
     let held: Vec<_> = rows.iter().map(|row| row["snapshots"].as_u64()).collect();
     assert_eq!(held, [Some(1), Some(3), Some(1), Some(3)]);
     assert!(rows.iter().all(|row| row["updates_s"].as_f64() > Some(0.0)), "{rows:?}");
+}
+
+#[test]
+fn every_read_is_timed_behind_deleted_rows_in_each_scene() {
+    let rows = rows("dead --records 200");
+    assert_eq!(rows.len(), 3 * 14);
+    assert!(rows.iter().all(|row| row["ratio"].as_f64() > Some(0.0)), "{rows:?}");
 }
 
 #[test]

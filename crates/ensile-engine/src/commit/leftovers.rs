@@ -53,6 +53,9 @@ impl Commit<'_, '_> {
                 }
             }
         }
+        if garbage.is_some_and(|garbage| garbage.has_burials()) {
+            worker.must_collect();
+        }
     }
 
     /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).

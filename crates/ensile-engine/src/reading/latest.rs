@@ -75,8 +75,8 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
 /// Reads the latest versions of many rows, in order, and remembers the reads. The reader enters no key into the table
 /// of keys.
 pub(crate) struct ScanReader<'t, 'p> {
-    reads: &'t mut Vec<Read<'p>>,
-    nodes: &'t mut NodeSet<'p>,
+    pub(crate) reads: &'t mut Vec<Read<'p>>,
+    pub(crate) nodes: &'t mut NodeSet<'p>,
     pub(crate) writes: &'t WriteSet<'p>,
 }
 
@@ -127,7 +127,7 @@ impl<'p> Sets<'p> {
         let mut reader = ScanReader { reads, nodes, writes };
         for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
             debug_assert!(write.placed.is_none(), "a transaction that was placed is committed, or renewed");
-            let table = table(write.table).place();
+            let table = table(write.table);
             if lookup(&mut reader, table, writes.key(write), write.record, scratch, pinned) {
                 return Err(Error::Conflict);
             }
@@ -147,7 +147,7 @@ impl<'p> Sets<'p> {
         let known = met.and_then(|at| self.read_met(at, scratch, pinned));
         known.unwrap_or_else(|| {
             let mut reader = PointReader { sets: self, met };
-            lookup(&mut reader, table.place(), key, None, scratch, pinned)
+            lookup(&mut reader, table, key, None, scratch, pinned)
         })
     }
 

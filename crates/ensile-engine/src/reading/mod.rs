@@ -5,7 +5,8 @@
 //!
 //! Neighbours: `transaction` and `snapshot` are the readers; `table` and `record` are read.
 
-mod latest;
+pub(crate) mod latest;
+mod side_cursor;
 pub(crate) mod snapshot;
 
 use std::ops::ControlFlow;
@@ -15,11 +16,13 @@ use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::error::Result;
-use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
+use crate::record::tree::{RecordLookup, RecordVisitor};
 use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, RowSpace, Scratch};
 use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
+use crate::tables::side_index::SideTree;
 use crate::tables::{IndexCore, TableCore};
+use side_cursor::SideCursor;
 
 /// State of a record for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) enum VersionRead {
     Present,
     /// The key is absent for this reader.
     Absent,
+    /// The record and its chain have no version that the reader sees.
+    Unborn,
     /// The record is no longer the key's: the caller looks the key up again.
     Superseded,
 }
@@ -73,6 +78,9 @@ pub(crate) trait RawRead {
 
 /// A reader of records.
 pub(crate) trait Reader<'p> {
+    /// True if the reader sees older versions than the latest, of deleted keys too (U3).
+    const SEES_SIDE_INDEX: bool = false;
+
     /// Reads a record, and remembers the read if the reader must.
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead;
 
@@ -96,7 +104,7 @@ pub(crate) trait Reader<'p> {
 #[inline]
 pub(crate) fn lookup<'p>(
     reader: &mut impl Reader<'p>,
-    (tree, table): (&RecordTree, u32),
+    table: &TableCore,
     key: &[u8],
     place: Option<Handle<'p>>,
     scratch: &mut impl CopyTarget,
@@ -106,26 +114,60 @@ pub(crate) fn lookup<'p>(
     loop {
         let record = match place.take() {
             Some(record) => record.at(pinned),
-            None => match tree.get(key, pinned) {
+            None => match table.tree.get(key, pinned) {
                 RecordLookup::Found(record) => record,
                 RecordLookup::Missing(witness) => {
                     reader.witness(witness);
-                    return false;
+                    return lookup_aside(reader, table, key, scratch, pinned);
                 }
             },
         };
         match reader.read(record, scratch) {
             VersionRead::Present => {
-                reader.found(table, key, record.handle());
+                reader.found(table.id, key, record.handle());
                 return true;
             }
             VersionRead::Absent => {
-                reader.found(table, key, record.handle());
+                reader.found(table.id, key, record.handle());
                 return false;
             }
+            VersionRead::Unborn => return lookup_aside(reader, table, key, scratch, pinned),
             VersionRead::Superseded => ensile_base::sync::spin_loop(),
         }
     }
+}
+
+/// Looks a key up in the side index, for a reader of older versions that found none in the table's tree. True if the
+/// key is present.
+#[inline(always)]
+pub(crate) fn lookup_aside<'p, R: Reader<'p>>(
+    reader: &mut R,
+    table: &TableCore,
+    key: &[u8],
+    scratch: &mut impl CopyTarget,
+    pinned: Pinned<'p>,
+) -> bool {
+    match table.side.look() {
+        Some(side) if R::SEES_SIDE_INDEX => read_aside(reader, side, key, scratch, pinned),
+        _ => false,
+    }
+}
+
+/// Reads the newest of a key's buried records with a version that the reader sees. True if the key is present.
+#[cold]
+fn read_aside<'p>(
+    reader: &mut impl Reader<'p>,
+    side: SideTree<'_>,
+    key: &[u8],
+    scratch: &mut impl CopyTarget,
+    pinned: Pinned<'p>,
+) -> bool {
+    let mut read = VersionRead::Unborn;
+    side.each_of(key, pinned, |record| {
+        read = reader.read(record, scratch);
+        if read == VersionRead::Unborn { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    read == VersionRead::Present
 }
 
 /// State of a key in a reader's own writes.
@@ -163,21 +205,28 @@ pub(crate) struct ScanRange<'s> {
 }
 
 /// Visits the present keys of the range in order, with own writes merged in, until `visit` breaks. `visit` receives the
-/// reader, a key, and the copy of the key's value.
+/// reader, a key, and the copy of the key's value. Returns the number of dead rows in front of the first row.
 fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     reader: &mut R,
     scan: ScanRange<'_>,
     scratch: &mut C,
     pinned: Pinned<'p>,
     visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
-) {
+) -> usize {
     let ScanRange { table, range, direction, own, key_buffer } = scan;
     let (own, fetch) = (Overlay { positions: own, direction }, table.fetch);
-    let mut merge = Merge { reader, table, own, fetch, scratch, pinned, visit, broken: false };
+    let (in_front, is_shown, broken) = (0, false, false);
+    let aside = SideCursor::new(range, direction);
+    let mut merge =
+        Merge { reader, table, own, aside, fetch, scratch, pinned, visit, in_front, is_shown, broken };
     table.tree.scan_in(range, direction, key_buffer, &mut merge, pinned);
     if !merge.broken {
         let _ = merge.own_before(None);
     }
+    if R::SEES_SIDE_INDEX && !merge.broken {
+        let _ = merge.aside_before(None);
+    }
+    merge.in_front
 }
 
 /// The reader's own writes in scan order.
@@ -207,10 +256,15 @@ struct Merge<'m, 'p, R, C, F> {
     reader: &'m mut R,
     table: &'m TableCore,
     own: Overlay<'m>,
+    aside: SideCursor<'m>,
     fetch: Fetch,
     scratch: &'m mut C,
     pinned: Pinned<'p>,
     visit: &'m mut F,
+    /// Number of own deletes and absent records in front of the first row.
+    in_front: usize,
+    /// True after the first row.
+    is_shown: bool,
     broken: bool,
 }
 
@@ -247,8 +301,12 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         ControlFlow::Continue(false)
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, key: &[u8]) -> ControlFlow<()> {
+        self.is_shown = true;
+        if R::SEES_SIDE_INDEX {
+            self.aside.shown(key);
+        }
         let flow = (self.visit)(self.reader, key, self.scratch);
         self.broken = flow.is_break();
         flow
@@ -259,10 +317,29 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
             VersionRead::Absent => false,
-            VersionRead::Superseded => {
-                lookup(self.reader, self.table.place(), key, None, self.scratch, self.pinned)
+            VersionRead::Unborn => lookup_aside(self.reader, self.table, key, self.scratch, self.pinned),
+            VersionRead::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
+        }
+    }
+
+    /// Visits the rows of the side index in front of `key` (without a key, all remaining rows). Breaks if the visitor
+    /// breaks.
+    #[inline(always)]
+    fn aside_before(&mut self, key: Option<&[u8]>) -> ControlFlow<()> {
+        match self.table.side.look() {
+            None => ControlFlow::Continue(()),
+            Some(side) => self.visit_aside(side, key),
+        }
+    }
+
+    #[cold]
+    fn visit_aside(&mut self, side: SideTree<'_>, key: Option<&[u8]>) -> ControlFlow<()> {
+        while let Some(buried) = self.aside.next_before(side, key, self.pinned) {
+            if read_aside(self.reader, side, &buried, self.scratch, self.pinned) {
+                self.call(&buried)?;
             }
         }
+        ControlFlow::Continue(())
     }
 }
 
@@ -280,9 +357,14 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
         if !self.own.positions.is_empty() && self.own_before(Some(key))? {
+            self.in_front += usize::from(!self.is_shown);
             return ControlFlow::Continue(());
         }
+        if R::SEES_SIDE_INDEX {
+            self.aside_before(Some(key))?;
+        }
         if !self.present(key, record) {
+            self.in_front += usize::from(!self.is_shown);
             return ControlFlow::Continue(());
         }
         self.call(key)
@@ -290,6 +372,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
 }
 
 /// Copies the rows of a table, or the rows of an index's entries (§4.7: two tree accesses), until the batch is full.
+/// Returns the number of dead rows in front of the first row.
 pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
     (table, index): (&TableCore, Option<&IndexCore>),
@@ -297,7 +380,7 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     scratch: &mut Scratch,
     pinned: Pinned<'p>,
     (rows, list): (&mut RowSpace, &mut RowList),
-) {
+) -> usize {
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
         return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
@@ -313,9 +396,9 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
         }
         // The row exists: rows and entries change in one transaction. If this reader misses the row, the reader has
         // read two states, and its commit will fail; until then the scan skips the entry.
-        if lookup(reader, table.place(), key, None, rows, pinned) {
+        if lookup(reader, table, key, None, rows, pinned) {
             return list.push(entry_key, Some(key), rows, reader.mark());
         }
         ControlFlow::Continue(())
-    });
+    })
 }

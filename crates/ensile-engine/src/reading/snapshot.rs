@@ -50,11 +50,17 @@ struct VersionReader<'s, 'p> {
 }
 
 impl<'p> Reader<'p> for VersionReader<'_, 'p> {
+    const SEES_SIDE_INDEX: bool = true;
+
     // Always inlined: a call would be a sixth of the work, and a snapshot's scans consist of the few callers.
     #[inline(always)]
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
-        // No version is old enough: the key had no record at the boundary, so the key's absence was durable (U2).
-        let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
+        // No version is old enough. The side index may have an older delete; else the key's absence was durable (U2).
+        let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Unborn };
+        // A placeholder stands in front of a buried record, perhaps.
+        if word.is_placeholder() {
+            return VersionRead::Unborn;
+        }
         *self.shown = word.epoch().max(*self.shown);
         VersionRead::of(!word.is_absent())
     }
@@ -170,8 +176,11 @@ impl<'db> Snapshot<'db> {
     pub fn durable(&self) -> Result<()> {
         UserCode::check_outside()?;
         self.database.check_process()?;
-        // An absent key may have no record any more. Epochs of the boundary or above were not shown (N19).
-        let unhooked = self.database.unhooked.newest().min(self.boundary.previous());
+        // Without a log an absent key may have no record any more. Epochs of the boundary or above were not shown (N19).
+        let unhooked = match self.database.settings.is_without_log {
+            true => self.database.unhooked.newest().min(self.boundary.previous()),
+            false => Epoch::ZERO,
+        };
         self.database.wait_durable(self.shown.max(unhooked))
     }
 
@@ -190,9 +199,10 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
+        shared.prepare_side(table);
         let present = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            reading::lookup(&mut reader, table.place(), key, None, scratch, pinned)
+            reading::lookup(&mut reader, table, key, None, scratch, pinned)
         })?;
         Ok(kept.between(|Context { scratch, .. }| present.then(|| read(scratch.bytes()))))
     }
@@ -205,18 +215,23 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
+        shared.prepare_side(table);
         kept.between(|context| context.descents.begin_many(keys));
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { descents, rows, .. }| {
             // Only the header is prefetched: often the read needs an older version than the record.
             let mut places = descents.descend(table, Fetch::HEADER, pinned);
-            // The descent's result is final here: a key without a record in the index has no version below the boundary
-            // (U2), and a record superseded now still leads to the boundary's version.
+            // A record superseded now still leads to the boundary's version. A key without a version in the index has
+            // its version in the side index, if it has one (U3).
             let (rows, list) = rows.begin(BatchAsked::FOUND, false);
             let mut reader = VersionReader { boundary, shown };
             let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
-            list.found(versions.map(|version| {
-                let read = version.map(|version| reader.read(version, rows));
-                if read == Some(VersionRead::Present) { rows.keep() } else { KeptRow::NONE }
+            list.found(versions.zip(descents.keys()).map(|(version, key)| {
+                let read = version.map_or(VersionRead::Unborn, |version| reader.read(version, rows));
+                let is_present = match read {
+                    VersionRead::Unborn => reading::lookup_aside(&mut reader, table, key, rows, pinned),
+                    read => read == VersionRead::Present,
+                };
+                if is_present { rows.keep() } else { KeptRow::NONE }
             }));
             descents.end_many(places);
         })?;
@@ -234,7 +249,9 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<R> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
+        shared.prepare_side(table);
         let scanned = index.map_or(table, |index| &index.entries);
+        shared.prepare_side(scanned);
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, rows, scan_key, .. }| {
             let mut reader = VersionReader { boundary, shown };
             let to = rows.begin(asked, index.is_some());

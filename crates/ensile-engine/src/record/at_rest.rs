@@ -39,12 +39,20 @@ impl<'m> AtRest<'m> {
         }
     }
 
+    /// Frees a side index. The garbage has its records.
+    pub(crate) fn free_side_index(&mut self, tree: &RecordTree) {
+        // SAFETY: no thread uses a block of the database any more, and the caller names each tree once. Only workers of
+        // the database insert into its trees.
+        unsafe { tree.destroy_nodes(&mut self.blocks) };
+    }
+
     /// Frees an absent record outside its tree. An absent record inside a tree is freed with the tree.
     pub(crate) fn free_absent(&mut self, record: RegisteredAbsent) {
         if record.record().word().is_latest() {
             self.registered += 1;
         } else {
-            // SAFETY: the record was superseded: its tree leads to the successor.
+            // SAFETY: the record was superseded, and its tree leads to the successor; or it was buried, and no tree that
+            // is read leads to it.
             let record = unsafe { record.unhooked() };
             // SAFETY: no thread uses a block of the database any more.
             unsafe { self.blocks.destroy(record) };

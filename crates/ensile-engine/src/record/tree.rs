@@ -1,8 +1,8 @@
 //! Trees that map keys to records only: the answer of a lookup is a record that carries its pin.
 //!
 //! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and each value in a tree is the
-//! address of a [`Fresh`] record. So each value that comes out is the address of a record that was linked while the
-//! caller's pin stood. Nothing frees the record while the pin stands (E3).
+//! address of a record that was a [`Fresh`] record. So each value that comes out is the address of a record that was
+//! linked while the caller's pin stood. Nothing frees the record while the pin stands (E3).
 //!
 //! Neighbours: tables and their indexes are such trees; `blocks` makes records; `ensile-index` has the algorithms.
 
@@ -356,6 +356,34 @@ impl RecordTree {
         self.0.prune(key, removed, nodes, pinned);
     }
 
+    /// Enters a record that another tree leads to, or has led to until now. The key has no record here.
+    pub(crate) fn enter(
+        &self,
+        key: &[u8],
+        record: Record<'_>,
+        nodes: &mut NodeBlocks<'_>,
+        pinned: Pinned<'_>,
+    ) {
+        let value = record.address().value();
+        let entered = self.0.insert_if_absent(key, value, nodes, &mut NodeChanges::new(), pinned);
+        assert!(matches!(entered, Insert::Inserted), "a record enters once");
+    }
+
+    /// Takes a key with this record out. The caller alone takes the record out; no lock is needed, as no transaction
+    /// reads the tree.
+    pub(crate) fn leave(
+        &self,
+        key: &[u8],
+        record: Record<'_>,
+        nodes: &mut NodeBlocks<'_>,
+        pinned: Pinned<'_>,
+    ) {
+        let Some(removed) = self.0.take_out(key, record.address().value(), pinned) else {
+            unreachable!("the record has entered")
+        };
+        self.prune(key, removed, nodes, pinned);
+    }
+
     /// Visits the keys of a range in order.
     pub(crate) fn scan<'p>(
         &self,
@@ -477,6 +505,16 @@ impl RecordTree {
         // SAFETY: the caller promises the conditions of `dismantle`.
         unsafe { self.0.dismantle(&mut Unseen(blocks)) };
         absent
+    }
+
+    /// Frees the tree, and none of its records.
+    ///
+    /// # Safety
+    /// As for [`Self::destroy`].
+    #[cfg(feature = "audit")]
+    pub(super) unsafe fn destroy_nodes(&self, blocks: &mut Blocks) {
+        // SAFETY: the caller promises the conditions of `dismantle`.
+        unsafe { self.0.dismantle(&mut Unseen(blocks)) };
     }
 }
 

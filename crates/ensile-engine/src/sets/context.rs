@@ -4,6 +4,7 @@
 
 use ensile_base::sync::Arc;
 
+use super::dead_ranges::DeadRanges;
 use super::entry_keys::EntryKeys;
 use super::multi_get::Descents;
 use super::node_set::NodeSet;
@@ -97,6 +98,7 @@ impl Context<'_> {
         self.sets.check();
         let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
         self.sets.writes.end();
+        self.sets.dead.clear();
         if looks && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
         }
@@ -109,7 +111,7 @@ impl Context<'_> {
         let seen = sets.reads.capacity() * size_of::<Read<'_>>() + sets.nodes.kept_bytes();
         let keys = scan_key.capacity() + entry_keys.kept_bytes();
         let buffers = scratch.kept_bytes() + value.capacity() + keys;
-        seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
+        seen + sets.dead.kept_bytes() + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
     /// Shows the copied rows, and keeps their space unless huge rows grew the space.
@@ -135,6 +137,7 @@ impl Context<'_> {
         self.sets.reads = Vec::new();
         self.sets.nodes = NodeSet::default();
         self.sets.writes = WriteSet::default();
+        self.sets.dead = DeadRanges::default();
         (self.scratch, self.rows) = (Scratch::default(), RowBatch::default());
         (self.value, self.scan_key, self.entry_keys) = (Vec::new(), Vec::new(), EntryKeys::default());
         debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");

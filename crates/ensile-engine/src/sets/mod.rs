@@ -4,6 +4,7 @@
 //! uses the context up.
 
 pub(crate) mod context;
+pub(crate) mod dead_ranges;
 pub(crate) mod entry_keys;
 pub(crate) mod keys;
 pub(crate) mod multi_get;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::record::Handle;
 use crate::record::kept::forgets;
 use crate::record::word::Word;
+use dead_ranges::DeadRanges;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
 
@@ -52,9 +54,11 @@ pub(crate) struct Sets<'p> {
     pub(crate) writes: WriteSet<'p>,
     /// Commit: the write-set in lock order.
     pub(crate) order: Vec<LockOrder<'p>>,
+    /// Ranges in which the transaction has found no row.
+    pub(crate) dead: DeadRanges,
 }
 
-forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free []);
+forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free [dead]);
 
 impl Sets<'_> {
     #[inline(always)]
@@ -62,6 +66,7 @@ impl Sets<'_> {
         self.reads.clear();
         self.nodes.clear();
         self.writes.clear();
+        self.dead.clear();
         debug_assert!(self.is_empty(), "nothing is left of the transaction before");
     }
 
@@ -100,6 +105,7 @@ impl Sets<'_> {
     pub(crate) fn forget_reads(&mut self, kept: usize) {
         debug_assert!(kept <= self.reads.len(), "rows are forgotten that were read last");
         self.reads.truncate(kept);
+        self.dead.forget_reads(kept);
     }
 
     /// Enters a write into the write-set, over an earlier write of the same key.
@@ -109,6 +115,9 @@ impl Sets<'_> {
         kind: WriteKind,
         expect: Expect,
     ) -> Result<()> {
+        if kind == WriteKind::Put {
+            self.dead.put(write.0, write.1);
+        }
         let met = self.writes.find_key(write.0, write.1);
         match self.writes.written(met) {
             Some(at) => self.writes.change(at, kind, write.2),

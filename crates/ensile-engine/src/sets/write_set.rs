@@ -7,6 +7,7 @@
 //!
 //! Neighbours: puts, inserts and deletes fill the write-set; reads search it (read-own-writes); commit uses it up.
 
+use std::cell::Cell;
 use std::ops::{Bound, Range};
 
 use ensile_base::Epoch;
@@ -165,6 +166,8 @@ struct InOrder {
     /// Number of entries, of any table, that the order covers.
     seen: usize,
     positions: Vec<u32>,
+    /// End of the last range: the next range often begins or ends near it.
+    last: Cell<usize>,
 }
 
 forgets!(WriteSet: emptied [entries], forgotten [keys], free [tables, arena, bytes, in_order]);
@@ -530,20 +533,21 @@ impl<'p> WriteSet<'p> {
     /// (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
-        let positions = self.in_order.positions.as_slice();
+        let InOrder { positions, last, .. } = &self.in_order;
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
-        let start = positions.partition_point(|at| match lower {
-            Bound::Included(lower) => key(at) < lower,
-            Bound::Excluded(lower) => key(at) <= lower,
-            Bound::Unbounded => false,
-        });
-        let positions = &positions[start..];
-        let length = positions.partition_point(|at| match upper {
-            Bound::Included(upper) => key(at) <= upper,
-            Bound::Excluded(upper) => key(at) < upper,
-            Bound::Unbounded => true,
-        });
-        &positions[..length]
+        let start = match lower {
+            Bound::Unbounded => 0,
+            Bound::Included(lower) => partition_near(positions, last.get(), |at| key(at) < lower),
+            Bound::Excluded(lower) => partition_near(positions, last.get(), |at| key(at) <= lower),
+        };
+        let end = match upper {
+            Bound::Unbounded => positions.len(),
+            Bound::Included(upper) => partition_near(positions, last.get(), |at| key(at) <= upper),
+            Bound::Excluded(upper) => partition_near(positions, last.get(), |at| key(at) < upper),
+        };
+        last.set(if start > 0 { start } else { end });
+        // The range may be empty.
+        &positions[start..end.max(start)]
     }
 
     /// Asserts the conditions that look-ups, scans and commit rely on.
@@ -583,6 +587,33 @@ impl InOrder {
         self.seen = 0;
         self.positions.clear();
     }
+}
+
+/// Number of the first positions for which `is_before` is true. The search begins at `near`, and takes few steps if the
+/// result is not far.
+fn partition_near(positions: &[u32], near: usize, is_before: impl Fn(&u32) -> bool) -> usize {
+    let near = near.min(positions.len());
+    let (mut low, mut high, mut step) = (0, positions.len(), 1);
+    if positions.get(near).is_some_and(&is_before) {
+        low = near + 1;
+        while let Some(at) = positions.get(low - 1 + step) {
+            if !is_before(at) {
+                high = low - 1 + step;
+                break;
+            }
+            (low, step) = (low + step, 2 * step);
+        }
+    } else {
+        high = near;
+        while step <= high {
+            if is_before(&positions[high - step]) {
+                low = high - step + 1;
+                break;
+            }
+            (high, step) = (high - step, 2 * step);
+        }
+    }
+    low + positions[low..high].partition_point(is_before)
 }
 
 /// Removes the output of an encoder that panics. The application may catch the panic and continue, any number of times.

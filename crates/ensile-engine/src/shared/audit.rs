@@ -45,6 +45,9 @@ impl SharedState {
             worker.lock_garbage().free_all(&mut at_rest);
         }
         at_rest.free_trees(trees);
+        for tree in self.tables.all().filter_map(|table| table.side.tree()) {
+            at_rest.free_side_index(tree);
+        }
         at_rest.check(kept);
     }
 

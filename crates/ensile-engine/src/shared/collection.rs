@@ -13,6 +13,8 @@ use ensile_epoch::{Pinned, ReclaimLimits};
 use super::SharedState;
 use super::limit::{GarbageBytes, GarbageLimit};
 use crate::garbage::{EpochLimits, Horizon};
+use crate::record::blocks::Blocks;
+use crate::tables::TableCore;
 use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 /// Number of objects of each kind that a worker frees after a commit, beyond the number that a commit of this size
@@ -145,10 +147,10 @@ impl SharedState {
         visited.retain(|other| {
             // The holder of the lock frees the garbage itself.
             let Some(mut garbage) = other.try_lock_garbage() else { return false };
-            let before = garbage.len();
+            let before = garbage.work();
             let drained = worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT);
             // Garbage held back by a turn is examined again after the next tick (P1).
-            !drained && garbage.len() < before
+            !drained && garbage.work() < before
         });
         // Workers with remaining garbage come last.
         due.splice(0..0, visited);
@@ -168,9 +170,29 @@ impl SharedState {
         }
     }
 
+    /// Makes sure that a snapshot finds the table's buried records in the side index (U3).
+    #[inline(always)]
+    pub(crate) fn prepare_side(&self, table: &TableCore) {
+        if !table.side.is_filled() {
+            self.fill_side(table);
+        }
+    }
+
+    #[cold]
+    fn fill_side(&self, table: &TableCore) {
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        let mut blocks = Blocks::new(self.memory.cache());
+        table.side.fill(|| {
+            for worker in &*self.workers.lock() {
+                worker.lock_garbage().fill_side(table, &mut blocks, &self.epochs, call.pinned());
+            }
+        });
+    }
+
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
-        let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
-        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate, unhooked }
+        let (epochs, tables, gate, unhooked) = (&self.epochs, &self.tables, &self.gate, &self.unhooked);
+        Horizon { limits, epochs, tables, gate, unhooked, is_without_log: self.settings.is_without_log }
     }
 
     fn epoch_limits(&self, readers: ReclaimLimits) -> EpochLimits {

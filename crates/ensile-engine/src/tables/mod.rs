@@ -7,6 +7,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod logged_tables;
+pub(crate) mod side_index;
 
 use ensile_base::sync::{Arc, OnceLock};
 
@@ -16,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::record::Fetch;
 use crate::record::page_map::TablePages;
 use crate::record::tree::RecordTree;
+use side_index::SideIndex;
 
 /// Bit in the id of a table without a log: the entries of a secondary index.
 pub(crate) const VOLATILE: u32 = 1 << 31;
@@ -55,6 +57,8 @@ pub(crate) struct TableCore {
     pub(crate) database: u64,
     pub(crate) id: u32,
     pub(crate) tree: Arc<RecordTree>,
+    /// Deleted keys that have left the tree.
+    pub(crate) side: SideIndex,
     /// Pages, with the lists of displaced versions while a picture is under way. The pages of an index get no versions.
     pub(crate) pages: Arc<TablePages>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
@@ -90,6 +94,7 @@ impl TableCore {
             database,
             id,
             tree,
+            side: SideIndex::default(),
             pages,
             indexes: indexes.into_boxed_slice(),
             fetch: Fetch::of_rows(spec.row_bytes),
@@ -102,12 +107,6 @@ impl TableCore {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Tree and id of the table, for a lookup.
-    #[inline(always)]
-    pub(crate) fn place(&self) -> (&RecordTree, u32) {
-        (&self.tree, self.id)
     }
 
     pub(crate) fn key_type(&self) -> &str {

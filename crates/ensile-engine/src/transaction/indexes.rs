@@ -57,7 +57,7 @@ impl Maintenance<'_, '_> {
             Own::Deleted => false,
             Own::Unwritten => {
                 let mut reader = self.sets.reader();
-                let entries = index.entries.place();
+                let entries = &*index.entries;
                 reading::lookup(&mut reader, entries, entry_key, None, self.scratch, self.pinned)
             }
         };

@@ -340,8 +340,14 @@ impl<'db> Transaction<'db> {
     }
 
     /// Number of reads that the last run remembers.
-    pub(super) fn reads(&mut self) -> usize {
+    pub(crate) fn reads(&mut self) -> usize {
         self.between(|context| context.sets.reads.len())
+    }
+
+    /// Number of leaves that the last run remembers.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn leaves(&mut self) -> usize {
+        self.between(|context| context.sets.nodes.len())
     }
 
     /// Counts a retry.

@@ -7,9 +7,12 @@ use ensile_index::{Direction, Range};
 use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
+use crate::reading::latest::ScanReader;
 use crate::reading::{self, Own, RawRead, ScanRange};
 use crate::record::{CopyTarget, KeptRow};
+use crate::sets::Sets;
 use crate::sets::context::Context;
+use crate::sets::dead_ranges::PASSED_MIN;
 use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::{IndexCore, TableCore};
 
@@ -72,7 +75,7 @@ impl RawRead for Transaction<'_> {
                         Own::Deleted => false,
                         Own::Unwritten => {
                             let mut reader = sets.reader();
-                            reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
+                            reading::lookup(&mut reader, table, key, *place, rows, pinned)
                         }
                     };
                     if is_present { rows.keep() } else { KeptRow::NONE }
@@ -95,12 +98,17 @@ impl RawRead for Transaction<'_> {
         self.enter_then(
             |pinned, Context { sets, scratch, rows, scan_key, .. }| {
                 let scanned = index.map_or(table, |index| &index.entries);
-                sets.writes.sort_table(scanned.id);
-                let mut reader = sets.reader();
-                let own = reader.writes.in_order(range.lower, range.upper);
-                let scan = ScanRange { table: scanned, range, direction, own, key_buffer: scan_key };
                 let to = rows.begin(asked, index.is_some());
-                reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
+                sets.writes.sort_table(scanned.id);
+                let Sets { reads, nodes, writes, dead, .. } = sets;
+                let Some(rest) = dead.rest(scanned.id, range, direction) else { return Ok(()) };
+                let own = writes.in_order(rest.lower, rest.upper);
+                let scan = ScanRange { table: scanned, range: rest, direction, own, key_buffer: scan_key };
+                let mut reader = ScanReader { reads, nodes, writes };
+                let passed = reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
+                if passed >= PASSED_MIN {
+                    sets.note_dead(scanned.id, (range, direction), rows);
+                }
                 sets.check_reads()
             },
             |checked, context| checked.map(|()| context.show_rows(read)),
@@ -109,5 +117,15 @@ impl RawRead for Transaction<'_> {
 
     fn forget_behind(&mut self, mark: u64) {
         self.between(|context| context.sets.forget_reads(mark as usize));
+    }
+}
+
+impl Sets<'_> {
+    /// Notes the dead rows in front of a scan's first row.
+    #[cold]
+    fn note_dead(&mut self, table: u32, scanned: (Range<'_>, Direction), rows: &RowBatch) {
+        let first = rows.rows().next();
+        let reads = first.map_or(self.reads.len(), |row| row.mark as usize);
+        self.dead.note(table, scanned, first.map(|row| row.place), reads);
     }
 }

@@ -258,6 +258,7 @@ impl<'p> Sets<'p> {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
         debug_assert!(table.indexes.is_empty(), "a row with index entries goes by another way");
+        self.dead.put(table.id, key);
         let met = self.writes.find_key(table.id, key);
         if let Some(at) = self.writes.written(met) {
             buffer.clear();
@@ -303,7 +304,7 @@ impl<'p> Sets<'p> {
     ) -> Error {
         let met = self.writes.find_key(table.id, key);
         if self.writes.written(met).is_none()
-            && reading::lookup(&mut self.reader(), table.place(), key, None, scratch, pinned)
+            && reading::lookup(&mut self.reader(), table, key, None, scratch, pinned)
         {
             return Error::KeyExists { table: table.name().to_owned() };
         }

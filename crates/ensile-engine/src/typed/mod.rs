@@ -6,6 +6,7 @@
 //! source            what is read from: a table or an index
 //! iterate           rows of a range as an iterator, fetched in batches
 //! transaction       writes
+//! removals          rows removed in key order
 //! prefetch          naming keys that are used soon
 //! ```
 //!
@@ -18,6 +19,7 @@ mod index;
 mod iterate;
 mod prefetch;
 mod read;
+mod removals;
 mod source;
 mod table;
 mod transaction;
@@ -27,5 +29,6 @@ pub use iterate::Rows;
 pub use read::Readable;
 #[cfg(feature = "experiments")]
 pub(crate) use read::undecodable;
+pub use removals::RangeDeletion;
 pub use source::Source;
 pub use table::{Table, TableBuilder};

@@ -238,7 +238,7 @@ pub trait Readable: RawRead + Sized {
             match S::PrimaryKey::decode(key) {
                 Ok(key) => visit(key),
                 Err(error) => {
-                    failed = Some(not_of_type(of.0, S::PrimaryKey::type_name(), error));
+                    failed = Some(undecodable_key::<S::PrimaryKey>(of.0, error));
                     ControlFlow::Break(())
                 }
             }
@@ -381,6 +381,11 @@ fn undecodable_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) 
 #[cold]
 pub(crate) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Error {
     not_of_type(table, V::type_name(), error)
+}
+
+#[cold]
+pub(super) fn undecodable_key<K: Key>(table: &TableCore, error: CodecError) -> Error {
+    not_of_type(table, K::type_name(), error)
 }
 
 #[cold]

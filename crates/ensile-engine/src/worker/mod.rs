@@ -207,6 +207,12 @@ impl Worker {
         is_due
     }
 
+    /// Makes the next collection search the garbage, whatever the limits.
+    #[inline]
+    pub(crate) fn must_collect(&mut self) {
+        self.collected = None;
+    }
+
     /// Begins a collection. True if an earlier collection freed everything at these limits. `unhooks` is the limit of
     /// unhooks of absent records, `commits` is the limit of ended commits.
     #[inline]
