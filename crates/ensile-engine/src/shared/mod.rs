@@ -225,6 +225,12 @@ impl SharedState {
         if self.marks.get(OPEN) != 0 && !UserCode::is_running() { Ok(()) } else { self.check_open_again() }
     }
 
+    /// As [`Self::check_open`], for a caller that was found outside user code before.
+    #[inline]
+    pub(crate) fn check_still_open(&self) -> Result<()> {
+        if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
+    }
+
     #[cold]
     fn check_open_again(&self) -> Result<()> {
         UserCode::check_outside()?;

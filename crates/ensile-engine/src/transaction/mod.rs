@@ -23,6 +23,7 @@ mod writes;
 use std::mem::ManuallyDrop;
 
 use ensile_base::sync::Arc;
+use ensile_durability::UserCode;
 use ensile_epoch::Pinned;
 
 use crate::commit::{self, Committed};
@@ -200,6 +201,7 @@ impl<'db> Transaction<'db> {
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
     /// [`Error::Durability`]: the log takes no more writes.
     pub fn submit(mut self) -> Result<Receipt<'db>> {
+        UserCode::check_outside()?;
         let committed = self.finish()?;
         Ok(Receipt::new(committed, self.database.another()))
     }
@@ -268,14 +270,14 @@ impl<'db> Transaction<'db> {
     /// Ends the transaction without effect, as a drop does.
     pub fn rollback(self) {}
 
-    /// Commits the sets; the context stays with the transaction.
+    /// Commits the sets; the context stays with the transaction. The caller is outside user code (O8).
     ///
     /// Always inline, as the whole path of a short transaction. With fewer instructions between one transaction's last
     /// miss to memory and the next transaction's first miss, the processor overlaps the two misses more.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
-        self.database.check_open()?;
+        self.database.check_still_open()?;
         let Some(Session { kept, worker }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
