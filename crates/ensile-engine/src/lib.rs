@@ -94,7 +94,7 @@ pub use shared::Durability;
 pub use transaction::Transaction;
 pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
-pub use typed::*;
+pub use typed::{Index, Readable, Rows, Source, Table, TableBuilder};
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
 
@@ -111,11 +111,12 @@ pub mod checkpoint {
     pub use crate::open::tuning::Schedule;
 }
 
-/// Contents of a receipt: the epoch and the TID of a commit, and the wait for durability.
+/// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range.
 pub mod receipt {
     pub use ensile_base::{Epoch, Tid};
 
     pub use crate::transaction::receipt::DurableFuture;
+    pub use crate::typed::RangeDeletion;
 }
 
 /// Report of an open.

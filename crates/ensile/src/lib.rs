@@ -86,8 +86,7 @@
 
 pub use ensile_engine::{
     Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefetch, Prefix,
-    RangeDeletion, Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction,
-    Tuning, Value,
+    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, MarkedPages, Variants};

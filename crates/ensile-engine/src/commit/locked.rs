@@ -177,6 +177,10 @@ impl<'p> Locked<'_, '_, 'p> {
         }
         for write in &sets.writes.entries {
             largest = largest.max(write.before.tid());
+            if write.before.is_placeholder() {
+                // The key may have a buried delete (U3).
+                largest = largest.max(shared.table(write.table).side.newest());
+            }
         }
         debug_assert!(largest.epoch() <= epoch, "every commit that was seen read E before this one did");
         let own = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` checks that the reserved room suffices.
 
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
 use ensile_durability::Appender;
 use ensile_epoch::{CommitSlot, InIndex, Pinned};
 use ensile_index::NodeChanges;
@@ -37,11 +37,11 @@ impl Commit<'_, '_> {
         let mut unplaced = entries.iter_mut().filter(|write| write.record.is_none()).peekable();
         if let Some(first) = unplaced.peek() {
             let is_of_catalogue = first.table == CATALOG_ID;
-            let Worker { commit, appender, blocks, retired, changes, last_tid, .. } = &mut **worker;
+            let Worker { commit, appender, blocks, retired, changes, .. } = &mut **worker;
             let memory = retired.node_memory(blocks, &shared.epochs);
             let _entered = enter_index(shared, commit, turned, is_of_catalogue)?;
             let mut placing =
-                Placing { shared, appender, memory, changes, last_tid, nodes, run: None, pinned: *pinned };
+                Placing { shared, appender, memory, changes, nodes, run: None, pinned: *pinned };
             unplaced.try_for_each(|write| placing.place(write, arena))?;
         }
         debug_assert!(
@@ -188,8 +188,6 @@ struct Placing<'c, 'p> {
     appender: &'c Option<Appender>,
     memory: NodeBlocks<'c>,
     changes: &'c mut NodeChanges,
-    /// Largest TID that the commit's own TID exceeds.
-    last_tid: &'c mut Tid,
     nodes: &'c mut NodeSet<'p>,
     /// A run of inserts into one table: a key that follows the last key is placed next to it.
     run: Option<(u32, RecordRun<'c, 'c>)>,
@@ -224,8 +222,6 @@ impl<'c, 'p: 'c> Placing<'c, 'p> {
                 write.record = Some(placeholder.handle());
                 write.placed = Some(absent);
                 debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
-                // The key may have a buried delete (U3).
-                *self.last_tid = (*self.last_tid).max(table.side.newest());
                 self.nodes.update_after_own_insert(changes)
             }
             RecordPlacing::Exists(record, placeholder) => {

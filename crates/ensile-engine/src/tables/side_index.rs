@@ -3,7 +3,7 @@
 //! ```text
 //! bury     enter the deleted record here | take it out of the table's tree         (clean-up, U3)
 //! read     the table's tree, and without an answer there the side index            (snapshots)
-//! insert   the table's tree; a TID above the newest buried delete's                (commit)
+//! insert   the table's tree; in place of a placeholder, a TID above the newest delete's  (commit)
 //! free     take the record out here, once U2 holds
 //! ```
 //! A table that no snapshot has read has no entries here: a buried record waits in the list of its worker. The first
@@ -66,11 +66,11 @@ impl SideIndex {
         key.len() + key.iter().filter(|byte| **byte == 0).count() + END_BYTES <= INDEX_KEY_BYTES_MAX
     }
 
-    /// TID of the newest buried delete. A record that is new in the table's tree gets a larger TID (U3).
+    /// TID of the newest buried delete. A commit that fills or replaces a placeholder has a larger TID (U3).
     #[inline(always)]
     pub(crate) fn newest(&self) -> Tid {
-        // Relaxed: the caller has read the leaf without the key, and the leaf's version orders this load (C4); partner:
-        // `raise`.
+        // Relaxed: the placeholder entered the leaf after the buried record had left the leaf, so the leaf's version orders
+        // this load (C4); partner: `raise`.
         Tid::from_word(self.newest.load(Ordering::Relaxed))
     }
 

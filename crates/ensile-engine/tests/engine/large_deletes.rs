@@ -82,6 +82,8 @@ fn v1_deleted_rows_of_64_kib_are_held_once_by_a_snapshot() -> Result<()> {
     let (driven, table) = filled()?;
     let mut snapshot = driven.db.snapshot()?;
     delete_all(&driven.db, &table)?;
+    // Leaves of the index that the deletes have emptied go.
+    driven.pass_ticks(SECOND);
     for _ in 0..3 {
         let (version_bytes, pinned_bytes, blocks) = held(&driven.db);
         let of_rows = ROWS * BLOCK_BYTES;
@@ -129,7 +131,7 @@ fn v1_rows_of_64_kib_that_come_and_go_between_two_boundaries_hold_next_to_nothin
         version_bytes <= ROWS * LEFT_BYTES,
         "{version_bytes} bytes wait for a snapshot that shows no row"
     );
-    assert!(pinned_bytes <= ROWS * BLOCK_BYTES, "{pinned_bytes} bytes of garbage");
+    assert!(pinned_bytes <= ROWS * (BLOCK_BYTES + LEFT_BYTES), "{pinned_bytes} bytes of garbage");
     driven.pass_ticks(4 * SECOND);
     let (version_bytes, pinned_bytes, blocks) = held(&driven.db);
     assert!(version_bytes <= ROWS * LEFT_BYTES && (pinned_bytes, blocks) == (0, 0));

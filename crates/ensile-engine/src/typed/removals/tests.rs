@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
-use super::RangeDeletion;
+use crate::receipt::RangeDeletion;
 use crate::{Database, Error, Readable, Result, Table};
 
 fn filled(keys: impl Iterator<Item = u64>) -> Result<(Database, Table<u64, u64>)> {
