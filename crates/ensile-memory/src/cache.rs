@@ -54,7 +54,12 @@ pub struct Cache {
     batches: Box<[Vec<BlockList>]>,
     span: *mut u8,
     spans_left: usize,
+    /// Bytes of blocks handed out, less the bytes of blocks taken back, that the memory does not count yet.
+    uncounted_bytes: i64,
 }
+
+/// Number of bytes from which a cache reports to the memory: the caches share the memory's count.
+const REPORT_BYTES: u64 = 64 << 10;
 
 // SAFETY: a cache owns its blocks until the cache hands the blocks out.
 unsafe impl Send for Cache {}
@@ -85,7 +90,7 @@ impl Cache {
         };
         let shelves = (0..SizeClass::SPANNED).map(empty).collect();
         let batches = (0..SizeClass::SPANNED).map(|_| Vec::new()).collect();
-        Self { memory, shelves, batches, span: std::ptr::null_mut(), spans_left: 0 }
+        Self { memory, shelves, batches, span: std::ptr::null_mut(), spans_left: 0, uncounted_bytes: 0 }
     }
 
     /// A block of `class`, uninitialised, aligned to 8 bytes, and to 64 if the class is a multiple of 64. Aborts if the
@@ -93,7 +98,22 @@ impl Cache {
     #[inline]
     pub fn allocate(&mut self, class: SizeClass) -> NonNull<u8> {
         self.memory.in_use.add(class);
+        self.count(class.bytes() as i64);
         self.take(class)
+    }
+
+    /// Counts bytes handed out, or taken back if negative.
+    #[inline]
+    fn count(&mut self, bytes: i64) {
+        self.uncounted_bytes += bytes;
+        if self.uncounted_bytes.unsigned_abs() >= REPORT_BYTES {
+            self.report();
+        }
+    }
+
+    #[cold]
+    fn report(&mut self) {
+        self.memory.count_live(std::mem::take(&mut self.uncounted_bytes));
     }
 
     #[inline]
@@ -167,6 +187,7 @@ impl Cache {
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, class: SizeClass) {
         self.memory.in_use.remove(class);
+        self.count(-(class.bytes() as i64));
         if !self.memory.has_slabs() {
             // SAFETY: passed on to the caller; memory without slabs has only ever handed out such blocks.
             return unsafe { general::free(block, class) };
@@ -243,7 +264,8 @@ unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
 impl Drop for Cache {
     /// Reads nothing behind its pointers if the memory was released.
     fn drop(&mut self) {
-        let Self { memory, shelves, batches, span, spans_left } = self;
+        self.report();
+        let Self { memory, shelves, batches, span, spans_left, .. } = self;
         memory.give_all(|pool| {
             let mut emptied = 0;
             for (index, (shelf, batches)) in shelves.iter().zip(&**batches).enumerate() {

@@ -52,6 +52,9 @@ pub struct MemoryStats {
     pub empty_bytes: u64,
     /// Bytes in large blocks.
     pub large_bytes: u64,
+    /// Bytes of blocks in use, large ones too: rows, versions and the nodes of indexes, up to 64 KiB more or less for
+    /// each worker. The rest of the chunks is free for further blocks.
+    pub live_bytes: u64,
 }
 
 /// The memory of one database.
@@ -63,6 +66,8 @@ pub struct Memory {
     wanted: Condvar,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
+    /// Bytes of blocks in use, as the caches have reported. A sum of differences: a wrapped number is negative.
+    live_bytes: AtomicU64,
     /// Blocks handed out by caches.
     pub(crate) in_use: BlocksInUse,
 }
@@ -93,6 +98,7 @@ impl Memory {
             wanted: Condvar::new(),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
+            live_bytes: AtomicU64::new(0),
             in_use: BlocksInUse::new(),
         })
     }
@@ -101,12 +107,22 @@ impl Memory {
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         let empty_bytes = (self.lock().empty_chunks() * CHUNK_BYTES) as u64;
+        // Relaxed: a figure for people.
+        let live_bytes = self.live_bytes.load(Ordering::Relaxed).cast_signed();
         // Relaxed, both: figures for people.
         MemoryStats {
             empty_bytes,
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
+            // One cache may have reported what it took back before another has reported what it handed out.
+            live_bytes: live_bytes.max(0).cast_unsigned(),
         }
+    }
+
+    /// Adds the difference that a cache reports.
+    pub(crate) fn count_live(&self, bytes: i64) {
+        // Relaxed: a figure.
+        self.live_bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// Number of blocks of a class that were allocated and not freed.

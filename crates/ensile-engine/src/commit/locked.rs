@@ -179,7 +179,13 @@ impl<'p> Locked<'_, '_, 'p> {
             largest = largest.max(write.before.tid());
             if write.before.is_placeholder() {
                 // The key may have a buried delete (U3).
-                largest = largest.max(shared.table(write.table).side.newest());
+                let buried = shared.table(write.table).side.newest();
+                if buried.epoch() > epoch {
+                    // A delete of another key was buried since this commit has read E. The next attempt reads a later
+                    // epoch.
+                    return Err(Error::Conflict);
+                }
+                largest = largest.max(buried);
             }
         }
         debug_assert!(largest.epoch() <= epoch, "every commit that was seen read E before this one did");

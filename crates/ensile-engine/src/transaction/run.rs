@@ -6,9 +6,12 @@
 //!
 //! Neighbours: `database` has these calls; a closure gets a `transaction`; `sets::multi_get` overlaps descents.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use ensile_base::limits::TURN_MILLIS_MAX;
+use ensile_base::panic_text;
 use ensile_base::random::Random;
 use ensile_base::sync::{Backoff as Spin, sleep};
 
@@ -143,6 +146,13 @@ fn nanos_of(time: Duration) -> u64 {
 }
 
 /// Error of an exchanged transaction. A commit here would wait for the log of another database.
+/// The error of a request in a batch whose closure has panicked.
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let why = panic_text(panic).unwrap_or("the panic has no text");
+    Error::Misuse(format!("a closure of the batch panicked, and this request did nothing: {why}"))
+}
+
 #[cold]
 fn exchanged() -> Error {
     let why =
@@ -407,20 +417,30 @@ impl Database {
     /// }
     /// # Ok(()) }
     /// ```
+    ///
+    ///
+    /// If `body` panics, its request did not take effect, and its result is [`Error::Misuse`] with the panic's text. All
+    /// other requests run, and have their results.
     pub fn run_batch<'db, Q, R>(
         &'db self,
         requests: &[Q],
         prefetch: impl Fn(&Q, &mut Prefetch<'_>),
-        body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
+        mut body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
     ) -> Vec<Result<(R, Receipt<'db>)>> {
         let mut results = Vec::with_capacity(requests.len());
-        self.run_batch_with(requests, prefetch, body, |result| results.push(result));
+        while results.len() < requests.len() {
+            let rest = &requests[results.len()..];
+            let run = || self.run_batch_with(rest, &prefetch, &mut body, |result| results.push(result));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+                results.push(Err(panicked(&*panic)));
+            }
+        }
         debug_assert_eq!(results.len(), requests.len(), "each request has its result");
         results
     }
 
     /// As [`Database::run_batch`], for closures with an error type of their own. Hands each result to `done` as soon as
-    /// the transaction has ended.
+    /// the transaction has ended. A panic of a closure ends the batch, and is passed on: `done` has the results before it.
     pub fn run_batch_with<'db, Q, R, E: From<Error>>(
         &'db self,
         requests: &[Q],

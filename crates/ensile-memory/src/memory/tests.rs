@@ -136,3 +136,18 @@ fn a_surplus_that_is_wanted_again_is_not_given_back() {
     (0..200).for_each(|_| assert_eq!(memory.give_back_step(), 0));
     free(&mut cache, BLOCK_BYTES, in_use);
 }
+
+#[test]
+fn live_bytes_are_what_is_in_use_whatever_cache_takes_it_back() {
+    const REPORTED: u64 = 64 << 10;
+    let memory = CheckedMemory::default();
+    let (mut one, mut other) = (memory.cache(), memory.cache());
+    let taken = blocks(&mut one, BLOCK_BYTES, 10 << 20);
+    let live = || memory.stats().live_bytes;
+    assert!((10 << 20).abs_diff(live()) <= REPORTED, "{}", live());
+    free(&mut other, BLOCK_BYTES, taken);
+    assert!(live() <= 2 * REPORTED, "{}", live());
+    assert!(memory.stats().chunk_bytes >= 10 << 20, "the chunks are still there");
+    drop((one, other));
+    assert_eq!(live(), 0);
+}

@@ -49,6 +49,37 @@ fn a_request_that_fails_fails_alone() -> Result<()> {
 }
 
 #[test]
+fn a_request_that_panics_fails_alone_and_the_others_have_their_results() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("table")?;
+    let requests: Vec<u64> = (0..100).collect();
+    let results = db.run_batch(
+        &requests,
+        |key, prefetch| prefetch.key(&table, key),
+        |tx, key| {
+            tx.put(&table, key, key)?;
+            assert_ne!(key % 40, 7, "an unlucky request");
+            Ok(*key)
+        },
+    );
+    assert_eq!(results.len(), requests.len());
+    for (key, result) in requests.iter().zip(results) {
+        match result {
+            Ok((same, _receipt)) => assert_eq!(*key, same),
+            Err(error) => {
+                assert_eq!(key % 40, 7);
+                assert!(
+                    matches!(&error, Error::Misuse(why) if why.contains("an unlucky request")),
+                    "{error}"
+                );
+            }
+        }
+        assert_eq!(db.run(|tx| tx.contains(&table, key))?, key % 40 != 7, "{key}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_announced_need_not_be_true() -> Result<()> {
     let db = Database::in_memory()?;
     let other = Database::in_memory()?.table::<u64, u64>("table")?;
