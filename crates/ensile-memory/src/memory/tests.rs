@@ -144,7 +144,7 @@ fn live_bytes_are_what_is_in_use_whatever_cache_takes_it_back() {
     let (mut one, mut other) = (memory.cache(), memory.cache());
     let taken = blocks(&mut one, BLOCK_BYTES, 10 << 20);
     let live = || memory.stats().live_bytes;
-    assert!((10 << 20).abs_diff(live()) <= REPORTED, "{}", live());
+    assert!((10u64 << 20).abs_diff(live()) <= REPORTED, "{}", live());
     free(&mut other, BLOCK_BYTES, taken);
     assert!(live() <= 2 * REPORTED, "{}", live());
     assert!(memory.stats().chunk_bytes >= 10 << 20, "the chunks are still there");
