@@ -264,9 +264,9 @@ unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
 impl Drop for Cache {
     /// Reads nothing behind its pointers if the memory was released.
     fn drop(&mut self) {
-        self.report();
-        let Self { memory, shelves, batches, span, spans_left, .. } = self;
+        let Self { memory, shelves, batches, span, spans_left, uncounted_bytes } = self;
         memory.give_all(|pool| {
+            memory.count_live(*uncounted_bytes);
             let mut emptied = 0;
             for (index, (shelf, batches)) in shelves.iter().zip(&**batches).enumerate() {
                 let class = SizeClass::from_index(index);

@@ -291,6 +291,8 @@ impl Memory {
             unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
         }
         drop(pool);
+        // Relaxed: a figure.
+        self.live_bytes.store(0, Ordering::Relaxed);
         // Relaxed, both: figures.
         self.chunk_bytes.store(0, Ordering::Relaxed);
         self.large_bytes.store(0, Ordering::Relaxed);

@@ -147,7 +147,6 @@ fn live_bytes_are_what_is_in_use_whatever_cache_takes_it_back() {
     assert!((10u64 << 20).abs_diff(live()) <= REPORTED, "{}", live());
     free(&mut other, BLOCK_BYTES, taken);
     assert!(live() <= 2 * REPORTED, "{}", live());
-    assert!(memory.stats().chunk_bytes >= 10 << 20, "the chunks are still there");
     drop((one, other));
     assert_eq!(live(), 0);
 }
