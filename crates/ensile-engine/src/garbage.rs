@@ -40,6 +40,10 @@ const FETCHED_AHEAD: usize = 8;
 /// walks a leaf or two of absent records for each worker.
 const IN_TREES_MAX: usize = 16;
 
+/// Number of burials between two looks at the gate of turns, and in a collection.
+const BURIALS_PER_LOOK: usize = 64;
+const BURIALS_PER_COLLECTION: usize = 1024;
+
 /// An absent record that must leave the index.
 #[derive(Debug)]
 struct Unhook {
@@ -87,9 +91,11 @@ pub(crate) struct Garbage {
     passed_pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
     /// Absent records that stay in their tree until U2 holds: they were superseded, or have too long a key.
-    unburied: GarbageList<Unhook>,
-    /// Absent records in side indexes, by the epoch of the burial (U3).
+    unburied: RevisitedList<Unhook>,
+    /// Buried records that lead to versions, by the epoch of the burial (U3).
     buried: GarbageList<Unhook>,
+    /// Buried records without versions: a snapshot of the time before the delete finds nothing in them.
+    buried_bare: GarbageList<Unhook>,
     /// True if a snapshot holds back versions or absent records. Some of them may be unlinked.
     is_revisiting: bool,
     /// Garbage that waits for pins.
@@ -154,6 +160,8 @@ pub(crate) struct EpochLimits {
     pub(crate) readers: ReclaimLimits,
     /// Absent records with a delete of an epoch below this limit may be unhooked (U2).
     pub(crate) unhooks: Epoch,
+    /// The same limit for records without versions, which wait for no snapshot (U3).
+    pub(crate) bare: Epoch,
     /// All commits of epochs below this limit have ended (E2).
     pub(crate) commits: Epoch,
 }
@@ -165,14 +173,13 @@ pub(crate) struct Horizon<'c> {
     pub(crate) tables: &'c Directory,
     /// The gate of turns: nothing is unhooked during a turn (P1).
     pub(crate) gate: &'c Gate,
-    /// Place for the epochs of deletes whose records leave their tree before the deletes are durable.
-    pub(crate) unhooked: &'c UnhookedEpoch,
-    /// True if absent records do not wait for D.
-    pub(crate) is_without_log: bool,
+    /// Place for the epochs of deletes, if records are unhooked before their deletes are durable: without a log.
+    pub(crate) unhooked: Option<&'c UnhookedEpoch>,
 }
 
-/// The newest epoch of a delete whose record has left its tree without a wait for D: buried, or of a database without a
-/// log. A reader that finds no record rests on this epoch (N19).
+/// The newest epoch of a delete with an unhooked record, in a database without a log. There records do not wait for D,
+/// so a reader that finds no record rests on this epoch (N19). With a log the epoch stays zero: every delete with an
+/// unhooked record was durable (U2).
 #[derive(Debug, Default)]
 pub(crate) struct UnhookedEpoch(AtomicU64);
 
@@ -184,7 +191,7 @@ impl UnhookedEpoch {
         Epoch::new(self.0.load(Ordering::Acquire))
     }
 
-    /// Notes the epoch of a delete before the deleted record leaves its tree.
+    /// Notes the epoch of a delete before the unhook of the deleted record.
     fn raise(&self, epoch: Epoch) {
         // Release: the store comes before the leaf changes, and the leaf's lock publishes the store too (partner:
         // `newest`).
@@ -326,7 +333,7 @@ impl Garbage {
 
     /// True if absent records wait to be unhooked. Absent records wait for D too, and D moves without the limits.
     pub(crate) fn has_unhooks(&self) -> bool {
-        !(self.unhooks.is_empty() && self.unburied.is_empty() && self.buried.is_empty())
+        self.absent() > 0
     }
 
     /// True if too many absent records are in the trees that transactions walk (U3).
@@ -355,8 +362,12 @@ impl Garbage {
     /// Number of waiting entries.
     pub(crate) fn len(&self) -> usize {
         let versions = self.pages.len() + self.passed_pages.len() + self.versions.len();
-        let absent = self.unhooks.len() + self.unburied.len() + self.buried.len();
-        self.nodes.len() + self.records.len() + versions + absent
+        self.nodes.len() + self.records.len() + versions + self.absent()
+    }
+
+    /// Number of waiting absent records.
+    fn absent(&self) -> usize {
+        self.unhooks.len() + self.unburied.len() + self.buried.len() + self.buried_bare.len()
     }
 
     /// Measure of the remaining work: each step of a collection makes it smaller.
@@ -426,8 +437,9 @@ impl Garbage {
 
     /// Visits, in turn, some of the entries that a snapshot holds back: unlinked entries wait for pins only (V1).
     fn revisit(&mut self, horizon: &Horizon<'_>, most: usize) {
-        self.is_revisiting = !(self.versions.is_empty() && self.unhooks.is_empty())
-            && horizon.limits.readers.snapshots() < horizon.epochs.served_snapshot();
+        let has_marks = !(self.versions.is_empty() && self.unhooks.is_empty() && self.unburied.is_empty());
+        self.is_revisiting =
+            has_marks && horizon.limits.readers.snapshots() < horizon.epochs.served_snapshot();
         if !self.is_revisiting {
             return;
         }
@@ -438,9 +450,11 @@ impl Garbage {
                 self.unlinked(version, horizon.epochs);
             }
         }
-        for _ in 0..most.min(self.unhooks.len()) {
+        let is_unlinked = |unhook: &Unhook| unhook.record.record().is_unlinked();
+        for _ in 0..most.min(self.unhooks.len() + self.unburied.len()) {
             self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
-            if let Some(unhook) = self.unhooks.revisit(|unhook| unhook.record.record().is_unlinked()) {
+            let unlinked = self.unhooks.revisit(is_unlinked).or_else(|| self.unburied.revisit(is_unlinked));
+            if let Some(unhook) = unlinked {
                 self.for_snapshots.take(unhook.bytes());
                 self.unhook_bytes -= unhook.bytes();
                 // SAFETY: the record was superseded: the record's tree leads to its successor.
@@ -488,18 +502,20 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        if !self.has_burials() {
-            return true;
-        }
-        // A burial changes a leaf, and locks a record, so the burial waits for the end of a turn (P1).
-        let _entered = horizon.epochs.enter_index(worker);
-        if horizon.gate.has_turn() {
-            return false;
-        }
-        for _ in 0..most.min(self.unhooks.len() - IN_TREES_MAX) {
-            if let Some(unhook) = self.unhooks.revisit(|_| true) {
-                self.bury_now(unhook, blocks, worker, horizon, pinned);
+        let mut left = most.min(BURIALS_PER_COLLECTION);
+        while left > 0 && self.has_burials() {
+            // A burial changes a leaf, and locks a record, so the burial waits for the end of a turn (P1).
+            let _entered = horizon.epochs.enter_index(worker);
+            if horizon.gate.has_turn() {
+                return false;
             }
+            let burials = (self.unhooks.len() - IN_TREES_MAX).min(BURIALS_PER_LOOK).min(left);
+            for _ in 0..burials {
+                if let Some(unhook) = self.unhooks.revisit(|_| true) {
+                    self.bury_now(unhook, blocks, worker, horizon, pinned);
+                }
+            }
+            left -= burials;
         }
         !self.has_burials()
     }
@@ -523,33 +539,42 @@ impl Garbage {
         unhook.enter(table, &mut nodes, pinned);
         // Commits and readers that find no record in the tree count the delete (U3, N19).
         table.side.raise(unhook.word.tid());
-        horizon.unhooked.raise(unhook.word.epoch());
-        if let Some(TakenOut::Removed(removed)) = take_out(&unhook, &table.tree, worker, epochs, pinned) {
-            table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
-            self.buried.push(epochs.now(), unhook);
-        } else {
+        match take_out(&unhook, &table.tree, worker, epochs, pinned) {
+            Some(TakenOut::Removed(removed)) => {
+                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                let is_bare = unhook.record.record().is_without_versions();
+                let list = if is_bare { &mut self.buried_bare } else { &mut self.buried };
+                list.push(epochs.now(), unhook);
+            }
             // A newer record has taken the record's place, and leads to the older versions.
-            unhook.leave(table, &mut nodes, pinned);
-            self.unburied.push(epochs.now(), unhook);
+            Some(TakenOut::Superseded) | None => {
+                unhook.leave(table, &mut nodes, pinned);
+                self.unburied.push(epochs.now(), unhook);
+            }
         }
         self.for_pins.add(retired_bytes);
     }
 
-    /// Enters the buried records of a table in its side index, for the first snapshot that reads the table. From now on
-    /// records enter at their burial.
+    /// A step of entering the buried records of a table in its side index, for the first snapshot that reads the table.
+    /// From now on records enter at their burial. False behind the last step.
     pub(crate) fn fill_side(
         &mut self,
-        table: &TableCore,
+        (table, step): (&TableCore, usize),
         blocks: &mut Blocks,
         epochs: &Epochs,
         pinned: Pinned<'_>,
-    ) {
+    ) -> bool {
         debug_assert!(table.side.has_readers(), "a later burial enters by itself");
         let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
         let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes };
+        // Further chunks come at the back. Then a step repeats the chunk of the step before.
+        let (with, bare) = (self.buried.chunk_from_back(step), self.buried_bare.chunk_from_back(step));
+        let has_chunk = with.is_some() || bare.is_some();
+        let waiting = with.into_iter().chain(bare).flatten();
         let of_table = |unhook: &&mut Unhook| unhook.table == table.id && !unhook.is_aside;
-        self.buried.iter_mut().filter(of_table).for_each(|unhook| unhook.enter(table, &mut nodes, pinned));
+        waiting.filter(of_table).for_each(|unhook| unhook.enter(table, &mut nodes, pinned));
         self.for_pins.add(retired_bytes);
+        has_chunk
     }
 
     /// Takes buried records for which U2 holds out of their side indexes. True if no such record is left.
@@ -561,11 +586,16 @@ impl Garbage {
         most: usize,
     ) -> bool {
         for _ in 0..most {
-            let Some(unhook) = self.buried.pop_below(horizon.limits.unhooks) else { return true };
+            let EpochLimits { unhooks, bare, .. } = horizon.limits;
+            let buried = self.buried.pop_below(unhooks).or_else(|| self.buried_bare.pop_below(bare));
+            let Some(unhook) = buried else { return true };
             let bytes = unhook.bytes();
             self.for_snapshots.take(bytes);
             self.unhook_bytes -= bytes;
             let Some(table) = horizon.tables.get(unhook.table) else { continue };
+            if let Some(unhooked) = horizon.unhooked {
+                unhooked.raise(unhook.word.epoch());
+            }
             let (mut retired_bytes, epochs) = (0, horizon.epochs);
             let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
             let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
@@ -593,8 +623,8 @@ impl Garbage {
         self.for_snapshots.take(bytes);
         self.unhook_bytes -= bytes;
         let Some(table) = horizon.tables.get(unhook.table) else { return };
-        if horizon.is_without_log {
-            horizon.unhooked.raise(unhook.word.epoch());
+        if let Some(unhooked) = horizon.unhooked {
+            unhooked.raise(unhook.word.epoch());
         }
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
@@ -632,6 +662,9 @@ impl Garbage {
             self.unburied.push(Epoch::ZERO, unhook);
         }
         while let Some(unhook) = self.buried.pop_below(Epoch::MAX) {
+            self.unburied.push(Epoch::ZERO, unhook);
+        }
+        while let Some(unhook) = self.buried_bare.pop_below(Epoch::MAX) {
             self.unburied.push(Epoch::ZERO, unhook);
         }
         while let Some(unhook) = self.unburied.pop_below(Epoch::MAX) {
@@ -708,6 +741,8 @@ fn take_out(
         record.unlock_with(word);
         return None;
     }
+    // A snapshot that finds no record in the tree from now on may follow the record's versions (U3).
+    record.mark_buried();
     // Readers that meet the record now wait for the lock, and then find the record superseded. They look the key up
     // again and find no record.
     // SeqCst: the lock comes before the index changes on every machine (C1).

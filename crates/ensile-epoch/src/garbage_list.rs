@@ -72,9 +72,10 @@ impl<T> GarbageList<T> {
         thing
     }
 
-    /// All waiting things.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.chunks.iter_mut().flat_map(|chunk| &mut chunk.things)
+    /// The things that were retired together, at most some thousand: `from_back` is the number of later chunks.
+    pub fn chunk_from_back(&mut self, from_back: usize) -> Option<&mut [T]> {
+        let at = self.chunks.len().checked_sub(from_back + 1)?;
+        Some(&mut self.chunks[at].things)
     }
 
     /// True if tags only grow from chunk to chunk, no chunk is empty, and the count of things is right.

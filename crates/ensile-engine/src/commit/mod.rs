@@ -129,7 +129,7 @@ pub(crate) fn commit_read_only<'p>(
     let mut epoch = tid.epoch();
     if found_none {
         // A key without a record, or with a placeholder, may have been deleted (N19).
-        epoch = epoch.max(unhooked.newest());
+        epoch = epoch.max(unhooked.newest()).max(sets.buried);
     }
     Ok(Committed { tid, epoch })
 }

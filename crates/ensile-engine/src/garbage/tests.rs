@@ -9,7 +9,7 @@ use ensile_epoch::{Advance, EpochConfig, Epochs, Pinned};
 use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
-use super::{EpochLimits, Garbage, Horizon, RetiredNodes, TakenOut, Unhook, UnhookedEpoch, take_out};
+use super::{EpochLimits, Garbage, Horizon, RetiredNodes, TakenOut, Unhook, take_out};
 use crate::gate::Gate;
 use crate::record::blocks::Blocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun, RecordTree};
@@ -111,15 +111,9 @@ fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
     garbage.page(superseded, page);
     let mut collect = |garbage: &mut Garbage| {
         let commits = epochs.now().previous();
-        let limits = EpochLimits { readers: epochs.limits(), unhooks: Epoch::ZERO, commits };
-        let horizon = Horizon {
-            limits,
-            epochs: &epochs,
-            tables: &tables,
-            gate: &gate,
-            unhooked: &UnhookedEpoch::default(),
-            is_without_log: false,
-        };
+        let limits =
+            EpochLimits { readers: epochs.limits(), unhooks: Epoch::ZERO, bare: Epoch::ZERO, commits };
+        let horizon = Horizon { limits, epochs: &epochs, tables: &tables, gate: &gate, unhooked: None };
         garbage.collect(&mut blocks, collector.slot(), &horizon, idle.pinned(), 100);
         garbage.len()
     };

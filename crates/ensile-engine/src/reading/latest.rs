@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `transaction` reads through these readers; commit validates the remembered reads.
 
+use ensile_base::Epoch;
 use ensile_epoch::Pinned;
 
 use super::{Reader, VersionRead, lookup};
@@ -12,6 +13,7 @@ use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Expect, WriteSet};
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
+use crate::tables::side_index::SideIndex;
 
 /// Reads a record's latest version. Returns the entry for the read-set, and true if the key is present. `None` if
 /// another record has taken the record's place.
@@ -49,6 +51,11 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
         self.sets.nodes.push(witness);
     }
 
+    #[inline(always)]
+    fn missing(&mut self, side: &SideIndex) {
+        self.sets.buried = self.sets.buried.max(side.newest().epoch());
+    }
+
     fn own(&self) -> Option<&WriteSet<'p>> {
         None
     }
@@ -78,6 +85,7 @@ pub(crate) struct ScanReader<'t, 'p> {
     pub(crate) reads: &'t mut Vec<Read<'p>>,
     pub(crate) nodes: &'t mut NodeSet<'p>,
     pub(crate) writes: &'t WriteSet<'p>,
+    pub(crate) buried: &'t mut Epoch,
 }
 
 impl<'p> Reader<'p> for ScanReader<'_, 'p> {
@@ -91,6 +99,11 @@ impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     #[inline]
     fn witness(&mut self, witness: LeafWitness<'p>) {
         self.nodes.push(witness);
+    }
+
+    #[inline(always)]
+    fn missing(&mut self, side: &SideIndex) {
+        *self.buried = (*self.buried).max(side.newest().epoch());
     }
 
     #[inline]
@@ -108,7 +121,8 @@ impl<'p> Sets<'p> {
     /// A reader of many rows.
     #[inline]
     pub(crate) fn reader(&mut self) -> ScanReader<'_, 'p> {
-        ScanReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes }
+        let Self { reads, nodes, writes, buried, .. } = self;
+        ScanReader { reads, nodes, writes, buried }
     }
 
     /// Reads the keys that inserts found free: no commit will lock their records, and an error may rest on the absence
@@ -123,8 +137,8 @@ impl<'p> Sets<'p> {
         scratch: &mut Scratch,
         pinned: Pinned<'p>,
     ) -> Result<()> {
-        let Self { reads, nodes, writes, .. } = self;
-        let mut reader = ScanReader { reads, nodes, writes };
+        let Self { reads, nodes, writes, buried, .. } = self;
+        let mut reader = ScanReader { reads, nodes, writes, buried };
         for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
             debug_assert!(write.placed.is_none(), "a transaction that was placed is committed, or renewed");
             let table = table(write.table);

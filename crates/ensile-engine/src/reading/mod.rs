@@ -20,7 +20,7 @@ use crate::record::tree::{RecordLookup, RecordVisitor};
 use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, RowSpace, Scratch};
 use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
-use crate::tables::side_index::SideTree;
+use crate::tables::side_index::{SideIndex, SideTree};
 use crate::tables::{IndexCore, TableCore};
 use side_cursor::SideCursor;
 
@@ -93,6 +93,12 @@ pub(crate) trait Reader<'p> {
     /// State of the reader's memory, for [`RawRead::forget_behind`].
     fn mark(&self) -> u64;
 
+    /// Notes that the reader has found no record of a key of the table, or an absent record.
+    #[inline(always)]
+    fn missing(&mut self, side: &SideIndex) {
+        let _ = side;
+    }
+
     /// Notes the record of a key.
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let _ = (table, key, record);
@@ -118,6 +124,7 @@ pub(crate) fn lookup<'p>(
                 RecordLookup::Found(record) => record,
                 RecordLookup::Missing(witness) => {
                     reader.witness(witness);
+                    reader.missing(&table.side);
                     return lookup_aside(reader, table, key, scratch, pinned);
                 }
             },
@@ -128,6 +135,7 @@ pub(crate) fn lookup<'p>(
                 return true;
             }
             VersionRead::Absent => {
+                reader.missing(&table.side);
                 reader.found(table.id, key, record.handle());
                 return false;
             }
@@ -164,6 +172,10 @@ fn read_aside<'p>(
 ) -> bool {
     let mut read = VersionRead::Unborn;
     side.each_of(key, pinned, |record| {
+        // A record without the mark is in the table's tree still, or a newer record leads to its versions (V1).
+        if !record.is_buried() {
+            return ControlFlow::Continue(());
+        }
         read = reader.read(record, scratch);
         if read == VersionRead::Unborn { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
@@ -226,6 +238,8 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     if R::SEES_SIDE_INDEX && !merge.broken {
         let _ = merge.aside_before(None);
     }
+    // Behind the reads of the leaves.
+    merge.reader.missing(&table.side);
     merge.in_front
 }
 

@@ -76,8 +76,10 @@ const LINK_MASK: u64 = ADDRESS_MASK & !7;
 const PAGED: u64 = 1;
 /// Mark: the version is out of its chain, or the record is out of its tree and no link leads to the record (V1).
 const UNLINKED: u64 = 2;
+/// Mark of a deleted record that has left its table's tree for the side index (U3).
+const BURIED: u64 = 4;
 
-const _: () = assert!((PAGED | UNLINKED) & LINK_MASK == 0 && LINK_MASK | 7 == ADDRESS_MASK);
+const _: () = assert!((PAGED | UNLINKED | BURIED) & LINK_MASK == 0 && LINK_MASK | 7 == ADDRESS_MASK);
 const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies above the address");
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);

@@ -14,7 +14,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
 use ensile_epoch::ShownBoundaries;
 
-use super::{PAGED, Record, UNLINKED};
+use super::{BURIED, PAGED, Record, UNLINKED};
 
 impl Record<'_> {
     /// Unlinks each version behind `self` that no boundary of `shown` shows. `self` is of `epoch`. The caller holds the
@@ -49,6 +49,31 @@ impl Record<'_> {
     #[inline]
     pub(crate) fn is_unlinked(self) -> bool {
         self.chain() & UNLINKED != 0
+    }
+
+    /// Marks a deleted record that is about to leave its table's tree for the side index. The caller holds the record's
+    /// lock (U3).
+    pub(crate) fn mark_buried(self) {
+        debug_assert!(
+            self.word().is_absent() && self.word().is_latest(),
+            "the deletes of a tree's keys are buried"
+        );
+        // Relaxed: the last writer of the word was this thread, or held the lock before.
+        let chain = self.at_word(1).load(Ordering::Relaxed);
+        // Release: partner: Acquire in `chain`. The version of the leaf that the record leaves orders the mark before a
+        // miss in the tree (C4).
+        self.at_word(1).store(chain | BURIED, Ordering::Release);
+    }
+
+    /// True if the record has left its table's tree for the side index, and no newer record has taken its place before.
+    #[inline]
+    pub(crate) fn is_buried(self) -> bool {
+        self.chain() & BURIED != 0
+    }
+
+    /// True if the record leads to no version.
+    pub(crate) fn is_without_versions(self) -> bool {
+        self.previous().is_none()
     }
 
     /// True if the version lies in a page of versions, which is freed as a whole.

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `session` keeps idle contexts; `transaction` fills a context; commit uses it up.
 
+use ensile_base::Epoch;
 use ensile_base::sync::Arc;
 
 use super::dead_ranges::DeadRanges;
@@ -99,6 +100,7 @@ impl Context<'_> {
         let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
         self.sets.writes.end();
         self.sets.dead.clear();
+        self.sets.buried = Epoch::ZERO;
         if looks && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
         }

@@ -12,6 +12,7 @@ pub(crate) mod node_set;
 pub(crate) mod rows;
 pub(crate) mod write_set;
 
+use ensile_base::Epoch;
 pub(crate) use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 
@@ -56,9 +57,11 @@ pub(crate) struct Sets<'p> {
     pub(crate) order: Vec<LockOrder<'p>>,
     /// Ranges in which the transaction has found no row.
     pub(crate) dead: DeadRanges,
+    /// Largest epoch of a buried delete in the tables where the transaction has found no record (N19).
+    pub(crate) buried: Epoch,
 }
 
-forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free [dead]);
+forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free [dead, buried]);
 
 impl Sets<'_> {
     #[inline(always)]
@@ -67,6 +70,7 @@ impl Sets<'_> {
         self.nodes.clear();
         self.writes.clear();
         self.dead.clear();
+        self.buried = Epoch::ZERO;
         debug_assert!(self.is_empty(), "nothing is left of the transaction before");
     }
 

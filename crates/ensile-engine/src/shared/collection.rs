@@ -79,7 +79,7 @@ impl SharedState {
         }
         worker.hand_over_nodes(&self.epochs);
         let limits = self.epochs.limits();
-        if !worker.has_collected(limits, || self.unhook_limit(limits), || self.commit_limit()) {
+        if !worker.has_collected(limits, || self.bare_limit(), || self.commit_limit()) {
             let most = FREED_PER_COMMIT + LEFT_PER_WRITE * writes;
             worker.collect(&self.horizon(self.epoch_limits(limits)), pinned, most);
         }
@@ -180,23 +180,28 @@ impl SharedState {
 
     #[cold]
     fn fill_side(&self, table: &TableCore) {
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        let mut blocks = Blocks::new(self.memory.cache());
         table.side.fill(|| {
-            for worker in &*self.workers.lock() {
-                worker.lock_garbage().fill_side(table, &mut blocks, &self.epochs, call.pinned());
+            let (mut pin, mut blocks) = (self.epochs.register_pin(), Blocks::new(self.memory.cache()));
+            // A worker that comes later has locked the list later, and so lets its buried records enter.
+            let workers = self.workers.lock().clone();
+            for worker in workers {
+                let steps = (0..).take_while(|&step| {
+                    let call = pin.begin(self.epochs.now());
+                    worker.lock_garbage().fill_side((table, step), &mut blocks, &self.epochs, call.pinned())
+                });
+                let _steps = steps.count();
             }
         });
     }
 
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
-        let (epochs, tables, gate, unhooked) = (&self.epochs, &self.tables, &self.gate, &self.unhooked);
-        Horizon { limits, epochs, tables, gate, unhooked, is_without_log: self.settings.is_without_log }
+        let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
+        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate, unhooked }
     }
 
     fn epoch_limits(&self, readers: ReclaimLimits) -> EpochLimits {
-        EpochLimits { readers, unhooks: self.unhook_limit(readers), commits: self.commit_limit() }
+        let (unhooks, commits) = (self.unhook_limit(readers), self.commit_limit());
+        EpochLimits { readers, unhooks, bare: self.bare_limit(), commits }
     }
 
     /// E2: all commits of epochs below this limit, at most E - 2, have ended.
@@ -207,8 +212,13 @@ impl SharedState {
     /// U2: an absent record is unhooked if its delete's epoch is below the snapshots' limit, at most E - 2, and at most
     /// D. Without a log D does not count (N19).
     fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
+        limits.snapshots().min(self.bare_limit())
+    }
+
+    /// As [`Self::unhook_limit`], for records without versions: no snapshot finds anything in them.
+    fn bare_limit(&self) -> Epoch {
         let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch().next() };
-        limits.snapshots().min(self.commit_limit()).min(durable)
+        self.commit_limit().min(durable)
     }
 
     /// Runs `work` for the shared part of each worker since the open.

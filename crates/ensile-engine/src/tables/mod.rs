@@ -11,6 +11,7 @@ pub(crate) mod side_index;
 
 use ensile_base::sync::{Arc, OnceLock};
 
+use crossbeam_utils::CachePadded;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ pub(crate) struct TableCore {
     pub(crate) id: u32,
     pub(crate) tree: Arc<RecordTree>,
     /// Deleted keys that have left the tree.
-    pub(crate) side: SideIndex,
+    pub(crate) side: CachePadded<SideIndex>,
     /// Pages, with the lists of displaced versions while a picture is under way. The pages of an index get no versions.
     pub(crate) pages: Arc<TablePages>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
@@ -94,7 +95,7 @@ impl TableCore {
             database,
             id,
             tree,
-            side: SideIndex::default(),
+            side: CachePadded::default(),
             pages,
             indexes: indexes.into_boxed_slice(),
             fetch: Fetch::of_rows(spec.row_bytes),

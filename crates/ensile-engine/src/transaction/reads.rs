@@ -100,11 +100,11 @@ impl RawRead for Transaction<'_> {
                 let scanned = index.map_or(table, |index| &index.entries);
                 let to = rows.begin(asked, index.is_some());
                 sets.writes.sort_table(scanned.id);
-                let Sets { reads, nodes, writes, dead, .. } = sets;
+                let Sets { reads, nodes, writes, dead, buried, .. } = sets;
                 let Some(rest) = dead.rest(scanned.id, range, direction) else { return Ok(()) };
                 let own = writes.in_order(rest.lower, rest.upper);
                 let scan = ScanRange { table: scanned, range: rest, direction, own, key_buffer: scan_key };
-                let mut reader = ScanReader { reads, nodes, writes };
+                let mut reader = ScanReader { reads, nodes, writes, buried };
                 let passed = reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
                 if passed >= PASSED_MIN {
                     sets.note_dead(scanned.id, (range, direction), rows);

@@ -242,7 +242,7 @@ impl Worker {
         let mut garbage = self.shared.lock_garbage();
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let limits = horizon.limits;
-        let unhooks = garbage.has_unhooks().then_some(limits.unhooks);
+        let unhooks = garbage.has_unhooks().then_some(limits.bare);
         let commits = garbage.has_passed_pages().then_some(limits.commits);
         self.collected = (drained && !garbage.is_revisiting()).then_some(CollectedAt {
             limits: limits.readers,
