@@ -38,7 +38,7 @@ const FETCHED_AHEAD: usize = 8;
 
 /// Largest number of a worker's absent records in the trees that transactions walk, after a collection (U3). A scan
 /// walks a leaf or two of absent records for each worker.
-const IN_TREES_MAX: usize = 16;
+const IN_TREES_MAX: usize = if cfg!(shuttle) { 1 } else { 16 };
 
 /// Number of burials between two looks at the gate of turns, and in a collection.
 const BURIALS_PER_LOOK: usize = 64;
@@ -602,8 +602,8 @@ impl Garbage {
             let mut unhook = unhook;
             unhook.leave(table, &mut nodes, pinned);
             self.for_pins.add(retired_bytes);
-            // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the side
-            // index.
+            // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the
+            // side index.
             let record = unsafe { unhook.record.unhooked() };
             self.unlinked(record, epochs);
         }

@@ -18,7 +18,8 @@ pub struct LimitsArguments {
     /// Length of each timed part, in seconds
     #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
-    /// Rows of the table [default: 1000000 for turns and contended, 100000 deleted for dead, 20000 for versions and ends]
+    /// Rows of the table [default: 1000000 for turns and contended, 100000 deleted for dead, 20000 for versions and
+    /// ends]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) records: Option<u64>,
     /// Threads, or several numbers of threads for contended [default: versions and turns 1; contended 2,4,8; ends 64]

@@ -176,7 +176,8 @@ impl<'db> Snapshot<'db> {
     pub fn durable(&self) -> Result<()> {
         UserCode::check_outside()?;
         self.database.check_process()?;
-        // Without a log an absent key may have no record any more. Epochs of the boundary or above were not shown (N19).
+        // Without a log an absent key may have no record any more. Epochs of the boundary or above were not shown
+        // (N19).
         let unhooked = match self.database.settings.is_without_log {
             true => self.database.unhooked.newest().min(self.boundary.previous()),
             false => Epoch::ZERO,

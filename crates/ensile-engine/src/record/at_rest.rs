@@ -51,8 +51,8 @@ impl<'m> AtRest<'m> {
         if record.record().word().is_latest() {
             self.registered += 1;
         } else {
-            // SAFETY: the record was superseded, and its tree leads to the successor; or it was buried, and no tree that
-            // is read leads to it.
+            // SAFETY: the record was superseded, and its tree leads to the successor; or it was buried, and no tree
+            // that is read leads to it.
             let record = unsafe { record.unhooked() };
             // SAFETY: no thread uses a block of the database any more.
             unsafe { self.blocks.destroy(record) };

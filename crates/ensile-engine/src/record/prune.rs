@@ -68,11 +68,13 @@ impl Record<'_> {
     /// True if the record has left its table's tree for the side index, and no newer record has taken its place before.
     #[inline]
     pub(crate) fn is_buried(self) -> bool {
+        debug_assert!(self.word().is_absent(), "side indexes hold deletes");
         self.chain() & BURIED != 0
     }
 
     /// True if the record leads to no version.
     pub(crate) fn is_without_versions(self) -> bool {
+        debug_assert!(self.is_buried(), "the chain of a record in a tree may change");
         self.previous().is_none()
     }
 

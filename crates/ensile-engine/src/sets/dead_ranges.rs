@@ -148,7 +148,8 @@ impl DeadRanges {
         self.ranges.capacity() * size_of::<DeadRange>() + keys.sum::<usize>()
     }
 
-    /// The part of a range that a scan has to visit: the range without a dead range at its begin. `None` if no part is left.
+    /// The part of a range that a scan has to visit: the range without a dead range at its begin. `None` if no part is
+    /// left.
     pub(crate) fn rest<'k>(
         &'k self,
         table: u32,

@@ -69,8 +69,8 @@ impl SideIndex {
     /// TID of the newest buried delete. A commit that fills or replaces a placeholder has a larger TID (U3).
     #[inline(always)]
     pub(crate) fn newest(&self) -> Tid {
-        // Relaxed: the placeholder entered the leaf after the buried record had left the leaf, so the leaf's version orders
-        // this load (C4); partner: `raise`.
+        // Relaxed: the placeholder entered the leaf after the buried record had left the leaf, so the leaf's version
+        // orders this load (C4); partner: `raise`.
         Tid::from_word(self.newest.load(Ordering::Relaxed))
     }
 

@@ -419,8 +419,8 @@ impl Database {
     /// ```
     ///
     ///
-    /// If `body` panics, its request did not take effect, and its result is [`Error::Misuse`] with the panic's text. All
-    /// other requests run, and have their results.
+    /// If `body` panics, its request did not take effect, and its result is [`Error::Misuse`] with the panic's text.
+    /// All other requests run, and have their results.
     pub fn run_batch<'db, Q, R>(
         &'db self,
         requests: &[Q],
@@ -440,7 +440,8 @@ impl Database {
     }
 
     /// As [`Database::run_batch`], for closures with an error type of their own. Hands each result to `done` as soon as
-    /// the transaction has ended. A panic of a closure ends the batch, and is passed on: `done` has the results before it.
+    /// the transaction has ended. A panic of a closure ends the batch, and is passed on: `done` has the results before
+    /// it.
     pub fn run_batch_with<'db, Q, R, E: From<Error>>(
         &'db self,
         requests: &[Q],
