@@ -16,12 +16,11 @@ fn all() -> Range<'static> {
     range(Bound::Unbounded, Bound::Unbounded)
 }
 
+/// Lower and upper bound of a range.
+type Bounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
 /// Bounds of the rest of a scan.
-fn rest<'k>(
-    dead: &'k DeadRanges,
-    scanned: Range<'k>,
-    direction: Direction,
-) -> Option<(Bound<&'k [u8]>, Bound<&'k [u8]>)> {
+fn rest<'k>(dead: &'k DeadRanges, scanned: Range<'k>, direction: Direction) -> Option<Bounds<'k>> {
     dead.rest(TABLE, scanned, direction).map(|rest| (rest.lower, rest.upper))
 }
 
