@@ -5,10 +5,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_base::Tid;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
+use ensile_base::{Epoch, Tid};
 
+use crate::codec::bounds::encoded;
+use crate::garbage::RetiredNodes;
+use crate::record::blocks::Blocks;
+use crate::record::tree::RecordLookup;
 use crate::tables::TableCore;
 use crate::{Database, Error, Index, Readable, Result, Snapshot, Table};
 
@@ -154,11 +158,10 @@ fn u3_an_insert_has_a_tid_above_the_delete_of_a_buried_record() -> Result<()> {
         driven.db.submit(|tx| (0..MANY).try_for_each(|key| tx.delete(&driven.rows, &key).map(drop)))?.1.tid();
     assert!(driven.core().side.newest() > Tid::ZERO, "the first records went aside");
     // Another worker's first TID of this epoch would be the smallest.
-    let inserted = std::thread::scope(|scope| {
-        let insert =
-            || driven.db.submit(|tx| tx.insert(&driven.rows, &0, &7)).map(|(_, receipt)| receipt.tid());
-        scope.spawn(insert).join().expect("no panic")
-    })?;
+    let mut tx = driven.db.begin();
+    tx.insert(&driven.rows, &0, &7)?;
+    tx.session.as_mut().expect("it is open").worker = Some(driven.db.shared().new_worker());
+    let inserted = tx.submit()?.tid();
     assert!(inserted > deleted, "U3: recovery would take {inserted} for older than {deleted}");
     assert_eq!(inserted.epoch(), deleted.epoch());
     Ok(())
@@ -232,5 +235,30 @@ fn u3_a_key_that_is_buried_twice_has_both_generations() -> Result<()> {
         assert_eq!(third.range(&driven.rows, ..).count(), 0);
         driven.beat(3);
     }
+    Ok(())
+}
+
+/// Clean-up enters a record before it finds that a newer record has taken the record's place.
+#[test]
+fn u3_a_snapshot_follows_only_records_that_a_burial_has_taken_out_of_their_tree() -> Result<()> {
+    let driven = Driven::new();
+    driven.put(0..1);
+    driven.delete(0..1);
+    let mut snapshot = driven.db.snapshot_latest()?;
+    assert_eq!(snapshot.get(&driven.rows, &7)?, None);
+    let (shared, side) = (driven.db.shared(), &driven.core().side);
+    let mut pin = shared.register_pin();
+    let call = pin.begin(shared.epochs.now());
+    let mut blocks = Blocks::new(shared.memory.cache());
+    let mut retired = RetiredNodes::default();
+    let mut nodes = retired.node_memory(&mut blocks, &shared.epochs);
+    let deleted = encoded::<u64>(&0);
+    let RecordLookup::Found(record) = driven.core().tree.get(deleted.as_ref(), call.pinned()) else {
+        panic!("a few deleted records stay in the tree")
+    };
+    let key = encoded::<u64>(&7);
+    side.enter(key.as_ref(), record, &mut nodes, call.pinned());
+    assert_eq!((snapshot.get(&driven.rows, &7)?, snapshot.shown_epoch()), (None, Epoch::ZERO), "U3");
+    side.leave(key.as_ref(), record, &mut nodes, call.pinned());
     Ok(())
 }
