@@ -7,7 +7,7 @@
 //! | pages of copies | as versions, but then for commits, not for pins (V1) |
 //! | unlinked versions | a collection finds the mark (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then unhook (U1) |
-//! | the same beyond some | burial: the record moves to the side index, and waits there for U2 (U3) |
+//! | absent records beyond a worker's first 16 | burial (U3): the record leaves its tree, and waits for U2 outside |
 //!
 //! Each worker has its own garbage, under a lock. The worker's thread takes the lock when it adds or frees, and never
 //! while it is bound (E1). The thread frees a bounded amount between requests. The heartbeat frees garbage that still
@@ -40,7 +40,7 @@ const FETCHED_AHEAD: usize = 8;
 /// walks a leaf or two of absent records for each worker.
 const IN_TREES_MAX: usize = if cfg!(shuttle) { 1 } else { 16 };
 
-/// Number of burials between two looks at the gate of turns, and in a collection.
+/// Largest number of burials between two looks at the gate of turns, and largest number in a collection.
 const BURIALS_PER_LOOK: usize = 64;
 const BURIALS_PER_COLLECTION: usize = 1024;
 
@@ -90,7 +90,8 @@ pub(crate) struct Garbage {
     /// may stand on a version in such a page (V1).
     passed_pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
-    /// Absent records that stay in their tree until U2 holds: they were superseded, or have too long a key.
+    /// Absent records that are never buried, and wait for U2: superseded records, and records with a key too long for
+    /// an entry of a side index.
     unburied: RevisitedList<Unhook>,
     /// Buried records that lead to versions, by the epoch of the burial (U3).
     buried: GarbageList<Unhook>,
@@ -370,7 +371,7 @@ impl Garbage {
         self.unhooks.len() + self.unburied.len() + self.buried.len() + self.buried_bare.len()
     }
 
-    /// Measure of the remaining work: each step of a collection makes it smaller.
+    /// Measure of the remaining work. Each step of a collection makes the measure smaller.
     pub(crate) fn work(&self) -> usize {
         self.len() + self.unhooks.len()
     }
@@ -520,7 +521,7 @@ impl Garbage {
         !self.has_burials()
     }
 
-    /// Moves an absent record to its side index.
+    /// Buries a record (U3). A superseded record, and a record with too long a key, is never buried: U2 ends its wait.
     fn bury_now(
         &mut self,
         unhook: Unhook,
@@ -537,7 +538,8 @@ impl Garbage {
         let mut unhook = unhook;
         // The record enters before it leaves its tree: a snapshot finds the record in one of the two (U3).
         unhook.enter(table, &mut nodes, pinned);
-        // Commits and readers that find no record in the tree count the delete (U3, N19).
+        // The TID is noted before the record leaves the tree. A commit or a reader that finds no record then sees this
+        // delete's TID (U3, N19).
         table.side.raise(unhook.word.tid());
         match take_out(&unhook, &table.tree, worker, epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
@@ -555,8 +557,8 @@ impl Garbage {
         self.for_pins.add(retired_bytes);
     }
 
-    /// A step of entering the buried records of a table in its side index, for the first snapshot that reads the table.
-    /// From now on records enter at their burial. False behind the last step.
+    /// Enters the buried records of a table in its side index: a chunk of the lists in each step, for the first
+    /// snapshot that reads the table. Later burials already enter by themselves. False if the lists have no such chunk.
     pub(crate) fn fill_side(
         &mut self,
         (table, step): (&TableCore, usize),
@@ -567,7 +569,8 @@ impl Garbage {
         debug_assert!(table.side.has_readers(), "a later burial enters by itself");
         let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
         let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes };
-        // Further chunks come at the back. Then a step repeats the chunk of the step before.
+        // The lists grow at their back. A step after a growth sees the chunk of the step before again, and changes
+        // nothing.
         let (with, bare) = (self.buried.chunk_from_back(step), self.buried_bare.chunk_from_back(step));
         let has_chunk = with.is_some() || bare.is_some();
         let waiting = with.into_iter().chain(bare).flatten();
@@ -577,7 +580,8 @@ impl Garbage {
         has_chunk
     }
 
-    /// Takes buried records for which U2 holds out of their side indexes. True if no such record is left.
+    /// Removes from the side indexes the buried records for which U2 holds, and retires the records. True if no such
+    /// record is left.
     fn collect_buried(
         &mut self,
         blocks: &mut Blocks,
@@ -741,7 +745,8 @@ fn take_out(
         record.unlock_with(word);
         return None;
     }
-    // A snapshot that finds no record in the tree from now on may follow the record's versions (U3).
+    // The mark comes before the removal. A snapshot that then misses the record in the tree may follow the record's
+    // versions (U3).
     record.mark_buried();
     // Readers that meet the record now wait for the lock, and then find the record superseded. They look the key up
     // again and find no record.

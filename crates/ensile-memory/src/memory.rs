@@ -48,12 +48,12 @@ impl MemoryConfig {
 pub struct MemoryStats {
     /// Bytes of chunks in use by caches, in whole or in part.
     pub chunk_bytes: u64,
-    /// Bytes of unused chunks: the next chunks for blocks of any size, or to go back to the system.
+    /// Bytes of unused chunks. An unused chunk becomes blocks of any size, or goes back to the system.
     pub empty_bytes: u64,
     /// Bytes in large blocks.
     pub large_bytes: u64,
-    /// Bytes of blocks in use, large ones too: rows, versions and the nodes of indexes, up to 64 KiB more or less for
-    /// each worker. The rest of the chunks is free for further blocks.
+    /// Bytes of blocks in use, with large blocks: rows, versions and index nodes. The error is at most 64 KiB for each
+    /// worker. The remaining bytes of `chunk_bytes` are free for further blocks.
     pub live_bytes: u64,
 }
 
@@ -114,7 +114,7 @@ impl Memory {
             empty_bytes,
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
-            // One cache may have reported what it took back before another has reported what it handed out.
+            // One cache may have reported blocks taken back before another has reported the same blocks handed out.
             live_bytes: live_bytes.max(0).cast_unsigned(),
         }
     }

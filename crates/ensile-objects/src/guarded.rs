@@ -35,8 +35,8 @@ use crate::rests_on::RestsOn;
 /// next open makes the change again, perhaps by a mended program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "object {number} is poisoned: a change of it panicked after it was logged; it is refused until the objects are opened \
-     again; the open makes a logged change again: mend the change if it panics then too"
+    "object {number} is poisoned: its change panicked; the object is refused until the objects are opened again; the open \
+     makes a logged change again: mend the change if the change panics then too"
 )]
 pub struct PoisonedObject {
     /// Number of the object.
@@ -288,8 +288,9 @@ impl<T> ObjectGuard<'_, T> {
     /// and the panic goes on.
     ///
     /// With a receipt, the duration of one change in 64 is measured; with an epoch in place of the receipt, no duration
-    /// is ([`ChangeReceipt`]). Without a log ([`NoLog`](crate::ObjectDurability::NoLog)), a change that panics ends the
-    /// changes of all objects if `log` returns the receipt: no checkpoint would keep them.
+    /// is measured ([`ChangeReceipt`]). With [`NoLog`](crate::ObjectDurability::NoLog), no log keeps the changes. If
+    /// `log` returns a receipt and the change panics, later changes of all objects are refused, since no checkpoint
+    /// would keep the changes.
     ///
     /// # Errors
     /// The error of `log`: nothing was logged, and nothing is made.

@@ -91,10 +91,10 @@ pub trait ChangeReceipt {
     /// Epoch that must be durable for the change to be durable.
     fn epoch(&self) -> Epoch;
 
-    /// Makes the change of the object with this number. If `make` panics, and the receipt is of a log without entries
-    /// ([`NoLog`](crate::ObjectDurability::NoLog)), the log refuses later changes of all objects. A receipt measures
-    /// the duration of one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows
-    /// changes that become dearer. An epoch measures nothing. `make` calls no handle: a call returns
+    /// Makes the change of the object with this number. If `make` panics with a receipt of
+    /// [`NoLog`](crate::ObjectDurability::NoLog), later changes of all objects are refused. A receipt measures the
+    /// duration of one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes
+    /// that become dearer. An epoch measures nothing. `make` calls no handle: a call returns
     /// [`InCallBack`](crate::DurabilityError::InCallBack).
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
@@ -104,7 +104,8 @@ pub trait ChangeReceipt {
     }
 }
 
-/// A change without a log entry, under way. If the change does not return, no checkpoint covers later changes (O6).
+/// A change under way without a log. If the change panics, later changes are refused, since no checkpoint would cover
+/// the changes (O6).
 struct UnloggedChange<'r> {
     runtime: &'r Runtime,
     object: u64,

@@ -152,7 +152,7 @@ impl RespClient {
     }
 }
 
-/// Text of a reply for people and tests: strings as they are, lines behind `+`, errors behind `!`, numbers behind `:`,
+/// Text of a reply for people and tests: strings as they are, lines after `+`, errors after `!`, numbers after `:`,
 /// `-` for no value, and brackets around several replies.
 #[must_use]
 pub fn in_words(reply: Reply<'_>) -> String {

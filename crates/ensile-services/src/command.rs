@@ -51,8 +51,8 @@ pub enum ServiceKind {
 pub enum ReplyDurability {
     /// Once the reply is durable on disk: a crash of the machine loses nothing that was replied.
     Strict,
-    /// At once, when the operating system has the changes behind the reply: the death of the process loses nothing that
-    /// was replied; a crash of the machine may lose the last fraction of a second.
+    /// At once, when the operating system has the changes that the reply tells: the death of the process loses nothing
+    /// that was replied; a crash of the machine may lose the last fraction of a second.
     Process,
     /// At once: the death of the process, too, may lose the last fraction of a second.
     Relaxed,

@@ -112,7 +112,7 @@ impl Store for EnsileStore {
     fn scan(&self, from: u64, rows: usize) -> Result<u64> {
         Ok(self.db.run(|tx| {
             let (mut sum, mut left) = (0, rows);
-            tx.scan(&self.table, from.., |_key, row: Row| {
+            tx.scan(&self.table, from.., |_key, row: &Row| {
                 sum += row.key();
                 left -= 1;
                 if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -142,7 +142,7 @@ impl Store for EnsileStore {
     fn totals(&self) -> Result<(u64, u64)> {
         Ok(self.db.run(|tx| {
             let mut totals = (0, 0);
-            tx.scan(&self.table, .., |_key, row: Row| {
+            tx.scan(&self.table, .., |_key, row: &Row| {
                 totals = (totals.0 + 1, totals.1 + crate::rows::count_in(&row.bytes));
                 ControlFlow::Continue(())
             })?;

@@ -1,8 +1,8 @@
 //! `limits dead`: the time of each reading operation behind many deleted rows, against a table without deleted rows.
 //!
 //! The live rows lie between two halves of deleted rows, so both directions of a scan begin at deleted rows. The rows
-//! are deleted by earlier transactions, by the reading transaction itself, or beside an open snapshot. The last row of
-//! a scene takes 500 rows, one by one, in one transaction.
+//! are deleted by earlier transactions, by earlier transactions beside an open snapshot, or by the reading transaction.
+//! The last result of a scene is a transaction that takes 500 rows, one by one.
 //!
 //! Neighbours: [`super::rows`] prints.
 
@@ -166,7 +166,7 @@ fn taking_nanos(arguments: &LimitsArguments, scene: Scene, dead: u64) -> Result<
                 bench.delete_keys(tx, bench.dead_keys())?;
                 begun = None;
             }
-            // The first run's begin: a run that loses counts.
+            // The time begins at the first run, and includes runs that lose.
             begun.get_or_insert_with(|| bench.clock.nanos());
             for _ in 0..TAKEN {
                 tx.pop_first(&bench.rows, ..)?;

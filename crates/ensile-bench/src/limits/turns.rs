@@ -59,7 +59,7 @@ impl Bench {
             (runs, run_begun) = (runs + 1, self.clock.nanos());
             let mut sum = 0u64;
             tx.scan(&self.rows, .., |_, value| {
-                sum = sum.wrapping_add(value);
+                sum = sum.wrapping_add(*value);
                 std::ops::ControlFlow::Continue(())
             })?;
             let put = tx.put(&self.sums, &number, &sum);

@@ -73,7 +73,7 @@ pub(super) fn check_queue(db: &Database, writes: u64) -> Result<Vec<String>> {
     let expected: Vec<u64> = (writes.saturating_sub(QUEUED)..writes).collect();
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     db.snapshot_latest()?.scan(&table, .., |key, row| {
-        if row != Row::of(key, 0) {
+        if *row != Row::of(key, 0) {
             wrong.push(format!("key {key} has a value that nobody wrote"));
         }
         found.push(key);
@@ -144,7 +144,7 @@ impl Writes {
         let mut wrong = Vec::new();
         db.snapshot_latest()?.scan(&table, .., |key, row| {
             match found.get_mut(key as usize) {
-                Some(found) if row == Row::of(key, row.pass()) => *found = Some(row.pass()),
+                Some(found) if *row == Row::of(key, row.pass()) => *found = Some(row.pass()),
                 _ => wrong.push(format!("key {key} has a value that nobody wrote")),
             }
             if wrong.len() < TOLD_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

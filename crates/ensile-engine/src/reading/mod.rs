@@ -17,7 +17,7 @@ use ensile_index::{Direction, Range};
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordVisitor};
-use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, RowSpace, Scratch};
+use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, NoData, Record, RowSpace, Scratch};
 use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::side_index::{SideIndex, SideTree};
@@ -226,7 +226,8 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
 ) -> usize {
     let ScanRange { table, range, direction, own, key_buffer } = scan;
-    let (own, fetch) = (Overlay { positions: own, direction }, table.fetch);
+    let fetch = if C::TAKES_DATA { table.fetch } else { Fetch::HEADER };
+    let own = Overlay { positions: own, direction };
     let (in_front, is_shown, broken) = (0, false, false);
     let aside = SideCursor::new(range, direction);
     let mut merge =
@@ -397,6 +398,11 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
 ) -> usize {
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
+        if list.is_of_keys() {
+            return self::scan(reader, scan, &mut NoData, pinned, &mut |reader, key, _| {
+                list.push(key, None, rows, reader.mark())
+            });
+        }
         return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
             list.push(key, None, rows, reader.mark())
         });

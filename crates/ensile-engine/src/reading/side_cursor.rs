@@ -1,8 +1,7 @@
 //! A cursor through the side index of a table, for the merge of a snapshot's scan.
 //!
-//! Invariants (U3):
-//! - The cursor's keys are as of a look at the side index that came after the read of the leaf that the merge stands
-//!   in. So a key that has left the leaf is among them.
+//! Invariants (U3): - The merge reads its leaf first. The cursor's keys come from a later look at the side index. So a
+//! key that has left the leaf is among the cursor's keys.
 //! - A look begins behind the last shown row: the row may have moved from its leaf to the side index since.
 //!
 //! Neighbours: the scan of `reading` merges; `tables::side_index` has the keys.
@@ -23,7 +22,8 @@ const AHEAD: usize = 16;
 pub(super) struct SideCursor<'m> {
     range: Range<'m>,
     direction: Direction,
-    /// The last key that came out, or the last shown key if it came later. Empty before the first.
+    /// Later of two keys: the key that the cursor last returned, and the key of the last shown row. Empty before the
+    /// first.
     behind: Vec<u8>,
     has_behind: bool,
     ahead: VecDeque<Vec<u8>>,
@@ -40,7 +40,7 @@ impl<'m> SideCursor<'m> {
         Self { range, direction, behind, has_behind, ahead: VecDeque::new(), burials: None, is_at_end }
     }
 
-    /// Notes the key of a row that was shown or has come out.
+    /// Notes the key of a row that the scan has shown, or of a key that the cursor has returned.
     #[inline]
     pub(super) fn shown(&mut self, key: &[u8]) {
         self.behind.clear();
@@ -48,8 +48,8 @@ impl<'m> SideCursor<'m> {
         self.has_behind = true;
     }
 
-    /// The next key in front of `key`; without a key, the next key. `key` itself is passed over: the caller looks it up
-    /// by itself.
+    /// Returns the cursor's next key, if the key comes before `key` in scan order. Without `key`, returns the next key.
+    /// The cursor skips a key equal to `key`, since the caller looks `key` up.
     pub(super) fn next_before(
         &mut self,
         side: SideTree<'_>,

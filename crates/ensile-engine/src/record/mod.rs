@@ -50,7 +50,7 @@ use kept::Boundary;
 use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
-pub(crate) use scratch::{CopyTarget, KeptRow, RowSpace, Scratch};
+pub(crate) use scratch::{CopyTarget, KeptRow, NoData, RowSpace, Scratch};
 pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 use word::Word;
 
@@ -281,7 +281,10 @@ impl<'p> Record<'p> {
 
     /// Copies the data out word by word, even during a write. The caller decides by the TID word if the copy is valid.
     #[inline(always)]
-    fn copy_out(self, scratch: &mut impl CopyTarget) {
+    fn copy_out<C: CopyTarget>(self, scratch: &mut C) {
+        if !C::TAKES_DATA {
+            return;
+        }
         // Relaxed: the caller's fence and second load of the TID word validate the load (C5).
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
         // A torn length is clamped to the capacity (C5).

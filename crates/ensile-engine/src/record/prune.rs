@@ -56,16 +56,16 @@ impl Record<'_> {
     pub(crate) fn mark_buried(self) {
         debug_assert!(
             self.word().is_absent() && self.word().is_latest(),
-            "the deletes of a tree's keys are buried"
+            "a record is buried while it is absent and the latest of its key"
         );
         // Relaxed: the last writer of the word was this thread, or held the lock before.
         let chain = self.at_word(1).load(Ordering::Relaxed);
-        // Release: partner: Acquire in `chain`. The version of the leaf that the record leaves orders the mark before a
-        // miss in the tree (C4).
+        // Release: partner: Acquire in `chain`. A snapshot that misses the record in the tree has read the leaf's
+        // version, and so sees the mark (C4).
         self.at_word(1).store(chain | BURIED, Ordering::Release);
     }
 
-    /// True if the record has left its table's tree for the side index, and no newer record has taken its place before.
+    /// True if a burial has marked the record. A record that a newer record superseded before its burial has no mark.
     #[inline]
     pub(crate) fn is_buried(self) -> bool {
         debug_assert!(self.word().is_absent(), "side indexes hold deletes");

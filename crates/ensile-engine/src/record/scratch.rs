@@ -15,6 +15,9 @@ const IS_LARGE: usize = 2;
 
 /// Target of a copy of a record's data.
 pub(crate) trait CopyTarget {
+    /// False if the target takes no data.
+    const TAKES_DATA: bool = true;
+
     /// Room for `words` words. The words hold `length` data bytes, and the first data bytes stand behind the length.
     fn fill(&mut self, length: usize, words: usize) -> &mut [u64];
 
@@ -34,6 +37,20 @@ pub(crate) trait CopyTarget {
 )]
 pub(super) const fn words_of(length: usize) -> usize {
     (FIRST_BYTES + length + size_of::<u64>() - 1) / size_of::<u64>()
+}
+
+/// Target of a read that needs no data.
+pub(crate) struct NoData;
+
+impl CopyTarget for NoData {
+    const TAKES_DATA: bool = false;
+
+    fn fill(&mut self, _length: usize, _words: usize) -> &mut [u64] {
+        unreachable!("no data is copied")
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, _row: &[u8]) {}
 }
 
 /// A copy of one record's data.

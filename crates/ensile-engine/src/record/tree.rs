@@ -364,6 +364,7 @@ impl RecordTree {
         nodes: &mut NodeBlocks<'_>,
         pinned: Pinned<'_>,
     ) {
+        debug_assert!(record.word().is_absent(), "side indexes hold deletes");
         let value = record.address().value();
         let entered = self.0.insert_if_absent(key, value, nodes, &mut NodeChanges::new(), pinned);
         assert!(matches!(entered, Insert::Inserted), "a record enters once");

@@ -1,11 +1,12 @@
 //! Dead ranges: ranges of keys in which the transaction has found no row.
 //!
 //! A scan passes dead rows: own deletes, and absent records. A scan that passes some in front of its first row notes
-//! the range up to the row. A later scan that begins within the range begins at its end, so the transaction passes a
-//! dead row once, and has the record in its read-set once.
+//! the range up to the row. A later scan that would begin within the range begins at the range's end. So the
+//! transaction passes a dead row once. The dead row's record is in the read-set once.
 //!
-//! Invariant: The leaves of a dead range are in the node-set, its absent records are in the read-set, and its own
-//! writes are deletes. So the commit validates the range as part of the scan that noted the range (C4).
+//! Invariant: The leaves of a dead range are in the node-set. The range's absent records are in the read-set. The
+//! transaction's own writes within the range are deletes. So the commit validates the range as part of the scan that
+//! noted the range (C4).
 //!
 //! Neighbours: `reading` counts the passed rows; `transaction` notes a range and begins the next scan at its end.
 
@@ -71,7 +72,7 @@ impl<'k> Cut<'k> {
 /// A [`Cut`] with a key of its own.
 #[derive(Debug, Default)]
 struct OwnCut {
-    /// `None`: in front of all keys, or behind all keys.
+    /// True if the place is beside a key. False in front of all keys, and behind all keys.
     has_key: bool,
     /// True if the place is behind the key, or behind all keys.
     is_behind: bool,
@@ -107,7 +108,7 @@ struct DeadRange {
     table: u32,
     low: OwnCut,
     high: OwnCut,
-    /// Length of the read-set up to which the range's absent records stand.
+    /// Length of the read-set, in entries: the range's absent records are below this length.
     reads: usize,
 }
 
@@ -148,8 +149,8 @@ impl DeadRanges {
         self.ranges.capacity() * size_of::<DeadRange>() + keys.sum::<usize>()
     }
 
-    /// The part of a range that a scan has to visit: the range without a dead range at its begin. `None` if no part is
-    /// left.
+    /// The part of a range that a scan has to visit: the range, shortened by the dead range in which the scan begins.
+    /// `None` if no part is left.
     pub(crate) fn rest<'k>(
         &'k self,
         table: u32,
@@ -207,7 +208,7 @@ impl DeadRanges {
         dead.high.set(high);
     }
 
-    /// The place for a further dead.
+    /// The place for a further dead range: unused space, or the place of the oldest range.
     fn place(&mut self) -> &mut DeadRange {
         let mut at = self.used;
         if at == RANGES_MAX {
@@ -234,7 +235,7 @@ impl DeadRanges {
         }
     }
 
-    /// Forgets the ranges with reads behind the first `kept` of the read-set.
+    /// Forgets the ranges with an absent record behind the first `kept` entries of the read-set.
     #[inline]
     pub(crate) fn forget_reads(&mut self, kept: usize) {
         if !self.is_empty() {

@@ -165,6 +165,12 @@ impl RowList {
         ControlFlow::Continue(())
     }
 
+    /// True if the caller asked for keys only.
+    #[inline]
+    pub(crate) fn is_of_keys(&self) -> bool {
+        self.asked.keys_only
+    }
+
     /// Notes the rows that a multi-get found, in the order of its keys.
     #[inline]
     pub(crate) fn found(&mut self, rows: impl Iterator<Item = KeptRow>) {

@@ -27,10 +27,10 @@ use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{LeafWitness, Record};
 
-/// Bytes behind the key of an entry: the end of the key, and the TID.
+/// Number of bytes in an entry behind the key: two zeros and the TID.
 const END_BYTES: usize = 2 + size_of::<u64>();
 
-/// Bits of TIDs beyond all TIDs, for the bounds of a key's entries.
+/// Numbers above and below all TIDs, for the bounds of a key's entries.
 const NEWEST: u64 = u64::MAX;
 const OLDEST: u64 = 0;
 
@@ -46,7 +46,8 @@ pub(crate) struct SideIndex {
     filling: Mutex<()>,
     /// Number of entries. A record counts before it enters.
     count: AtomicU64,
-    /// Number of records that ever entered, counted between their entry and their end in the table's tree.
+    /// Number of records that ever entered. A record counts after its entry, and before the record leaves the table's
+    /// tree.
     burials: AtomicU64,
     /// Largest TID of a buried delete.
     newest: AtomicU64,
@@ -82,8 +83,8 @@ impl SideIndex {
 
     /// True if buried records enter: a snapshot reads the table. The caller holds the lock of its list of garbage.
     pub(crate) fn has_readers(&self) -> bool {
-        // Relaxed: the thread that fills the side index takes the lock of each list after its store. A caller before it
-        // has its record in the list, and a caller behind it sees the store.
+        // Relaxed: the thread that fills the side index takes the lock of each list after its store. A caller that held
+        // the lock before has its record in the list. A caller that takes the lock later sees the store.
         self.has_readers.load(Ordering::Relaxed)
     }
 
@@ -100,7 +101,7 @@ impl SideIndex {
         if self.is_filled() {
             return;
         }
-        // Relaxed: partner: `has_readers`.
+        // Relaxed: the lock of each list orders the store; partner: `has_readers`.
         self.has_readers.store(true, Ordering::Relaxed);
         enter_all();
         // Release: partner: `is_filled`.
@@ -135,11 +136,11 @@ impl SideIndex {
         let tree = self.tree.get_or_init(|| RecordTree::new(nodes));
         tree.enter(&entry_of(key, record.word().tid().bits()), record, nodes, pinned);
         // Release: the record is here for a reader that sees the number; partner: `look_further`. The leaf's version
-        // orders the number before the record's end in the table's tree.
+        // orders the number before the record's removal from the table's tree.
         self.burials.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes a record out that has entered.
+    /// Takes out a record that has entered.
     pub(crate) fn leave(
         &self,
         key: &[u8],
@@ -151,7 +152,7 @@ impl SideIndex {
         tree.leave(&entry_of(key, record.word().tid().bits()), record, nodes, pinned);
         // Relaxed: a reader that misses the change looks in vain.
         let before = self.count.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "what leaves has entered");
+        debug_assert!(before > 0, "an entry leaves after it has entered");
     }
 
     /// Number of entries.
@@ -248,7 +249,7 @@ fn key_of(entry: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Visitor of entries.
+/// Visitor of the entries of a walk through the side index.
 struct EachEntry<F>(F);
 
 impl<'p, F: FnMut(&[u8], Record<'p>) -> ControlFlow<()>> RecordVisitor<'p> for EachEntry<F> {

@@ -145,7 +145,6 @@ fn nanos_of(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Error of an exchanged transaction. A commit here would wait for the log of another database.
 /// The error of a request in a batch whose closure has panicked.
 #[cold]
 fn panicked(panic: &(dyn Any + Send)) -> Error {
@@ -153,6 +152,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::Misuse(format!("a closure of the batch panicked, and this request did nothing: {why}"))
 }
 
+/// Error of an exchanged transaction. A commit here would wait for the log of another database.
 #[cold]
 fn exchanged() -> Error {
     let why =
@@ -419,8 +419,8 @@ impl Database {
     /// ```
     ///
     ///
-    /// If `body` panics, its request did not take effect, and its result is [`Error::Misuse`] with the panic's text.
-    /// All other requests run, and have their results.
+    /// If `body` panics, the request takes no effect. The request's result is [`Error::Misuse`] with the panic's text.
+    /// All other requests run.
     pub fn run_batch<'db, Q, R>(
         &'db self,
         requests: &[Q],

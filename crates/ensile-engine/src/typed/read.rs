@@ -197,12 +197,12 @@ pub trait Readable: RawRead + Sized {
     }
 
     /// Calls `visit` with the rows within `bounds`, least key first, until `visit` breaks. The scan reads no row beyond
-    /// the last visited row.
+    /// the last visited row. Rows of fixed layout are read in place.
     fn scan<S: Source>(
         &mut self,
         source: &S,
         bounds: impl KeyBounds<S::Key>,
-        visit: impl FnMut(S::PrimaryKey, S::Row) -> ControlFlow<()>,
+        visit: impl FnMut(S::PrimaryKey, &S::Row) -> ControlFlow<()>,
     ) -> Result<()> {
         visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Forward, visit)
     }
@@ -212,7 +212,7 @@ pub trait Readable: RawRead + Sized {
         &mut self,
         source: &S,
         bounds: impl KeyBounds<S::Key>,
-        visit: impl FnMut(S::PrimaryKey, S::Row) -> ControlFlow<()>,
+        visit: impl FnMut(S::PrimaryKey, &S::Row) -> ControlFlow<()>,
     ) -> Result<()> {
         visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse, visit)
     }
@@ -295,21 +295,21 @@ fn first_row<K: Key, V: Value>(
     one_row((table, index), reader, range, direction, false, decode)?.transpose()
 }
 
-/// Calls `visit` with decoded rows until `visit` breaks or a row does not decode.
+/// Calls `visit` with rows until `visit` breaks or a row does not decode.
 fn visit_rows<K: Key, V: Value>(
     reader: &mut impl RawRead,
     table: &TableCore,
     index: Option<&IndexCore>,
     range: &ByteRange,
     direction: Direction,
-    mut visit: impl FnMut(K, V) -> ControlFlow<()>,
+    mut visit: impl FnMut(K, &V) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut failed = None;
     visit_batches((table, index), reader, range, direction, false, |BatchRow { key, row, .. }| {
         if let Ok(key) = K::decode(key)
-            && let Ok(row) = V::decode(row)
+            && let Ok(flow) = V::view(row, |row| visit(key, row))
         {
-            return visit(key, row);
+            return flow;
         }
         failed = Some(undecodable_row::<K, V>(table, key, row));
         ControlFlow::Break(())

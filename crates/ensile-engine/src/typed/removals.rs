@@ -31,8 +31,9 @@ pub struct RangeDeletion<K> {
 }
 
 impl Transaction<'_> {
-    /// Deletes the row with the least key within `bounds`, and returns the row; `None` without a row. The rows that the
-    /// transaction has deleted before are not visited again, so a transaction takes any number of rows from a queue.
+    /// Deletes the row with the least key within `bounds`, and returns the row; `None` without a row. A later call
+    /// begins behind the rows that the transaction has deleted. So a transaction takes many rows from a queue without a
+    /// slow-down, until the transaction is full.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

@@ -254,8 +254,8 @@ fn scan_step(
     let most = if random.percent(30) { random.between(1, 3) as usize } else { usize::MAX };
     let is_reverse = random.percent(50);
     let mut found = Vec::new();
-    let visit = |key, bytes: Vec<u8>| {
-        found.push((key, decode(&bytes)));
+    let visit = |key, bytes: &Vec<u8>| {
+        found.push((key, decode(bytes)));
         if found.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     if is_reverse {

@@ -275,8 +275,8 @@ fn read(
 ) -> Result<()> {
     let mut seen = Vec::new();
     let bounds = life.key(range.start)..life.key(range.end);
-    let visit = |key: Vec<u8>, row: Row| {
-        seen.push((number(&key), whole(&row)));
+    let visit = |key: Vec<u8>, row: &Row| {
+        seen.push((number(&key), whole(row)));
         ControlFlow::Continue(())
     };
     match operation {

@@ -42,7 +42,7 @@ fn rows(life: &Life) -> Result<BTreeMap<Key, Value>> {
     (keys..keys + late_tables).try_for_each(|number| life.open_late_table(number))?;
     let (mut rows, mut tx) = (BTreeMap::new(), life.db.begin());
     tx.scan(&life.rows, .., |key: Vec<u8>, row| {
-        rows.insert(number(&key), whole(&row));
+        rows.insert(number(&key), whole(row));
         ControlFlow::Continue(())
     })?;
     for late in keys..keys + late_tables {

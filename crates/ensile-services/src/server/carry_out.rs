@@ -69,7 +69,7 @@ impl<S: Service> KnownCommand<S> {
     /// command or a malformed request, with an error as the reply.
     ///
     /// # Errors
-    /// [`Flow`] behind the error.
+    /// [`Flow`] after the error.
     pub(super) fn of(
         command: Option<&'static ServiceCommand<S>>,
         request: Request<'_>,
@@ -119,7 +119,7 @@ pub(super) fn look_ahead<S: Service>(
     commands
 }
 
-/// A reply that is being written, behind the bytes that stand in the buffer.
+/// A reply that is being written, after the bytes that are in the buffer.
 pub(super) struct NewReply<'b> {
     pub(super) buffer: &'b mut Vec<u8>,
     /// Largest length of the reply in bytes. An error may be longer.

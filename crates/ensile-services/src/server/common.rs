@@ -125,14 +125,14 @@ pub(super) fn wrong_number(name: &str, reply: &mut ReplyEncoder<'_>) {
 /// Finds the command of a request that is not of the service, and checks the number of arguments and the subcommand.
 ///
 /// # Errors
-/// The step behind the written error: the request is no such command.
+/// The step after the written error: the request is no such command.
 pub(super) fn find(
     request: Request<'_>,
     reply: &mut ReplyEncoder<'_>,
 ) -> Result<&'static CommonCommand, Flow> {
     let name = request.get(0).unwrap_or_default();
     if FOREIGN.iter().any(|foreign| is_called(name, foreign)) {
-        reply.error("ERR", "this is no HTTP server: nothing behind this line is carried out");
+        reply.error("ERR", "this is no HTTP server: nothing after this line is carried out");
         return Err(Flow::ReplyAndClose);
     }
     let Some(command) = COMMANDS.iter().find(|command| is_called(name, command.info.name)) else {

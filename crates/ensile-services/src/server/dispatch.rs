@@ -1,4 +1,4 @@
-//! Requests of a client are carried out at once, or queued behind `MULTI` and carried out at `EXEC`.
+//! Requests of a client are carried out at once, or queued after `MULTI` and carried out at `EXEC`.
 //!
 //! ```text
 //! request -> known, well formed? -> no queue: carried out                     -> reply

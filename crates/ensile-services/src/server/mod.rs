@@ -12,8 +12,8 @@
 //!   request.
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `dispatch`
-//! takes requests, `queue` has those behind `MULTI`, `carry_out` calls commands, `common` and `handshake` have the
-//! commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
+//! takes requests, `queue` has the requests after `MULTI`, `carry_out` calls commands, `common` and `handshake` have
+//! the commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
 //! waiting replies, [`threads`] starts loops.
 
 mod carry_out;
@@ -413,7 +413,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     }
 
     /// Takes the last steps, after the close of the objects: sends the replies that are durable now, and lets clients
-    /// take their waiting replies, and an end behind the replies (W14). The steps take at most [`END_WAIT`], whatever
+    /// take their waiting replies, and an end after the replies (W14). The steps take at most [`END_WAIT`], whatever
     /// the clients do.
     ///
     /// # Errors
@@ -442,7 +442,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     }
 
     /// Ends a client whose request, or its reply, does not fit into the memory of all clients. The client gets an error
-    /// behind its earlier replies, and is disconnected (W16). No part of the request, and of a queue, was carried out.
+    /// after its earlier replies, and is disconnected (W16). No part of the request, and of a queue, was carried out.
     fn end_for_memory(&mut self, id: ConnectionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let Some((_, replies)) = self.net.parts(id) else { return };
@@ -472,7 +472,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         else {
             return NONE;
         };
-        // Requests behind the end are not carried out: the client that asked for the end gets no reply.
+        // Requests after the end are not carried out: the client that asked for the end gets no reply.
         if self.state.has_stopped() || !replies.has_room() {
             replies.set_owner_bytes(session.memory_bytes());
             return NONE;

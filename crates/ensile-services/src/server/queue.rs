@@ -1,4 +1,4 @@
-//! The requests that a client has queued behind `MULTI`.
+//! The requests that a client has queued after `MULTI`.
 //!
 //! Invariants:
 //! - Q1: after a refused request the queue keeps no request, and `EXEC` carries out nothing.

@@ -190,14 +190,14 @@ fn a_scan_ends_when_its_visitor_breaks() -> Result<()> {
     through_both!(db, |reader| {
         let mut seen = Vec::new();
         reader.scan(&towns, (1, "ab").., |(country, _name), row| {
-            seen.push(row);
+            seen.push(*row);
             if country == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         assert_eq!(seen, [13, 14, 15, 20]);
         seen.clear();
         reader.scan_reverse(&towns, .., |key, row| {
-            assert_eq!(NAMES[(row % 10) as usize], key.1);
-            seen.push(row);
+            assert_eq!(NAMES[(*row % 10) as usize], key.1);
+            seen.push(*row);
             if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         assert_eq!(seen, [35, 34, 33]);

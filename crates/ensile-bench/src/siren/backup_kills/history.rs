@@ -120,8 +120,8 @@ impl History {
             let mut found = Vec::with_capacity(ROWS_PER_LOOK);
             db.run(|tx| {
                 found.clear();
-                tx.scan(&table, next.., |key, row: Vec<u8>| {
-                    found.push((key, row));
+                tx.scan(&table, next.., |key, row: &Vec<u8>| {
+                    found.push((key, row.clone()));
                     if found.len() == ROWS_PER_LOOK {
                         ControlFlow::Break(())
                     } else {

@@ -48,8 +48,8 @@ fn a_scan_behind_own_deletes_is_as_short_for_each_operation() -> Result<()> {
                 3 => tx.range(&table, ..).next_back().transpose()?,
                 4 | 5 => {
                     let mut shown = None;
-                    let show = |key, value| {
-                        shown = Some((key, value));
+                    let show = |key, value: &u64| {
+                        shown = Some((key, *value));
                         ControlFlow::Break(())
                     };
                     if read == 4 {
