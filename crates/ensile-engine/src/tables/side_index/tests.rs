@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -45,7 +44,7 @@ impl Driven {
         }
     }
 
-    fn core(&self) -> &Arc<TableCore> {
+    fn core(&self) -> &TableCore {
         &self.rows.core
     }
 
