@@ -512,7 +512,7 @@ impl Garbage {
             }
             let burials = (self.unhooks.len() - IN_TREES_MAX).min(BURIALS_PER_LOOK).min(left);
             for _ in 0..burials {
-                if let Some(unhook) = self.unhooks.revisit(|_| true) {
+                if let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
                     self.bury_now(unhook, blocks, worker, horizon, pinned);
                 }
             }

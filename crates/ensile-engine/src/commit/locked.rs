@@ -175,9 +175,11 @@ impl<'p> Locked<'_, '_, 'p> {
         for read in &sets.reads {
             largest = largest.max(read.word.tid());
         }
+        let mut seen = None;
         for write in &sets.writes.entries {
             largest = largest.max(write.before.tid());
-            if write.before.is_placeholder() {
+            if write.before.is_placeholder() && seen != Some(write.table) {
+                seen = Some(write.table);
                 // The key may have a buried delete (U3).
                 let buried = shared.table(write.table).side.newest();
                 if buried.epoch() > epoch {

@@ -399,9 +399,7 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
         if list.is_of_keys() {
-            return self::scan(reader, scan, &mut NoData, pinned, &mut |reader, key, _| {
-                list.push(key, None, rows, reader.mark())
-            });
+            return copy_keys(reader, scan, pinned, (rows, list));
         }
         return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
             list.push(key, None, rows, reader.mark())
@@ -420,5 +418,18 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
             return list.push(entry_key, Some(key), rows, reader.mark());
         }
         ControlFlow::Continue(())
+    })
+}
+
+/// As [`copy_rows`] of a table, for keys only: the rows are not copied.
+#[inline(never)]
+fn copy_keys<'p, R: Reader<'p>>(
+    reader: &mut R,
+    scan: ScanRange<'_>,
+    pinned: Pinned<'p>,
+    (rows, list): (&mut RowSpace, &mut RowList),
+) -> usize {
+    self::scan(reader, scan, &mut NoData, pinned, &mut |reader, key, _| {
+        list.push(key, None, rows, reader.mark())
     })
 }

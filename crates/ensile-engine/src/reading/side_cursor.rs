@@ -44,7 +44,11 @@ impl<'m> SideCursor<'m> {
     #[inline]
     pub(super) fn shown(&mut self, key: &[u8]) {
         self.behind.clear();
-        self.behind.extend_from_slice(key);
+        // Most keys are a number: eight bytes are one store.
+        match <[u8; 8]>::try_from(key) {
+            Ok(number) => self.behind.extend_from_slice(&number),
+            Err(_) => self.behind.extend_from_slice(key),
+        }
         self.has_behind = true;
     }
 
