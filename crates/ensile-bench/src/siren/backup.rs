@@ -252,7 +252,7 @@ fn look((db, table): (&Database, &Table<u64, Values>), first: u64) -> Result<Vec
     Ok(db.run(|tx| {
         let mut rows = Vec::with_capacity(ROWS_PER_LOOK);
         tx.scan(table, first.., |key, value| {
-            rows.push((key, value.clone()));
+            rows.push((key, *value));
             if rows.len() == ROWS_PER_LOOK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok(rows)
