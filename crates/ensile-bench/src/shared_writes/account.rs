@@ -17,7 +17,7 @@ use super::alternation::{Does, Kind, Observed, Use};
 use super::counting::{Keys, Setup, Workload};
 
 /// Source paths and names of their lines; the first match counts.
-pub(super) const NAMES: [(&str, &str); 26] = [
+pub(super) const NAMES: [(&str, &str); 27] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
@@ -25,6 +25,7 @@ pub(super) const NAMES: [(&str, &str); 26] = [
     ("ensile-engine/src/worker/idle.rs", "pool of workers"),
     ("ensile-engine/src/worker/", COUNTERS),
     ("ensile-engine/src/variants.rs", GLOBAL_TID),
+    ("ensile-engine/src/tables/side_index.rs", SIDE_INDEX),
     ("ensile-engine/src/record/blocks.rs", "new record"),
     ("ensile-engine/src/record/mod.rs", "record"),
     ("ensile-index/src/version.rs", "node's version"),
@@ -73,6 +74,8 @@ pub(super) const GLOBAL_EPOCH: &str = "global epoch";
 pub(super) const WAKE_UP: &str = "logger's wake-up";
 /// The TID counter of the variant with global TIDs.
 pub(super) const GLOBAL_TID: &str = "global TID";
+/// A table's counters of buried deletes (U3), written by clean-up.
+pub(super) const SIDE_INDEX: &str = "side index";
 /// Counts of owners: the only writes of the rest of the engine, and of std's own code.
 pub(super) const OWNERS: &str = "count of owners";
 

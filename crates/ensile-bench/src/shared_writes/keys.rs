@@ -262,7 +262,7 @@ fn look(reader: &mut impl Readable, table: &Table<u64, Value>, key: u64) -> ensi
 
 fn scan(reader: &mut impl Readable, table: &Table<u64, Value>, from: u64) -> ensile::Result<()> {
     let mut left = ROWS_PER_SCAN;
-    reader.scan(table, from.., |_, value: Value| {
+    reader.scan(table, from.., |_, value: &Value| {
         value.look();
         left -= 1;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

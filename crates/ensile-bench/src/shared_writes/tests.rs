@@ -3,7 +3,7 @@
 #[cfg(feature = "experiments")]
 use super::account::GLOBAL_TID;
 use super::account::{
-    Account, BINDING, COUNTERS, Case, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, STD, WAITERS, WAKE_UP,
+    Account, BINDING, COUNTERS, Case, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, SIDE_INDEX, STD, WAITERS, WAKE_UP,
 };
 use super::alternation::Does;
 use super::counting::{Keys, Setup, Workload, count};
@@ -18,20 +18,30 @@ const LOG_QUEUE: &str = "logger's queue";
 /// A worker whose blocks are used up asks for a span, or a batch of blocks.
 const POOL: &str = "memory pool";
 
+/// A leaf that a burial has emptied is a block of another worker's, perhaps.
+const FREE_BLOCK: &str = "free block";
+
+/// Each transaction that writes may bury rows that its worker has deleted before (U3): then it changes a leaf.
+const WRITERS: &[&str] = &[NODE, NODE_VERSION, ROOT, SIDE_INDEX, FREE_BLOCK, LOG_QUEUE, POOL];
+
 /// What workers on keys apart may both touch, by kind of transaction. A kind that is not here may touch nothing.
 const DOCUMENTED: [(&str, &[&str]); 8] = [
     ("open and owned, 2 gets", &[OWNERS]),
-    ("read-modify-write", &[LOG_QUEUE, POOL]),
-    ("put", &[LOG_QUEUE, POOL]),
-    ("insert", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
-    ("delete", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
-    ("new-order", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
-    ("payment", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
-    ("delivery", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("read-modify-write", WRITERS),
+    ("put", WRITERS),
+    ("insert", WRITERS),
+    ("delete", WRITERS),
+    ("new-order", WRITERS),
+    ("payment", WRITERS),
+    ("delivery", WRITERS),
 ];
 
 /// Shared lines of a writing transaction on keys apart, on average: what is documented is rare.
 const SHARED_LINES_MAX: f64 = 0.5;
+
+/// The same of a transaction that deletes. Its clean-up takes earlier deleted rows out of their leaves at once (U3).
+/// Each burial notes its TID in the table, and changes a leaf; a leaf that goes changes its neighbours.
+const SHARED_LINES_OF_A_DELETE_MAX: f64 = 2.5;
 
 /// Counts one case, in a folder of its own.
 fn case(workload: Workload, setup: Setup, keys: Keys) -> Case {
@@ -94,9 +104,13 @@ fn on_keys_apart_transactions_share_what_is_documented_and_no_more() {
             for (name, part) in account.shared_names() {
                 assert!(documented.contains(&name), "{name}, {part:?}: {account:#?}");
             }
-            let owned = account.kind == "open and owned, 2 gets";
             let lines = account.each(account.all.shared_lines);
-            assert!(if owned { lines == 1.0 } else { lines <= SHARED_LINES_MAX }, "{lines}: {account:#?}");
+            let is_documented = match account.kind {
+                "open and owned, 2 gets" => lines == 1.0,
+                "delete" | "delivery" => lines <= SHARED_LINES_OF_A_DELETE_MAX,
+                _ => lines <= SHARED_LINES_MAX,
+            };
+            assert!(is_documented, "{lines}: {account:#?}");
         }
     }
 }
