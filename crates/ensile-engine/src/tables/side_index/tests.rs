@@ -15,7 +15,7 @@ use crate::record::tree::RecordLookup;
 use crate::tables::TableCore;
 use crate::{Database, Error, Index, Readable, Result, Snapshot, Table};
 
-/// More deletes than a worker leaves in the trees.
+/// More deletes than a worker leaves in the trees. Of one commit, the last deletes are buried.
 const MANY: u64 = 100;
 
 struct Driven {
@@ -158,7 +158,7 @@ fn u3_an_insert_has_a_tid_above_the_delete_of_a_buried_record() -> Result<()> {
     assert!(driven.core().side.newest() > Tid::ZERO, "the first records went aside");
     // Another worker's first TID of this epoch would be the smallest.
     let mut tx = driven.db.begin();
-    tx.insert(&driven.rows, &0, &7)?;
+    tx.insert(&driven.rows, &(MANY - 1), &7)?;
     tx.session.as_mut().expect("it is open").worker = Some(driven.db.shared().new_worker());
     let inserted = tx.submit()?.tid();
     assert!(inserted > deleted, "U3: recovery would take {inserted} for older than {deleted}");
@@ -174,8 +174,8 @@ fn n19_an_absence_without_a_record_rests_on_the_delete_of_a_buried_record() -> R
     let deleted =
         driven.db.submit(|tx| (0..MANY).try_for_each(|key| tx.delete(&driven.rows, &key).map(drop)))?.1;
     assert!(driven.core().side.newest() > Tid::ZERO, "the first records went aside");
-    let (row, one) = driven.db.submit(|tx| tx.get(&driven.rows, &0))?;
-    let (first, all) = driven.db.submit(|tx| tx.first(&driven.rows, ..2))?;
+    let (row, one) = driven.db.submit(|tx| tx.get(&driven.rows, &(MANY - 1)))?;
+    let (first, all) = driven.db.submit(|tx| tx.first(&driven.rows, MANY - 2..))?;
     assert!(row.is_none() && first.is_none());
     assert!(one.epoch() >= deleted.epoch() && all.epoch() >= deleted.epoch(), "N19: {one:?}, {all:?}");
     Ok(())
@@ -189,12 +189,16 @@ fn u3_a_placeholder_hides_no_buried_record_from_a_snapshot() -> Result<()> {
     driven.delete(0..MANY);
     let mut failing = driven.db.begin();
     assert_eq!(failing.get(&driven.rows, &(2 * MANY))?, None);
-    failing.put(&driven.rows, &0, &7)?;
+    failing.put(&driven.rows, &(MANY - 1), &7)?;
     driven.put(2 * MANY..2 * MANY + 1);
     assert!(matches!(failing.submit(), Err(Error::Conflict)));
-    assert_eq!(snapshot.get(&driven.rows, &0)?, Some(0), "U3: the failed insert left a placeholder");
-    assert_eq!(snapshot.get_many(&driven.rows, &[0, 1])?, [Some(0), Some(1)]);
-    assert_eq!(snapshot.first(&driven.rows, ..)?, Some((0, 0)));
+    assert_eq!(
+        snapshot.get(&driven.rows, &(MANY - 1))?,
+        Some(MANY - 1),
+        "U3: the failed insert left a placeholder"
+    );
+    assert_eq!(snapshot.get_many(&driven.rows, &[0, MANY - 1])?, [Some(0), Some(MANY - 1)]);
+    assert_eq!(snapshot.last(&driven.rows, ..)?, Some((MANY - 1, MANY - 1)));
     Ok(())
 }
 
