@@ -456,8 +456,7 @@ impl Garbage {
             self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
             let unlinked = self.unhooks.revisit(is_unlinked).or_else(|| self.unburied.revisit(is_unlinked));
             if let Some(unhook) = unlinked {
-                self.for_snapshots.take(unhook.bytes());
-                self.unhook_bytes -= unhook.bytes();
+                self.uncount(&unhook);
                 // SAFETY: the record was superseded: the record's tree leads to its successor.
                 let record = unsafe { unhook.record.unhooked() };
                 self.unlinked(record, horizon.epochs);
@@ -493,8 +492,14 @@ impl Garbage {
         false
     }
 
-    /// Moves the oldest absent records from their trees to the side indexes, down to [`IN_TREES_MAX`] records (U3).
-    /// True if no more are left in the trees.
+    /// Uncounts an absent record, at the end of its wait.
+    fn uncount(&mut self, unhook: &Unhook) {
+        self.for_snapshots.take(unhook.bytes());
+        self.unhook_bytes -= unhook.bytes();
+    }
+
+    /// Buries absent records, the oldest chunk of the list first, down to [`IN_TREES_MAX`] records (U3). True if no more
+    /// are left in the trees.
     fn bury(
         &mut self,
         blocks: &mut Blocks,
@@ -593,9 +598,7 @@ impl Garbage {
             let EpochLimits { unhooks, bare, .. } = horizon.limits;
             let buried = self.buried.pop_below(unhooks).or_else(|| self.buried_bare.pop_below(bare));
             let Some(unhook) = buried else { return true };
-            let bytes = unhook.bytes();
-            self.for_snapshots.take(bytes);
-            self.unhook_bytes -= bytes;
+            self.uncount(&unhook);
             let Some(table) = horizon.tables.get(unhook.table) else { continue };
             if let Some(unhooked) = horizon.unhooked {
                 unhooked.raise(unhook.word.epoch());
@@ -623,9 +626,7 @@ impl Garbage {
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
     ) {
-        let bytes = unhook.bytes();
-        self.for_snapshots.take(bytes);
-        self.unhook_bytes -= bytes;
+        self.uncount(&unhook);
         let Some(table) = horizon.tables.get(unhook.table) else { return };
         if let Some(unhooked) = horizon.unhooked {
             unhooked.raise(unhook.word.epoch());

@@ -23,11 +23,13 @@ use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, OnceLock, Ordering};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
+use crate::codec::bounds::delimited;
+use crate::codec::{Key, KeyBuffer};
 use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{LeafWitness, Record};
 
-/// Number of bytes in an entry behind the key: two zeros and the TID.
+/// Number of bytes in an entry behind the escaped key: the end of the key, and the TID.
 const END_BYTES: usize = 2 + size_of::<u64>();
 
 /// Numbers above and below all TIDs, for the bounds of a key's entries.
@@ -134,7 +136,7 @@ impl SideIndex {
         // Relaxed: comes before the record leaves the table's tree, and the leaf's version orders the two (C4).
         self.count.fetch_add(1, Ordering::Relaxed);
         let tree = self.tree.get_or_init(|| RecordTree::new(nodes));
-        tree.enter(&entry_of(key, record.word().tid().bits()), record, nodes, pinned);
+        tree.enter(entry_of(key, record.word().tid().bits()).as_ref(), record, nodes, pinned);
         // Release: the record is here for a reader that sees the number; partner: `look_further`. The leaf's version
         // orders the number before the record's removal from the table's tree.
         self.burials.fetch_add(1, Ordering::Release);
@@ -149,7 +151,7 @@ impl SideIndex {
         pinned: Pinned<'_>,
     ) {
         let Some(tree) = self.tree.get() else { unreachable!("the record has entered") };
-        tree.leave(&entry_of(key, record.word().tid().bits()), record, nodes, pinned);
+        tree.leave(entry_of(key, record.word().tid().bits()).as_ref(), record, nodes, pinned);
         // Relaxed: a reader that misses the change looks in vain.
         let before = self.count.fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "an entry leaves after it has entered");
@@ -180,7 +182,7 @@ impl SideTree<'_> {
             return;
         }
         let (lower, upper) = (entry_of(key, NEWEST), entry_of(key, OLDEST));
-        let range = Range { lower: Bound::Included(&lower), upper: Bound::Included(&upper) };
+        let range = Range { lower: Bound::Included(lower.as_ref()), upper: Bound::Included(upper.as_ref()) };
         let mut visitor = EachEntry(|_: &[u8], record| visit(record));
         self.tree.scan(range, Direction::Forward, &mut visitor, pinned);
     }
@@ -205,8 +207,10 @@ impl SideTree<'_> {
             Bound::Excluded(key) => Bound::Excluded(before(key)),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let range =
-            Range { lower: lower.as_ref().map(Vec::as_slice), upper: upper.as_ref().map(Vec::as_slice) };
+        let range = Range {
+            lower: lower.as_ref().map(KeyBuffer::as_ref),
+            upper: upper.as_ref().map(KeyBuffer::as_ref),
+        };
         let mut last = None;
         let mut visitor = EachEntry(|entry: &[u8], _record| {
             let key = key_of(entry);
@@ -220,32 +224,16 @@ impl SideTree<'_> {
     }
 }
 
-/// An entry: the key, in which a zero is followed by `FF`; two zeros; and the TID in descending order. Entries are in
-/// the order of their keys.
-fn entry_of(key: &[u8], tid: u64) -> Vec<u8> {
-    let mut entry = Vec::with_capacity(key.len() + END_BYTES);
-    for &byte in key {
-        entry.push(byte);
-        if byte == 0 {
-            entry.push(0xFF);
-        }
-    }
-    entry.extend_from_slice(&[0, 0]);
-    entry.extend_from_slice(&(!tid).to_be_bytes());
+/// An entry: the key in its delimited form, and the TID in descending order. Entries are in the order of their keys.
+fn entry_of(key: &[u8], tid: u64) -> KeyBuffer {
+    let mut entry = delimited::<Vec<u8>>(key);
+    entry.push_array((!tid).to_be_bytes());
     entry
 }
 
 /// The key of an entry.
 fn key_of(entry: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(entry.len());
-    let mut bytes = entry[..entry.len() - END_BYTES].iter();
-    while let Some(&byte) = bytes.next() {
-        key.push(byte);
-        if byte == 0 {
-            let follows = bytes.next();
-            debug_assert_eq!(follows, Some(&0xFF), "a zero of a key is followed by FF");
-        }
-    }
+    let Ok(key) = Vec::decode_delimited(&mut &*entry) else { unreachable!("an entry begins with its key") };
     key
 }
 
