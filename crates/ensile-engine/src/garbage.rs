@@ -498,8 +498,8 @@ impl Garbage {
         self.unhook_bytes -= unhook.bytes();
     }
 
-    /// Buries absent records, the oldest chunk of the list first, down to [`IN_TREES_MAX`] records (U3). True if no more
-    /// are left in the trees.
+    /// Buries absent records, the oldest chunk of the list first, down to [`IN_TREES_MAX`] records (U3). True if no
+    /// more are left in the trees.
     fn bury(
         &mut self,
         blocks: &mut Blocks,
