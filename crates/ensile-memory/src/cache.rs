@@ -13,7 +13,7 @@ use ensile_base::sync::note;
 use crate::class::SizeClass;
 use crate::general;
 use crate::memory::Memory;
-use crate::pool::UncutSpan;
+use crate::pool::{SpanPool, UncutSpan};
 use crate::prefetch;
 use crate::span::{BlockList, SPAN_BYTES, SPAN_HEADER_BYTES, Span, SpanBlocks};
 
@@ -113,7 +113,20 @@ impl Cache {
 
     #[cold]
     fn report(&mut self) {
-        self.memory.count_live(std::mem::take(&mut self.uncounted_bytes));
+        let bytes = std::mem::take(&mut self.uncounted_bytes);
+        self.memory.count_live(bytes);
+        if bytes < 0 {
+            self.give_scattered();
+        }
+    }
+
+    /// Gives all free blocks to the pool, if most of the memory in use is free: a single free block in a cache keeps a
+    /// whole chunk from the system.
+    pub fn give_scattered(&mut self) {
+        if self.memory.is_sparse() {
+            let Self { memory, shelves, batches, .. } = self;
+            memory.give_all(|pool| give_lists(pool, shelves, batches));
+        }
     }
 
     #[inline]
@@ -261,24 +274,34 @@ unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
     }
 }
 
+/// Gives all free blocks of a cache to the pool. Returns the number of newly empty chunks.
+fn give_lists(pool: &mut SpanPool, shelves: &mut [Shelf], batches: &mut [Vec<BlockList>]) -> usize {
+    let mut emptied = 0;
+    for (index, (shelf, batches)) in shelves.iter_mut().zip(batches).enumerate() {
+        let mut blocks = Vec::new();
+        for head in shelf.free.take().into_iter().chain(batches.drain(..).map(|batch| batch.head)) {
+            // SAFETY: the lists were the cache's; the memory is there, and stays while the pool is locked.
+            unsafe { collect(Some(head), &mut blocks) };
+        }
+        shelf.count = 0;
+        if !blocks.is_empty() {
+            // SAFETY: the blocks came from the cache's lists of this class, and are free and in no other list now.
+            emptied +=
+                unsafe { pool.give_runs(SizeClass::from_index(index), &SpanBlocks::link(&mut blocks)) };
+        }
+    }
+    emptied
+}
+
 impl Drop for Cache {
     /// Reads nothing behind its pointers if the memory was released.
     fn drop(&mut self) {
         let Self { memory, shelves, batches, span, spans_left, uncounted_bytes } = self;
         memory.give_all(|pool| {
             memory.count_live(*uncounted_bytes);
-            let mut emptied = 0;
-            for (index, (shelf, batches)) in shelves.iter().zip(&**batches).enumerate() {
+            let mut emptied = give_lists(pool, shelves, batches);
+            for (index, shelf) in shelves.iter().enumerate() {
                 let class = SizeClass::from_index(index);
-                let mut blocks = Vec::new();
-                let lists = shelf.free.into_iter().chain(batches.iter().map(|batch| batch.head));
-                for head in lists {
-                    // SAFETY: the lists are the cache's, and the cache ends; the memory is there, and stays while the
-                    // lock is held.
-                    unsafe { collect(Some(head), &mut blocks) };
-                }
-                // SAFETY: the blocks came from the cache's lists of `class`, and are free and in no other list now.
-                emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()
                 {

@@ -19,6 +19,9 @@ use crate::span::{BlockList, SpanBlocks};
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
 
+/// Bytes of chunks from which a memory counts as sparse if most of the bytes are free.
+pub(crate) const SPARSE_MIN: u64 = 8 << 20;
+
 /// Settings of a [`Memory`].
 #[derive(Clone, Debug, Default)]
 pub struct MemoryConfig {
@@ -117,6 +120,14 @@ impl Memory {
             // One cache may have reported blocks taken back before another has reported the same blocks handed out.
             live_bytes: live_bytes.max(0).cast_unsigned(),
         }
+    }
+
+    /// True if most of the memory in use is free, and the free part is worth giving back.
+    pub(crate) fn is_sparse(&self) -> bool {
+        // Relaxed, both: figures, each a little old.
+        let in_use = self.chunk_bytes.load(Ordering::Relaxed);
+        let live = self.live_bytes.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned();
+        in_use >= SPARSE_MIN && live < in_use / 2
     }
 
     /// Adds the difference that a cache reports.

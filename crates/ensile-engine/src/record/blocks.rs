@@ -46,6 +46,11 @@ impl Blocks {
         Self { cache, page: VersionPage::none(), full: Vec::new(), rooms: 0 }
     }
 
+    /// Gives free blocks to the pool, if most of the memory in use is free.
+    pub(crate) fn give_scattered(&mut self) {
+        self.cache.give_scattered();
+    }
+
     /// A record with at least the capacity `capacity`, with this word, no data and no version before.
     #[inline]
     fn create(&mut self, capacity: usize, word: Word) -> Address {

@@ -108,6 +108,9 @@ impl SharedState {
                 collector.due.push(Arc::clone(worker));
             }
         }
+        if let Some(worker) = collector.worker.as_mut().filter(|_| collector.due.is_empty()) {
+            worker.give_scattered();
+        }
         let maps = &self.logged_tables.waiting_maps;
         made.pins += maps.made_bytes();
         waiting.pins += maps.bytes();

@@ -251,6 +251,11 @@ impl Worker {
         });
     }
 
+    /// Gives free blocks to the pool, if most of the memory in use is free.
+    pub(crate) fn give_scattered(&mut self) {
+        self.blocks.give_scattered();
+    }
+
     /// As [`Worker::collect`], for another worker's garbage. True if the horizon allows no further free.
     pub(crate) fn collect_for(
         &mut self,

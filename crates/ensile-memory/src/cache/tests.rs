@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use ensile_base::random::Random;
 
+use crate::memory::SPARSE_MIN;
 use crate::span::slots;
 use crate::testing::{CheckedMemory, blocks, free};
 use crate::{Cache, Memory, MemoryConfig, SizeClass};
@@ -229,4 +230,18 @@ fn whatever_caches_take_and_give_and_leave_is_there_at_the_end_and_has_one_owner
         }
         taken.into_iter().for_each(|(block, bytes)| free(&mut caches[0], bytes, [block]));
     }
+}
+
+/// Every hundredth block is freed last, so that each span has a block in the cache's last list.
+#[test]
+fn a_cache_of_an_emptied_memory_keeps_no_chunks_by_scattered_blocks() {
+    let memory = CheckedMemory::default();
+    let mut cache = memory.cache();
+    let taken = blocks(&mut cache, 120, 24 << 20);
+    let full = memory.stats().chunk_bytes;
+    let (last, first): (Vec<_>, Vec<_>) = taken.into_iter().enumerate().partition(|(at, _)| at % 100 == 0);
+    free(&mut cache, 120, first.into_iter().chain(last).map(|(_, block)| block));
+    cache.give_scattered();
+    let left = memory.stats().chunk_bytes;
+    assert!(left <= SPARSE_MIN, "{left} of {full} bytes of chunks are in use without a block in use");
 }

@@ -129,3 +129,34 @@ fn a_thread_that_only_reads_frees_what_its_writes_have_left() -> Result<()> {
     assert_eq!(db.stats().garbage_things, 0);
     Ok(())
 }
+
+/// Rows lie scattered over the chunks, and blocks that a cache keeps would hold most chunks.
+#[test]
+fn the_memory_of_an_emptied_table_goes_back_while_the_database_runs() -> Result<()> {
+    let clock = ensile_base::clock::Clock::manual();
+    let db = Database::builder_in_memory().manual_clock(clock.clone()).without_threads().open()?;
+    let table = db.table::<u64, [u8; 64]>("rows")?;
+    let tick = || {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    };
+    const ROWS: u64 = 200_000;
+    const ROWS_PER_RUN: u64 = 1_000;
+    let keys = |run: u64| (0..ROWS_PER_RUN).map(move |at| (run * ROWS_PER_RUN + at).wrapping_mul(ODD));
+    for run in 0..ROWS / ROWS_PER_RUN {
+        db.run(|tx| keys(run).try_for_each(|key| tx.put(&table, &key, &[7; 64])))?;
+    }
+    let full = db.stats().memory.chunk_bytes;
+    for run in 0..ROWS / ROWS_PER_RUN {
+        db.run(|tx| keys(run).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
+        tick();
+    }
+    (0..100).for_each(|_| tick());
+    assert_eq!(db.stats().garbage_things, 0);
+    let left = db.stats().memory.chunk_bytes;
+    assert!(left <= full / 2, "{left} of {full} bytes of chunks are in use by an empty table");
+    Ok(())
+}
+
+/// An odd factor, which scatters keys.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
