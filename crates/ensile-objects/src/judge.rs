@@ -191,17 +191,21 @@ impl Recoverable for NamedObjects {
 
     fn passed(&self, epoch: Epoch) {
         let mut before = LastTids::new();
-        self.waiting.apply_below(epoch, |tid, key| {
-            let mut last = self.last[Self::lane(&key) as usize % LANES].lock();
-            let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
-            if before.insert(key.clone(), tid) == Some(tid) {
-                self.disorder(&key, &format!("two of its operations have TID {tid}"));
-            }
-            if tid > known {
-                last.insert(key, tid);
-                self.seen.lock().operations += 1;
-            }
-        });
+        self.waiting.apply_below(
+            epoch,
+            |_, _| {},
+            |tid, key| {
+                let mut last = self.last[Self::lane(&key) as usize % LANES].lock();
+                let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
+                if before.insert(key.clone(), tid) == Some(tid) {
+                    self.disorder(&key, &format!("two of its operations have TID {tid}"));
+                }
+                if tid > known {
+                    last.insert(key, tid);
+                    self.seen.lock().operations += 1;
+                }
+            },
+        );
     }
 }
 

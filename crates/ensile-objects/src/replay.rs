@@ -8,13 +8,30 @@
 //!   are in the same lane, and one thread at a time drains a lane.
 //! - L8: only the operations of the pieces that are being read, and of the same epochs, wait.
 //!
+//! Objects of successive operations lie anywhere in memory. The places of later operations' objects are prefetched in
+//! two steps, so that their cache misses overlap.
+//!
 //! Neighbours: `collection` and `application` fill the lanes in `replay` and drain them in `passed`.
+
+use std::mem;
 
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 
 /// Number of lanes: more than the threads that replay, so that threads seldom meet.
 pub(crate) const LANES: usize = if cfg!(shuttle) { 2 } else { 64 };
+
+/// Number of operations from one step of the prefetch to the next, and from the last step to the operation.
+const AHEAD: usize = 8;
+
+/// Step of the prefetch of a waiting operation's object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Prefetch {
+    /// The entry of the index that leads to the object.
+    Entry,
+    /// The object.
+    Object,
+}
 
 /// Operations of a lane's objects, in the order of reading.
 type Lane<W> = Vec<(Tid, W)>;
@@ -36,14 +53,35 @@ impl<W> WaitingOperations<W> {
     }
 
     /// Applies all operations of epochs below `epoch`, object by object in the order of TIDs. Every operation of these
-    /// epochs is here, or was here. Several threads may call, with any epochs.
-    pub(crate) fn apply_below(&self, epoch: Epoch, mut apply: impl FnMut(Tid, W)) {
+    /// epochs is here, or was here. Several threads may call, with any epochs. Calls `prefetch` with the operations that
+    /// come up.
+    pub(crate) fn apply_below(
+        &self,
+        epoch: Epoch,
+        prefetch: impl Fn(Prefetch, &W),
+        mut apply: impl FnMut(Tid, W),
+    ) {
         for lane in &self.lanes {
+            // Under the lock to the end: an operation that another thread takes out later has a larger TID.
             let mut waiting = lane.lock();
-            // Under the lock: an operation that another thread takes out later has a larger TID.
-            let mut due: Vec<_> = waiting.extract_if(.., |(tid, _)| tid.epoch() < epoch).collect();
+            let mut due = mem::take(&mut *waiting);
+            waiting.extend(due.extract_if(.., |(tid, _)| tid.epoch() >= epoch));
             due.sort_by_key(|(tid, _)| *tid);
-            due.into_iter().for_each(|(tid, operation)| apply(tid, operation));
+            let mut operations = due.drain(..);
+            while let Some((tid, operation)) = operations.next() {
+                let later = operations.as_slice();
+                if let Some((_, later)) = later.get(2 * AHEAD) {
+                    prefetch(Prefetch::Entry, later);
+                }
+                if let Some((_, later)) = later.get(AHEAD) {
+                    prefetch(Prefetch::Object, later);
+                }
+                apply(tid, operation);
+            }
+            drop(operations);
+            // The next operations take the same room.
+            due.append(&mut waiting);
+            *waiting = due;
         }
     }
 
@@ -69,13 +107,13 @@ mod tests {
         let mut applied = Vec::new();
         waiting.keep(1, tid(4, 1), "second");
         waiting.keep(1, tid(5, 0), "third");
-        waiting.apply_below(Epoch::new(4), |_, name| applied.push(name));
+        waiting.apply_below(Epoch::new(4), |_, _| {}, |_, name| applied.push(name));
         assert!(applied.is_empty(), "an older one may come");
         waiting.keep(1, tid(4, 0), "first");
-        waiting.apply_below(Epoch::new(5), |_, name| applied.push(name));
+        waiting.apply_below(Epoch::new(5), |_, _| {}, |_, name| applied.push(name));
         assert_eq!(applied, ["first", "second"]);
         assert!(!waiting.is_empty());
-        waiting.apply_below(Epoch::MAX, |_, name| applied.push(name));
+        waiting.apply_below(Epoch::MAX, |_, _| {}, |_, name| applied.push(name));
         assert_eq!(applied, ["first", "second", "third"]);
         assert!(waiting.is_empty());
     }

@@ -13,7 +13,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::{AtomicU64, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
@@ -24,6 +24,7 @@ use super::shards::{CellState, KeyHash, ObjectCell};
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
+use crate::replay::Prefetch;
 use crate::runtime::{KeyCheck, ObjectState};
 
 /// A logged change of an object.
@@ -63,8 +64,12 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
 
     fn passed(&self, epoch: Epoch) {
         let _user_code = UserCode::begin();
-        self.waiting.apply_below(epoch, |tid, (hash, key, change)| {
-            let mut state = self.recovered(&key, hash).lock();
+        let prefetch = |step, (hash, _, _): &(KeyHash, K, LoggedChange<T>)| match step {
+            Prefetch::Entry => self.shards.prefetch_slot(*hash),
+            Prefetch::Object => self.shards.prefetch_cell(*hash),
+        };
+        self.waiting.apply_below(epoch, prefetch, |tid, (hash, key, change)| {
+            let mut state = self.recovered(&key, hash);
             // O4: operations that the loaded state includes are skipped.
             if tid > state.tid {
                 state.tid = tid;
@@ -109,10 +114,10 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         }
     }
 
-    /// Cell of this key. No cell is removed during a recovery, so a guessed cell that matches here stays.
-    fn recovered(&self, key: &K, hash: KeyHash) -> &ObjectCell<K, T> {
-        let guess = self.shards.guess(hash).filter(|cell| cell.lock().is_of(key));
-        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash))
+    /// Cell of this key, locked. No cell is removed during a recovery, so an existing or made cell stays.
+    fn recovered(&self, key: &K, hash: KeyHash) -> MutexGuard<'_, CellState<K, T>> {
+        let guess = self.shards.guess(hash).map(ObjectCell::lock).filter(|cell| cell.is_of(key));
+        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock())
     }
 
     fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
@@ -128,7 +133,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         };
         let key = K::decode(body.key)?;
         self.look_at_key(&key);
-        let mut state = self.recovered(&key, self.shards.hash(&key)).lock();
+        let mut state = self.recovered(&key, self.shards.hash(&key));
         if state.tid != Tid::ZERO {
             return Err("an object stands in the checkpoint twice".into());
         }

@@ -31,6 +31,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::random::Random;
 use ensile_base::sync::{Mutex, MutexGuard};
 use ensile_base::{Epoch, Tid};
+use ensile_memory::prefetch;
 use rapidhash::quality::SeedableState;
 
 use arena::CellArena;
@@ -166,6 +167,14 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
     #[inline]
     pub(super) fn prefetch_slot(&self, hash: KeyHash) {
         self.shards[hash.shard()].numbers.prefetch(hash.tag());
+    }
+
+    /// Prefetches the cell that [`guess`](Self::guess) returns.
+    #[inline]
+    pub(super) fn prefetch_cell(&self, hash: KeyHash) {
+        if let Some(cell) = self.guess(hash) {
+            prefetch::lines(std::ptr::from_ref(cell), size_of_val(cell));
+        }
     }
 
     /// Cell of this key; without a cell, the epoch that must be durable for the absence to last (R1).
