@@ -12,7 +12,7 @@
 //! Neighbours: the durability crate reads and writes through [`Disk`]. `ensile-sim` has a disk that loses, tears and
 //! fails on purpose. `Database` opens a [`RealDisk`].
 //!
-//! `unsafe` is permitted in `process`, `mapped` and `real::behind` only.
+//! `unsafe` is permitted in `process`, `mapped`, `real::behind` and `real::removed` only.
 #![deny(unsafe_code)]
 
 mod boot;
@@ -88,6 +88,16 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
+
+    /// As [`remove`](Self::remove), and the file keeps its space until the result gives the space back, or is dropped.
+    /// `None` if the space goes with the name: the disk cannot keep the space, or somebody else may still read the file.
+    ///
+    /// The caller syncs the folder before the first piece is given back. Otherwise a crash may leave the name of a
+    /// shortened file.
+    fn remove_slowly(&self, name: &str) -> Result<Option<Box<dyn KeptSpace>>, DiskError> {
+        self.remove(name)?;
+        Ok(None)
+    }
 
     /// Makes a folder and the folders above. An existing folder is no error.
     fn create_folder(&self, name: &str) -> Result<(), DiskError>;
@@ -211,6 +221,15 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// Checks that the open file still has a name, under any path: [`DiskError::Removed`] if not.
     fn check_named(&self) -> Result<(), DiskError>;
+}
+
+/// Space of a removed file.
+pub trait KeptSpace: Send + Debug {
+    /// Size of the space in bytes.
+    fn bytes(&self) -> u64;
+
+    /// Gives back up to `bytes` bytes. Returns the number of bytes that are left.
+    fn give_back(&mut self, bytes: u64) -> u64;
 }
 
 /// A lock, held until dropped. Dropped in a forked child, the lock stays the parent's.

@@ -14,6 +14,9 @@ mod file;
 mod folder;
 mod lock;
 mod mount;
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a call that only the C library has")]
+mod removed;
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -30,7 +33,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::{DiskError, Operation};
-use crate::{BootId, Disk, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Process};
+use crate::{BootId, Disk, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, KeptSpace, Process};
 use file::RealFile;
 use folder::{Folder, NameTarget};
 use lock::RealLock;
@@ -351,6 +354,18 @@ impl Disk for RealDisk {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.check_process(Operation::Remove, name)?;
         self.with(Operation::Remove, name, |folder, last| folder.remove(last))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn remove_slowly(&self, name: &str) -> Result<Option<Box<dyn KeptSpace>>, DiskError> {
+        self.check_process(Operation::Remove, name)?;
+        self.with(Operation::Remove, name, |folder, last| {
+            // A file that cannot be opened is removed as a whole.
+            let file = folder.open_file(last, true).ok();
+            folder.remove(last)?;
+            let kept = file.and_then(removed::RemovedFile::new);
+            Ok(kept.map(|kept| Box::new(kept) as Box<dyn KeptSpace>))
+        })
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {

@@ -39,6 +39,7 @@ pub(crate) mod hint;
 pub(crate) mod rates;
 pub(crate) mod reserve;
 pub(crate) mod reserved_epochs;
+pub(crate) mod returned;
 pub(crate) mod whose;
 
 pub(crate) mod leases;

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use ensile_disk::Disk;
+use ensile_disk::{Disk, KeptSpace};
 
 use crate::DurabilityError;
 use crate::store::installed::InstalledCheckpoint;
@@ -121,8 +121,8 @@ fn check_kind<F: CheckpointFile>(
 }
 
 /// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
-/// to be this database's. Makes the removal durable, and returns the number of removed files. A file without a readable
-/// owner stays.
+/// to be this database's. Makes the removal durable, and returns the number of removed files, and the space that files
+/// have kept. A file without a readable owner stays.
 ///
 /// # Errors
 /// As [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
@@ -130,14 +130,15 @@ pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_unneeded: impl Fn(F) -> bool,
-) -> Result<u64, DurabilityError> {
+) -> Result<(u64, Vec<Box<dyn KeptSpace>>), DurabilityError> {
     let (mut count, mut folders, mut first_error) = (0, BTreeSet::new(), None);
+    let mut spaces = Vec::new();
     let may_go = |file: &F| !file.is_installed(manifest) && is_unneeded(*file);
     for file in list::<F>(disk, manifest)?.into_iter().filter(may_go) {
         let name = file.to_string();
         match proves_ours(disk, manifest, &name) {
             Ok(true) => {
-                disk.remove(&name)?;
+                spaces.extend(disk.remove_slowly(&name)?);
                 folders.insert(file.checkpointer());
                 count += 1;
             }
@@ -147,5 +148,5 @@ pub(crate) fn remove<F: CheckpointFile>(
     }
     debug_assert!(folders.len() as u64 <= count, "a folder has lost a file");
     folders.into_iter().try_for_each(|folder| disk.sync_folder(&checkpoint_folder(folder)))?;
-    first_error.map_or(Ok(count), Err)
+    first_error.map_or(Ok((count, spaces)), Err)
 }

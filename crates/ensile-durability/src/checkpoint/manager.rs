@@ -372,6 +372,7 @@ impl Checkpoints {
             // The archive step runs beside a walk too, because a walk may take longer than the log can wait.
             self.log.archive_step();
         }
+        let space = (checkpointer == 0).then(|| self.store.returned().step(self.clock.nanos())).flatten();
         let step = if part.is_some() {
             self.go_on(checkpointer, &mut part, walk)
         } else {
@@ -385,7 +386,11 @@ impl Checkpoints {
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
         };
         self.end_pages(walk);
-        step
+        match (step, space) {
+            // The next piece of space is due before the next trigger.
+            (CheckpointStep::Idle, Some(wait)) => CheckpointStep::Paced(wait),
+            (step, _) => step,
+        }
     }
 
     /// Ends a picture's pages, if no checkpointer is to take more pages (N13).

@@ -77,12 +77,17 @@ impl Log {
         let from = (&**disk, self.store.archive());
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
-            let note = |file: &ClosedFile| self.note_removed(file, removed);
+            let mut spaces = Vec::new();
+            let note = |file: &ClosedFile, space| {
+                self.note_removed(file, removed);
+                spaces.extend(space);
+            };
             let now = self.clock.nanos();
             let is_kept = |file: &ClosedFile| self.store.hold().keeps(file, now);
             let result = logger.closed.remove_below(from, covered, is_kept, note);
             if removed.files > before {
                 disk.sync_folder(&log_folder(index as u32))?;
+                self.store.returned().keep(spaces);
             }
             result?;
         }

@@ -434,6 +434,9 @@ impl UsedFile {
     /// the name shows that a next file with a synced mark existed. If the disk has no space for the new name, or the
     /// system forbids the rename, the old name stays and is as valid. The cut is not synced: a crash may leave the
     /// zeros behind the blocks. The zeros mean nothing, and recovery cuts again.
+    ///
+    /// # Errors
+    /// [`DiskError::Removed`] if the file has no name any more.
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {
@@ -443,6 +446,11 @@ impl UsedFile {
         let closed = SegmentFile { to: Some(self.largest), ..open };
         let renamed = match disk.rename(&open.to_string(), &closed.to_string()) {
             Err(error) if error.is_permission_denied() => false,
+            // L9: somebody has removed the file, perhaps with a folder that is being removed.
+            Err(error) if error.is_not_found() => {
+                self.file.check_named()?;
+                return Err(error);
+            }
             renamed => unless_full(renamed)?.is_some(),
         };
         if renamed {
@@ -450,5 +458,29 @@ impl UsedFile {
         }
         let file = if renamed { closed } else { open };
         Ok(ClosedFile { file, largest: self.largest, bytes: self.bytes })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use ensile_base::Epoch;
+    use ensile_disk::{Disk, DiskError};
+    use ensile_sim::SimDisk;
+
+    use super::{SegmentFile, SegmentName, UsedFile};
+    use crate::store::names::log_folder;
+
+    #[test]
+    fn l9_a_file_that_was_removed_before_its_close_is_told_as_removed() -> Result<(), DiskError> {
+        let disk = SimDisk::new();
+        let name = SegmentName { logger: 0, generation: 1, number: 1 };
+        disk.create_folder(&log_folder(0))?;
+        let path = SegmentFile::from(name).to_string();
+        let file = disk.create(&path)?;
+        disk.remove(&path)?;
+        let used = UsedFile { file, name, largest: Epoch::new(7), bytes: 9_000, allocated: 9_000 };
+        let refused = used.close(&disk).expect_err("the file has no name");
+        assert!(matches!(refused, DiskError::Removed { .. }), "{refused}");
+        Ok(())
     }
 }

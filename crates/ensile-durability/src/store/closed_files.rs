@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_disk::Disk;
+use ensile_disk::{Disk, KeptSpace};
 
 use super::archive::Archive;
 use super::names::SegmentFile;
@@ -113,7 +113,7 @@ impl ClosedFiles {
 
     /// Removes files from the front of the list. The first file that has an entry of epoch `covered` or later, or that
     /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
-    /// each removed file. The caller syncs the names of the removed files, after a failure too. If a file is missing,
+    /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed files, after a failure too. If a file is missing,
     /// an earlier call removed the file and reported a failure.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl ClosedFiles {
         (disk, archive): (&dyn Disk, Option<&Archive>),
         covered: Epoch,
         is_kept: impl Fn(&ClosedFile) -> bool,
-        mut note: impl FnMut(&ClosedFile),
+        mut note: impl FnMut(&ClosedFile, Option<Box<dyn KeptSpace>>),
     ) -> Result<(), DurabilityError> {
         let _one = self.removing.lock();
         loop {
@@ -139,12 +139,12 @@ impl ClosedFiles {
                 // because a removal that returns an error may still have removed the file.
                 self.archived.store(1, Ordering::Relaxed);
             }
-            unless_missing(disk.remove(&oldest.file.to_string()))?;
+            let space = unless_missing(disk.remove_slowly(&oldest.file.to_string()))?.flatten();
             let popped = self.files.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             // Relaxed: `archived` changes under the `removing` lock only.
             self.archived.store(archived.saturating_sub(1), Ordering::Relaxed);
-            note(&oldest);
+            note(&oldest, space);
         }
     }
 }

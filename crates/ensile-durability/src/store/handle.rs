@@ -33,6 +33,7 @@ use super::manifest::ManifestKeeper;
 use super::names::log_folder;
 use super::reserve::Reserve;
 use super::reserved_epochs::ReservedEpochs;
+use super::returned::ReturnedSpace;
 use crate::DurabilityError;
 
 /// Parts of a new store: the folders of the generation that a recovery has begun, and their guards.
@@ -74,6 +75,7 @@ pub struct OpenStore {
     older: ClosedFiles,
     archive: Option<Archive>,
     hold: ShippingHold,
+    returned: ReturnedSpace,
     replayed_bytes: u64,
     /// Locks that keep other processes out until the release. Locks are only added, or taken as a whole.
     locks: Mutex<Option<Locks>>,
@@ -114,6 +116,7 @@ impl OpenStore {
             older: older.into(),
             archive,
             hold: ShippingHold::default(),
+            returned: ReturnedSpace::default(),
             replayed_bytes,
             locks: Mutex::new(Some(locks)),
         }))
@@ -203,19 +206,26 @@ impl OpenStore {
         _clearance: &Clearance,
         mut note: impl FnMut(&ClosedFile),
     ) -> Result<(), DurabilityError> {
-        let mut folders = BTreeSet::new();
+        let (mut folders, mut spaces) = (BTreeSet::new(), Vec::new());
         let listed = self.manifest().manifest().generations.first().map_or(0, |oldest| oldest.number);
         // A listed generation needs a file of every log, even if the file is covered (K5).
         let is_listed = |closed: &ClosedFile| closed.file.name.generation >= listed;
         let now = self.clock.nanos();
         let is_kept = |closed: &ClosedFile| is_listed(closed) || self.hold.keeps(closed, now);
         let from = (&*self.disk, self.archive());
-        let removed = self.older.remove_below(from, covered, is_kept, |file| {
+        let removed = self.older.remove_below(from, covered, is_kept, |file, space| {
             folders.insert(file.file.name.logger);
+            spaces.extend(space);
             note(file);
         });
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        self.returned.keep(spaces);
         removed
+    }
+
+    /// Space of removed files that goes back in pieces.
+    pub(crate) fn returned(&self) -> &ReturnedSpace {
+        &self.returned
     }
 
     /// Archive that receives closed files; `None` without an archive.

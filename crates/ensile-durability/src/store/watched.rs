@@ -12,7 +12,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ensile_disk::{BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Process};
+use ensile_disk::{
+    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, KeptSpace, Process,
+};
 
 use super::locks::Locks;
 use super::names::LOCK;
@@ -82,6 +84,11 @@ impl Disk for Watched {
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         self.check()?;
         self.disk.remove(name)
+    }
+
+    fn remove_slowly(&self, name: &str) -> Result<Option<Box<dyn KeptSpace>>, DiskError> {
+        self.check()?;
+        self.disk.remove_slowly(name)
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {

@@ -136,7 +136,8 @@ impl Checkpoints {
 
     /// Begins the checkpoint that is due, if the checkpoint fits on the disk.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
-        match Room::look(&**self.store.disk(), self.checkpointers.len(), bytes) {
+        let look = || Room::look(&**self.store.disk(), self.checkpointers.len(), bytes);
+        match look().or_else(|why| if self.store.returned().give_back_all() { look() } else { Err(why) }) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
@@ -449,7 +450,11 @@ impl Checkpoints {
     /// Removes files of kind `F` that the installed checkpoint does not have.
     pub(super) fn remove_leftovers<F: CheckpointFile>(&self, is_unneeded: impl Fn(F) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
-        self.note_removed(leftovers::remove(&**self.store.disk(), &manifest, is_unneeded));
+        let removed = leftovers::remove(&**self.store.disk(), &manifest, is_unneeded);
+        self.note_removed(removed.map(|(count, spaces)| {
+            self.store.returned().keep(spaces);
+            count
+        }));
     }
 
     /// Frees the space of a failed picture, if a picture has failed. No manifest reached the picture, so no lease

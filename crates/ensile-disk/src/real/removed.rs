@@ -1,0 +1,57 @@
+//! Space of a removed file, given back in pieces.
+//!
+//! A file system that is mounted with `discard` tells the device of freed space within the next sync, and every sync
+//! waits. In pieces, a sync waits for one piece.
+//!
+//! Invariant: the space goes early only if nobody else can read the file: no other name, no other open handle, no
+//! mapping. A copy that opened the file before the removal reads on.
+//!
+//! `unsafe` stands here because only the C library has leases of files.
+//!
+//! Neighbours: [`super`] removes the name; the durability crate chooses the pieces and the pauses.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use crate::KeptSpace;
+
+/// A removed file that only this process can reach, through this handle.
+#[derive(Debug)]
+pub(super) struct RemovedFile {
+    file: File,
+    /// Length of the file in bytes.
+    bytes: u64,
+}
+
+impl RemovedFile {
+    /// `None` if somebody else may read the file, or if the file system cannot tell.
+    pub(super) fn new(file: File) -> Option<Self> {
+        let found = rustix::fs::fstat(&file).ok()?;
+        let bytes = u64::try_from(found.st_size).ok()?;
+        (found.st_nlink == 0 && is_only_handle(&file)).then_some(Self { file, bytes })
+    }
+}
+
+impl KeptSpace for RemovedFile {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn give_back(&mut self, bytes: u64) -> u64 {
+        let left = self.bytes.saturating_sub(bytes);
+        // A file that cannot be cut gives its space back as a whole, with its handle.
+        self.bytes = if self.file.set_len(left).is_ok() { left } else { 0 };
+        self.bytes
+    }
+}
+
+/// True if no other open handle or mapping of the file exists. The kernel grants a lease for writing only then. The
+/// lease is given up at once: a lease that somebody breaks ends a process without a handler.
+fn is_only_handle(file: &File) -> bool {
+    let lease = |kind: libc::c_int| {
+        // SAFETY: the file is open for as long as it is borrowed, and the call reads and writes no memory of the
+        // process.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
+    };
+    lease(libc::F_WRLCK.into()) && lease(libc::F_UNLCK.into())
+}
