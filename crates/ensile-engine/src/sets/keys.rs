@@ -26,10 +26,17 @@ const LINEAR_MAX: usize = 64;
 /// Number of keys above which reads enter no more keys. For most rows a transaction that reads millions of rows keeps
 /// only the read-set's entries.
 pub(super) const READ_KEYS_MAX: usize = 4096;
+/// Number of keys above which a transaction without writes neither searches nor enters the keys of its reads. The
+/// transaction seldom meets a key again, and the table would be a third of its work. A key that is read again descends
+/// in the index again, and takes a second place in the read-set.
+const READ_KEYS_ALONE_MAX: usize = 16;
+/// Number of reads above which such a transaction uses the table again: it may read few keys many times.
+const READS_ALONE_MAX: usize = 1024;
 /// Value in place of a position: no position.
 const NONE: u32 = u32::MAX;
 
 const _: () = assert!(FEW < LINEAR_MAX && LINEAR_MAX < READ_KEYS_MAX && READ_KEYS_MAX < NONE as usize);
+const _: () = assert!(FEW < READ_KEYS_ALONE_MAX && READ_KEYS_ALONE_MAX < LINEAR_MAX);
 
 /// Data of a key that the transaction has met.
 #[derive(Clone, Copy, Debug)]
@@ -379,7 +386,20 @@ impl<'p> KeyTable<'p> {
         self.enter_short(arena, short, start as u32);
     }
 
-    /// True if a read enters its key.
+    /// True if the next read of a transaction with `reads` reads and no writes looks its key up, and enters the key.
+    #[inline(always)]
+    pub(crate) fn serves_reads_alone(&self, reads: usize) -> bool {
+        let is_long = !(READ_KEYS_ALONE_MAX..READS_ALONE_MAX).contains(&reads);
+        self.met.len() < READ_KEYS_ALONE_MAX || is_long || self.announced.1 > self.announced.0
+    }
+
+    /// Number of keys.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn met(&self) -> usize {
+        self.met.len()
+    }
+
+    /// True if there is room for the keys of reads.
     #[inline]
     pub(crate) fn has_room_for_reads(&self) -> bool {
         self.met.len() < READ_KEYS_MAX

@@ -243,13 +243,29 @@ impl<'p> WriteSet<'p> {
         met
     }
 
+    /// As [`find_key`](Self::find_key), for a read: no search for a transaction that only reads many keys.
+    #[inline(always)]
+    pub(crate) fn find_read_key(&mut self, table: u32, key: &[u8], reads: usize) -> Option<usize> {
+        if self.serves_reads(reads) { self.find_key(table, key) } else { None }
+    }
+
+    /// True if the next read of a transaction with `reads` reads uses the table of keys.
+    #[inline(always)]
+    fn serves_reads(&self, reads: usize) -> bool {
+        !self.entries.is_empty() || self.keys.serves_reads_alone(reads)
+    }
+
+    /// True if the last of `reads` reads enters its key.
+    #[inline(always)]
+    pub(crate) fn notes_read(&self, reads: usize) -> bool {
+        self.serves_reads(reads) && self.keys.has_room_for_reads()
+    }
+
     /// Notes the place of a new key, found by a point read.
     #[inline(never)]
     pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace<'p>) {
-        if self.keys.has_room_for_reads() {
-            let at = self.enter_key(table, key);
-            self.keys.set_found(at, place);
-        }
+        let at = self.enter_key(table, key);
+        self.keys.set_found(at, place);
     }
 
     /// The place of the key that was just read: the key's position in the table of keys, or the place of the only read

@@ -477,7 +477,7 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
     let driven = Driven::new();
     let table = driven.table();
     driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &key, &key)))?;
-    for keys in [1, 2, 3, 40] {
+    for keys in [1, 2, 3, 12] {
         let mut tx = driven.db.begin();
         for _ in 0..3 {
             for key in 0..keys {
@@ -504,6 +504,31 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
         assert!(driven.db.run(|tx| tx.delete(&table, &1000))?);
         assert_eq!(all(&mut driven.db.begin(), &table), (0..40).map(|key| (key, key)).collect::<Vec<_>>());
     }
+    Ok(())
+}
+
+/// Most such transactions read each key once, and need no table of their keys.
+#[test]
+fn a_transaction_that_reads_many_keys_again_and_again_keeps_a_small_read_set() -> Result<()> {
+    const KEYS: u64 = 40;
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..KEYS).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    let mut tx = driven.db.begin();
+    for round in 0..1000 {
+        for key in 0..KEYS {
+            assert_eq!(tx.get(&table, &key)?, Some(key));
+        }
+        let (reads, keys) = tx.between(|context| (context.sets.reads.len(), context.sets.writes.keys.met()));
+        assert!(reads < 2000, "{reads} reads of {KEYS} keys");
+        assert!(round > 0 || (8..KEYS as usize).contains(&keys), "{keys} keys are entered at first");
+    }
+    for key in 0..KEYS {
+        tx.put(&table, &key, &(key + 1))?;
+        assert_eq!(tx.get(&table, &key)?, Some(key + 1), "its own write");
+    }
+    let _ = tx.commit()?;
+    assert_eq!(all(&mut driven.db.begin(), &table), (0..KEYS).map(|key| (key, key + 1)).collect::<Vec<_>>());
     Ok(())
 }
 
