@@ -24,7 +24,8 @@ const SAFETY_ROWS: u64 = 1_000;
 const SAFETY_COMMITS: u64 = 500;
 
 /// Workloads that only read.
-const READS: [Workload; 4] = [Workload::PointReads, Workload::ReadMany, Workload::Scan, Workload::Range];
+const READS: [Workload; 5] =
+    [Workload::PointReads, Workload::ReadMany, Workload::Scan, Workload::Lend, Workload::Range];
 /// Workloads with strict commits.
 const STRICT: [Workload; 3] = [Workload::Strict1, Workload::Strict16, Workload::Strict64];
 

@@ -54,6 +54,10 @@ pub(crate) fn measure(store: &dyn Store, workload: Workload, plan: Plan) -> Resu
             let from = first_key(random);
             check(store.scan(from, ROWS_AT_ONCE)?, sum_from(from))
         }),
+        Workload::Lend => one_client(plan, 1, at_once, |random| {
+            let from = first_key(random);
+            check(store.lend(from, ROWS_AT_ONCE)?, sum_from(from))
+        }),
         Workload::Range => {
             let mut copies = Vec::with_capacity(ROWS_AT_ONCE);
             one_client(plan, 1, at_once, |random| {

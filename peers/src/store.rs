@@ -96,6 +96,11 @@ pub(crate) trait Store: Sync {
     /// Visits `rows` rows from a key on, without a copy if possible. Returns the sum of the keys in the values.
     fn scan(&self, from: u64, rows: usize) -> Result<u64>;
 
+    /// As [`scan`](Self::scan), by a call for each row. An iterator that lends rows is such a scan already.
+    fn lend(&self, from: u64, rows: usize) -> Result<u64> {
+        self.scan(from, rows)
+    }
+
     /// Copies `rows` rows from a key on out of an iterator into `into`.
     fn range(&self, from: u64, rows: usize, into: &mut Vec<(u64, Value)>) -> Result<()>;
 

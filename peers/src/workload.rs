@@ -41,6 +41,8 @@ pub(crate) enum Workload {
     ReadMany,
     /// Visits of a hundred rows from a random key on.
     Scan,
+    /// The same visits, each by a call for the next row.
+    Lend,
     /// Copies of a hundred rows from a random key on, out of an iterator.
     Range,
     /// Resident memory of the process after the reads. Caches are full then.
@@ -57,7 +59,7 @@ pub(crate) enum Workload {
 
 impl Workload {
     /// All workloads, in the order of measurement.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Load,
         Self::Files,
         Self::MemoryLoad,
@@ -65,6 +67,7 @@ impl Workload {
         Self::PointReads,
         Self::ReadMany,
         Self::Scan,
+        Self::Lend,
         Self::Range,
         Self::MemoryReads,
         Self::Update,
@@ -83,6 +86,7 @@ impl Workload {
             Self::PointReads => "point reads, one a transaction",
             Self::ReadMany => "100 reads in one transaction",
             Self::Scan => "scan of 100 rows",
+            Self::Lend => "range of 100 rows, by reference",
             Self::Range => "range of 100 rows",
             Self::MemoryReads => "memory after the reads",
             Self::Update => "read-modify-write, process-safe",
@@ -95,7 +99,7 @@ impl Workload {
     /// The unit of the figure.
     pub(crate) fn unit(self) -> &'static str {
         match self {
-            Self::Load | Self::Scan | Self::Range => "rows/s",
+            Self::Load | Self::Scan | Self::Lend | Self::Range => "rows/s",
             Self::Files | Self::MemoryLoad | Self::MemoryReads => "MiB",
             Self::Reopen => "ms",
             Self::PointReads | Self::ReadMany => "reads/s",

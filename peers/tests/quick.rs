@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const SYSTEMS: [&str; 6] = ["ensile", "lmdb", "redb", "fjall", "rocksdb", "sqlite"];
-const WORKLOADS: [&str; 13] = [
+const WORKLOADS: [&str; 14] = [
     "load",
     "files",
     "memory-load",
@@ -14,6 +14,7 @@ const WORKLOADS: [&str; 13] = [
     "point-reads",
     "read-many",
     "scan",
+    "lend",
     "range",
     "memory-reads",
     "update",

@@ -121,6 +121,17 @@ impl Store for EnsileStore {
         })?)
     }
 
+    fn lend(&self, from: u64, rows: usize) -> Result<u64> {
+        Ok(self.db.run(|tx| {
+            let (mut range, mut sum) = (tx.range(&self.table, from..), 0);
+            for _ in 0..rows {
+                let Some(key) = range.next_with(|_key, row| row.key())? else { break };
+                sum += key;
+            }
+            Ok(sum)
+        })?)
+    }
+
     fn range(&self, from: u64, rows: usize, into: &mut Vec<(u64, Value)>) -> Result<()> {
         Ok(self.db.run(|tx| {
             into.clear();

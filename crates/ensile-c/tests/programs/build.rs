@@ -40,7 +40,7 @@ pub(crate) fn prefix() -> &'static Path {
         for (setting, value) in [
             ("LTO", "off"),
             ("CODEGEN_UNITS", "16"),
-            ("OPT_LEVEL", "1"),
+            ("OPT_LEVEL", "0"),
             ("DEBUG_ASSERTIONS", "true"),
             ("DEBUG", "0"),
         ] {

@@ -71,6 +71,9 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
             return;
         }
         let last = reads.len() - 1;
+        if self.met.is_none() && !writes.notes_read(last) {
+            return;
+        }
         let place = FoundPlace { record, read: (reads[last].record == record).then_some(last as u32) };
         match self.met {
             Some(at) => writes.keys.set_found(at, place),
@@ -89,7 +92,8 @@ pub(crate) struct ScanReader<'t, 'p> {
 }
 
 impl<'p> Reader<'p> for ScanReader<'_, 'p> {
-    #[inline]
+    // A scan is this read again and again: a call would be a tenth of the work.
+    #[inline(always)]
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         self.reads.push(read);

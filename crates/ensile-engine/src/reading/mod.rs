@@ -72,6 +72,9 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R>;
 
+    /// The rows of the last batch.
+    fn rows<R>(&mut self, read: impl FnOnce(&mut RowBatch) -> R) -> R;
+
     /// Forgets the reads behind a mark: reads of rows that the application was not shown.
     fn forget_behind(&mut self, mark: u64);
 }
@@ -223,8 +226,9 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     scan: ScanRange<'_>,
     scratch: &mut C,
     pinned: Pinned<'p>,
-    visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
+    mut visit: impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
 ) -> usize {
+    let visit = &mut visit;
     let ScanRange { table, range, direction, own, key_buffer } = scan;
     let fetch = if C::TAKES_DATA { table.fetch } else { Fetch::HEADER };
     let own = Overlay { positions: own, direction };
@@ -401,12 +405,17 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
         if list.is_of_keys() {
             return copy_keys(reader, scan, pinned, (rows, list));
         }
-        return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
-            list.push(key, None, rows, reader.mark())
-        });
+        return self::scan(
+            reader,
+            scan,
+            rows,
+            pinned,
+            #[inline(always)]
+            |reader, key, rows| list.push(key, None, rows, reader.mark()),
+        );
     };
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
-    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, scratch| {
+    self::scan(reader, scan, scratch, pinned, |reader, entry_key, scratch| {
         let key = scratch.bytes();
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
             rows.copy(value);
@@ -429,7 +438,5 @@ fn copy_keys<'p, R: Reader<'p>>(
     pinned: Pinned<'p>,
     (rows, list): (&mut RowSpace, &mut RowList),
 ) -> usize {
-    self::scan(reader, scan, &mut NoData, pinned, &mut |reader, key, _| {
-        list.push(key, None, rows, reader.mark())
-    })
+    self::scan(reader, scan, &mut NoData, pinned, |reader, key, _| list.push(key, None, rows, reader.mark()))
 }

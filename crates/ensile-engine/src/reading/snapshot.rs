@@ -236,7 +236,7 @@ impl RawRead for Snapshot<'_> {
             }));
             descents.end_many(places);
         })?;
-        kept.between(|context| context.show_rows(read));
+        kept.between(|context| read(&context.rows));
         Ok(())
     }
 
@@ -259,7 +259,13 @@ impl RawRead for Snapshot<'_> {
             let scan = ScanRange { table: scanned, range, direction, own: &[], key_buffer: scan_key };
             reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
         })?;
-        Ok(kept.between(|context| context.show_rows(read)))
+        Ok(kept.between(|context| read(&context.rows)))
+    }
+
+    #[inline]
+    fn rows<R>(&mut self, read: impl FnOnce(&mut RowBatch) -> R) -> R {
+        let (_shared, kept, _shown) = self.parts();
+        kept.between(|context| read(&mut context.rows))
     }
 
     /// Rows that were copied and not shown do not count as shown (R1).

@@ -159,7 +159,10 @@ impl Address {
         prefetch::line(self.bytes());
         // Most records of reads in batches are small: no loop for small records.
         if bytes > LINE_BYTES {
-            self.prefetch_rest(LINE_BYTES, bytes);
+            prefetch::line(self.bytes().wrapping_add(LINE_BYTES));
+        }
+        if bytes > 2 * LINE_BYTES {
+            self.prefetch_rest(2 * LINE_BYTES, bytes);
         }
         prefetch::line(self.bytes().wrapping_add(bytes - 1));
     }

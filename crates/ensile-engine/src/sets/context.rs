@@ -116,16 +116,6 @@ impl Context<'_> {
         seen + sets.dead.kept_bytes() + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
-    /// Shows the copied rows, and keeps their space unless huge rows grew the space.
-    #[inline]
-    pub(crate) fn show_rows<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
-        let shown = read(&self.rows);
-        if self.rows.kept_bytes() > KEEP_BYTES_MAX {
-            self.rows = RowBatch::default();
-        }
-        shown
-    }
-
     /// Takes the buffer for values back, unless a huge value grew the buffer.
     #[inline]
     pub(crate) fn keep_value(&mut self, value: Vec<u8>) {

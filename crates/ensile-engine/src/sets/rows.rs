@@ -10,6 +10,8 @@
 
 use std::ops::ControlFlow;
 
+use ensile_base::limits::KEEP_BYTES_MAX;
+
 use crate::record::{KeptRow, RowSpace};
 
 /// Length of a batch, in bytes, from which the batch takes no more rows.
@@ -78,10 +80,14 @@ pub(crate) struct BatchRow<'b> {
 }
 
 impl RowBatch {
-    /// Empties the batch. Returns the space for copies of rows, and the list of rows.
+    /// Empties the batch. The space is kept unless huge rows grew the space. Returns the space for copies of rows, and
+    /// the list of rows.
     #[inline]
     pub(crate) fn begin(&mut self, asked: BatchAsked, of_index: bool) -> (&mut RowSpace, &mut RowList) {
         debug_assert!(asked.rows_max > 0, "a batch of nothing would never end");
+        if self.kept_bytes() > KEEP_BYTES_MAX {
+            *self = Self::default();
+        }
         self.rows.clear();
         let list = &mut self.list;
         list.keys.clear();
@@ -115,6 +121,30 @@ impl RowBatch {
             let row = self.rows.found(ends.row).unwrap_or_default();
             BatchRow { place, key, row, mark: ends.mark }
         })
+    }
+
+    /// Number of rows.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.list.ends.len()
+    }
+
+    /// The row at a position.
+    #[inline]
+    pub(crate) fn row(&self, at: usize) -> BatchRow<'_> {
+        let RowList { keys, ends, of_index, .. } = &self.list;
+        let start = if at == 0 { 0 } else { ends[at - 1].key as usize };
+        let ends = ends[at];
+        let place = &keys[start..ends.place as usize];
+        let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
+        BatchRow { place, key, row: self.rows.found(ends.row).unwrap_or_default(), mark: ends.mark }
+    }
+
+    /// Place of the last row, if rows without room may follow.
+    #[inline]
+    pub(crate) fn place_behind(&self) -> Option<&[u8]> {
+        let last = self.len().checked_sub(1).filter(|_| self.is_full())?;
+        Some(self.row(last).place)
     }
 
     /// The rows that a multi-get found, in the order of its keys.

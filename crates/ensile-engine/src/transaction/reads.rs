@@ -35,7 +35,7 @@ impl RawRead for Transaction<'_> {
         self.enter_then(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
-                let met = sets.writes.find_key(table.id, key);
+                let met = sets.writes.find_read_key(table.id, key, sets.reads.len());
                 if let Some(at) = sets.writes.written(met) {
                     return Stands::InWriteSet(at);
                 }
@@ -83,7 +83,7 @@ impl RawRead for Transaction<'_> {
                 descents.end_many(places);
                 sets.check_reads()
             },
-            |checked, context| checked.map(|()| context.show_rows(read)),
+            |checked, context| checked.map(|()| read(&context.rows)),
         )
     }
 
@@ -111,8 +111,13 @@ impl RawRead for Transaction<'_> {
                 }
                 sets.check_reads()
             },
-            |checked, context| checked.map(|()| context.show_rows(read)),
+            |checked, context| checked.map(|()| read(&context.rows)),
         )
+    }
+
+    #[inline]
+    fn rows<R>(&mut self, read: impl FnOnce(&mut RowBatch) -> R) -> R {
+        self.between(|context| read(&mut context.rows))
     }
 
     fn forget_behind(&mut self, mark: u64) {

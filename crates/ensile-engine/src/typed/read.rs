@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use ensile_index::Direction;
 
-use super::iterate::Rows;
+use super::iterate::{BatchSizes, Rows};
 use super::source::{Source, one_row};
 use crate::codec::bounds::ByteRange;
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, Value};
@@ -20,11 +20,6 @@ use crate::reading::snapshot::Snapshot;
 use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 use crate::transaction::Transaction;
-
-/// Number of rows in a scan's first batch, growth factor from batch to batch, and largest number of rows in a batch.
-const BATCH_ROWS_FIRST: usize = 16;
-const BATCH_GROWTH: usize = 4;
-const BATCH_ROWS_MAX: usize = 512;
 
 /// A reader of rows: a [`Transaction`] or a [`Snapshot`]. Every read takes a [`Source`]: a table or an index.
 ///
@@ -305,13 +300,13 @@ fn visit_rows<K: Key, V: Value>(
     mut visit: impl FnMut(K, &V) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut failed = None;
-    visit_batches((table, index), reader, range, direction, false, |BatchRow { key, row, .. }| {
-        if let Ok(key) = K::decode(key)
-            && let Ok(flow) = V::view(row, |row| visit(key, row))
+    visit_batches((table, index), reader, range, direction, false, |row| {
+        if let Ok(key) = K::decode(row.key)
+            && let Ok(flow) = V::view(row.row, |row| visit(key, row))
         {
             return flow;
         }
-        failed = Some(undecodable_row::<K, V>(table, key, row));
+        failed = Some(undecodable_row::<K, V>(table, row));
         ControlFlow::Break(())
     })?;
     failed.map_or(Ok(()), Err)
@@ -332,19 +327,18 @@ fn visit_batches(
     if range.is_empty() {
         return Ok(());
     }
-    let (mut asked, mut rest) = (BatchAsked { rows_max: BATCH_ROWS_FIRST, keys_only }, None);
+    let (mut batches, mut rest) = (BatchSizes::default(), None);
     loop {
+        let asked = BatchAsked { rows_max: batches.next(), keys_only };
         let left: &ByteRange = rest.as_ref().unwrap_or(range);
         let shown = reader.raw_batch(source, (left.as_range(), direction), asked, |rows| {
-            let mut last = None;
             for row in rows.rows() {
                 if visit(row).is_break() {
                     return ControlFlow::Break(Some(row.mark));
                 }
-                last = Some(row.place);
             }
-            let behind = last.filter(|_| rows.is_full());
-            behind.map_or(ControlFlow::Break(None), |place| ControlFlow::Continue(KeyBuffer::of(place)))
+            rows.place_behind()
+                .map_or(ControlFlow::Break(None), |place| ControlFlow::Continue(KeyBuffer::of(place)))
         })?;
         match shown {
             ControlFlow::Break(None) => return Ok(()),
@@ -354,7 +348,6 @@ fn visit_batches(
             }
             ControlFlow::Continue(place) => {
                 rest.get_or_insert_with(|| range.clone()).resume(place, direction);
-                asked.rows_max = (BATCH_GROWTH * asked.rows_max).min(BATCH_ROWS_MAX);
             }
         }
     }
@@ -371,9 +364,9 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
 /// Error of a row that does not decode. The row is decoded again, so that a scan of many rows carries no errors.
 #[cold]
 #[inline(never)]
-fn undecodable_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Error {
+pub(super) fn undecodable_row<K: Key, V: Value>(table: &TableCore, row: BatchRow<'_>) -> Error {
     let detail = "it decoded at the second attempt, and not at the first";
-    decode_row::<K, V>(table, key, row)
+    decode_row::<K, V>(table, row.key, row.row)
         .err()
         .unwrap_or_else(|| undecodable::<V>(table, CodecError::new(detail)))
 }

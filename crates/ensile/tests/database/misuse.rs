@@ -196,6 +196,9 @@ fn bytes_that_do_not_decode() -> Result<()> {
         assert!(matches!(tx.get_many(&table, &[1]), Err(Error::Decode { .. })));
         assert!(matches!(tx.update(&table, &1, |_row| ()), Err(Error::Decode { .. })));
         assert!(matches!(tx.first(&table, ..), Err(Error::Decode { .. })));
+        let mut shown = tx.range(&table, ..);
+        assert!(matches!(shown.next_with(|_key, _row| ()), Err(Error::Decode { .. })));
+        assert!(matches!(shown.next_with(|_key, _row| ()), Ok(None)), "an iterator ends after an error");
         let mut rows = tx.range(&table, ..);
         let Some(Err(Error::Decode { table, type_name, detail })) = rows.next() else {
             panic!("it cannot decode")

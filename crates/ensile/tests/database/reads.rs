@@ -285,11 +285,15 @@ fn a_range_is_read_from_both_ends_and_no_row_comes_twice() -> Result<()> {
             let mut found = reader.range(&table, 7..ROWS - 5);
             let mut expected: std::collections::VecDeque<u64> = (7..ROWS - 5).collect();
             for step in 0.. {
-                let (row, due) = match step % 10 < share {
-                    true => (found.next_back(), expected.pop_back()),
-                    false => (found.next(), expected.pop_front()),
+                // Some rows by value, some by reference.
+                let shown = |key, row: &u64| (key, *row);
+                let (row, due) = match (step % 10 < share, step % 3 == 0) {
+                    (true, false) => (found.next_back().transpose()?, expected.pop_back()),
+                    (true, true) => (found.next_back_with(shown)?, expected.pop_back()),
+                    (false, false) => (found.next().transpose()?, expected.pop_front()),
+                    (false, true) => (found.next_with(shown)?, expected.pop_front()),
                 };
-                assert_eq!(row.transpose()?.map(|row| row.0), due);
+                assert_eq!(row, due.map(|key| (key, key)));
                 if due.is_none() {
                     break;
                 }
