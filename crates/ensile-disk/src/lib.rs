@@ -90,7 +90,8 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, name: &str) -> Result<(), DiskError>;
 
     /// As [`remove`](Self::remove), and the file keeps its space until the result gives the space back, or is dropped.
-    /// `None` if the space goes with the name: the disk cannot keep the space, or somebody else may still read the file.
+    /// `None` if the space goes with the name: the disk cannot keep the space, or somebody else may still read the
+    /// file.
     ///
     /// The caller syncs the folder before the first piece is given back. Otherwise a crash may leave the name of a
     /// shortened file.

@@ -26,7 +26,7 @@ const AHEAD: usize = 8;
 
 /// Step of the prefetch of a waiting operation's object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Prefetch {
+pub(crate) enum PrefetchStep {
     /// The entry of the index that leads to the object.
     Entry,
     /// The object.
@@ -53,12 +53,12 @@ impl<W> WaitingOperations<W> {
     }
 
     /// Applies all operations of epochs below `epoch`, object by object in the order of TIDs. Every operation of these
-    /// epochs is here, or was here. Several threads may call, with any epochs. Calls `prefetch` with the operations that
-    /// come up.
+    /// epochs is here, or was here. Several threads may call, with any epochs. Calls `prefetch` with the operations
+    /// that come up.
     pub(crate) fn apply_below(
         &self,
         epoch: Epoch,
-        prefetch: impl Fn(Prefetch, &W),
+        prefetch: impl Fn(PrefetchStep, &W),
         mut apply: impl FnMut(Tid, W),
     ) {
         for lane in &self.lanes {
@@ -71,10 +71,10 @@ impl<W> WaitingOperations<W> {
             while let Some((tid, operation)) = operations.next() {
                 let later = operations.as_slice();
                 if let Some((_, later)) = later.get(2 * AHEAD) {
-                    prefetch(Prefetch::Entry, later);
+                    prefetch(PrefetchStep::Entry, later);
                 }
                 if let Some((_, later)) = later.get(AHEAD) {
-                    prefetch(Prefetch::Object, later);
+                    prefetch(PrefetchStep::Object, later);
                 }
                 apply(tid, operation);
             }

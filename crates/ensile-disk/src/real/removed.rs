@@ -53,5 +53,5 @@ fn is_only_handle(file: &File) -> bool {
         // process.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
     };
-    lease(libc::F_WRLCK.into()) && lease(libc::F_UNLCK.into())
+    lease(libc::F_WRLCK) && lease(libc::F_UNLCK)
 }

@@ -113,8 +113,8 @@ impl ClosedFiles {
 
     /// Removes files from the front of the list. The first file that has an entry of epoch `covered` or later, or that
     /// is kept, ends the removal. If `archive` is given, a file is archived before its removal. `note` is called with
-    /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed files, after a failure too. If a file is missing,
-    /// an earlier call removed the file and reported a failure.
+    /// each removed file, and with the file's space if the space is kept. The caller syncs the names of the removed
+    /// files, after a failure too. If a file is missing, an earlier call removed the file and reported a failure.
     ///
     /// # Errors
     /// The disk's errors. If a file cannot be archived, the reason: the file and all later files stay.

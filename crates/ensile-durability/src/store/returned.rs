@@ -27,11 +27,11 @@ const FILES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct ReturnedSpace {
     /// No panic under this lock leaves a half-changed value.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingSpace>,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct WaitingSpace {
     /// Spaces of removed files, oldest first.
     files: VecDeque<Box<dyn KeptSpace>>,
     /// Time of the next piece, in nanoseconds of the clock.
@@ -50,7 +50,7 @@ impl ReturnedSpace {
     /// Gives back a piece, if a piece is due. Returns the time until the next piece; `None` if no space waits.
     pub(crate) fn step(&self, now_nanos: u64) -> Option<Duration> {
         let mut waiting = self.waiting.lock();
-        let Waiting { files, due_nanos } = &mut *waiting;
+        let WaitingSpace { files, due_nanos } = &mut *waiting;
         let oldest = files.front_mut()?;
         if now_nanos >= *due_nanos {
             let left = oldest.give_back(PIECE_BYTES);

@@ -24,7 +24,7 @@ use super::shards::{CellState, KeyHash, ObjectCell};
 use crate::applied::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
-use crate::replay::Prefetch;
+use crate::replay::PrefetchStep;
 use crate::runtime::{KeyCheck, ObjectState};
 
 /// A logged change of an object.
@@ -65,8 +65,8 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     fn passed(&self, epoch: Epoch) {
         let _user_code = UserCode::begin();
         let prefetch = |step, (hash, _, _): &(KeyHash, K, LoggedChange<T>)| match step {
-            Prefetch::Entry => self.shards.prefetch_slot(*hash),
-            Prefetch::Object => self.shards.prefetch_cell(*hash),
+            PrefetchStep::Entry => self.shards.prefetch_slot(*hash),
+            PrefetchStep::Object => self.shards.prefetch_cell(*hash),
         };
         self.waiting.apply_below(epoch, prefetch, |tid, (hash, key, change)| {
             let mut state = self.recovered(&key, hash);
