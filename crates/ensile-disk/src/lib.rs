@@ -89,9 +89,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), DiskError>;
 
-    /// As [`remove`](Self::remove), and the file keeps its space until the result gives the space back, or is dropped.
-    /// `None` if the space goes with the name: the disk cannot keep the space, or somebody else may still read the
-    /// file.
+    /// Removes a file, as [`remove`](Self::remove) does. The returned [`KeptSpace`] holds the space of the file, and
+    /// frees the space by its calls, or at its drop. `None` if the space is not held: the disk cannot hold the space,
+    /// or another process or handle may still read the file.
     ///
     /// The caller syncs the folder before the first piece is given back. Otherwise a crash may leave the name of a
     /// shortened file.
@@ -224,7 +224,7 @@ pub trait DiskFile: Send + Sync + Debug {
     fn check_named(&self) -> Result<(), DiskError>;
 }
 
-/// Space of a removed file.
+/// Space of a removed file, not yet freed.
 pub trait KeptSpace: Send + Debug {
     /// Size of the space in bytes.
     fn bytes(&self) -> u64;

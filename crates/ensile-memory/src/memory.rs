@@ -19,7 +19,7 @@ use crate::span::{BlockList, SpanBlocks};
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
 
-/// Bytes of chunks from which a memory counts as sparse if most of the bytes are free.
+/// Least size of the chunks in use, in bytes, at which a memory can count as sparse.
 pub(crate) const SPARSE_MIN: u64 = 8 << 20;
 
 /// Settings of a [`Memory`].

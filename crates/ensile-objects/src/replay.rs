@@ -21,7 +21,8 @@ use ensile_base::{Epoch, Tid};
 /// Number of lanes: more than the threads that replay, so that threads seldom meet.
 pub(crate) const LANES: usize = if cfg!(shuttle) { 2 } else { 64 };
 
-/// Number of operations from one step of the prefetch to the next, and from the last step to the operation.
+/// Distance in operations between the two prefetch steps of an operation, and between the second step and the
+/// application of the operation.
 const AHEAD: usize = 8;
 
 /// Step of the prefetch of a waiting operation's object.
@@ -53,8 +54,8 @@ impl<W> WaitingOperations<W> {
     }
 
     /// Applies all operations of epochs below `epoch`, object by object in the order of TIDs. Every operation of these
-    /// epochs is here, or was here. Several threads may call, with any epochs. Calls `prefetch` with the operations
-    /// that come up.
+    /// epochs is here, or was here. Several threads may call at the same time, with different epochs. The function
+    /// calls `prefetch` with operations that follow soon.
     pub(crate) fn apply_below(
         &self,
         epoch: Epoch,

@@ -1,12 +1,12 @@
-//! Space of a removed file, given back in pieces.
+//! Space of a removed file, freed in pieces.
 //!
-//! A file system that is mounted with `discard` tells the device of freed space within the next sync, and every sync
-//! waits. In pieces, a sync waits for one piece.
+//! A file system that is mounted with `discard` sends the discards of freed space to the device during the next sync,
+//! and concurrent syncs wait for the discards. If the space is freed in pieces, a sync waits for one piece.
 //!
-//! Invariant: the space goes early only if nobody else can read the file: no other name, no other open handle, no
-//! mapping. A copy that opened the file before the removal reads on.
+//! Invariant: space is freed in pieces only if the file has no other name, no other open handle and no mapping. A
+//! backup that opened the file before the removal can still read the whole file.
 //!
-//! `unsafe` stands here because only the C library has leases of files.
+//! `unsafe` stands here because the standard library has no call for leases of files.
 //!
 //! Neighbours: [`super`] removes the name; the durability crate chooses the pieces and the pauses.
 
@@ -46,7 +46,8 @@ impl KeptSpace for RemovedFile {
 }
 
 /// True if no other open handle or mapping of the file exists. The kernel grants a lease for writing only then. The
-/// lease is given up at once: a lease that somebody breaks ends a process without a handler.
+/// function releases the lease at once: the kernel signals the break of a lease, and the signal ends a process that has
+/// no handler.
 fn is_only_handle(file: &File) -> bool {
     let lease = |kind: libc::c_int| {
         // SAFETY: the file is open for as long as it is borrowed, and the call reads and writes no memory of the

@@ -1,12 +1,14 @@
-//! Space of removed files, given back to the file system in pieces with pauses.
+//! Space of removed files, freed in pieces with pauses.
 //!
-//! Where a file system is mounted with `discard`, the device is told of freed space within a sync, and every sync
-//! waits. A whole log file holds commits up for 11 ms, a piece for less than 1 ms.
+//! A file system that is mounted with `discard` sends the discards of freed space to the device during the next sync,
+//! and concurrent syncs wait for the discards. The discard of a whole log file delays commits by 11 ms, the discard of
+//! a piece by less than 1 ms.
 //!
 //! Invariants:
-//! - K1: space goes back after the removal of the file's name is durable: no crash leaves the name of a shortened file.
-//! - N20: the disk keeps space only if nobody else can read the file.
-//! - A disk that becomes full gets all space at once.
+//! - K1: space is freed only after the removal of the file's name is durable. So no crash leaves a name that leads to a
+//!   truncated file.
+//! - N20: the disk holds the space of a removed file only if no other process or handle can read the file.
+//! - When the disk becomes full, all space is freed at once.
 //!
 //! Neighbours: `log::removal` and the checkpoints hand space over; checkpointer 0 gives the pieces back.
 
@@ -20,7 +22,8 @@ use ensile_disk::KeptSpace;
 const PIECE_BYTES: u64 = 4 << 20;
 /// Pause from piece to piece.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Largest number of files that wait: each is an open file of the process. The oldest file goes as a whole.
+/// Largest number of removed files that wait. Each takes a file descriptor of the process. Above this number, the
+/// oldest file frees all its space at once.
 const FILES_MAX: usize = 64;
 
 /// Space that waits.
@@ -39,7 +42,7 @@ struct WaitingSpace {
 }
 
 impl ReturnedSpace {
-    /// Takes the spaces of removed files. The names of the files are gone durably.
+    /// Takes the spaces of removed files. The removal of the files' names is durable.
     pub(crate) fn keep(&self, files: Vec<Box<dyn KeptSpace>>) {
         let mut waiting = self.waiting.lock();
         waiting.files.extend(files);

@@ -26,11 +26,12 @@ const LINEAR_MAX: usize = 64;
 /// Number of keys above which reads enter no more keys. For most rows a transaction that reads millions of rows keeps
 /// only the read-set's entries.
 pub(super) const READ_KEYS_MAX: usize = 4096;
-/// Number of keys above which a transaction without writes neither searches nor enters the keys of its reads. The
-/// transaction seldom meets a key again, and the table would be a third of its work. A key that is read again descends
-/// in the index again, and takes a second place in the read-set.
+/// Number of keys above which a transaction without writes stops using the table: a read neither looks its key up nor
+/// enters the key. Such a transaction seldom reads a key twice, and the table takes a third of the transaction's time.
+/// A second read of a key descends in the index again, and adds a second entry to the read-set.
 const READ_KEYS_ALONE_MAX: usize = 16;
-/// Number of reads above which such a transaction uses the table again: it may read few keys many times.
+/// Number of reads above which a transaction without writes uses the table again. A transaction with so many reads may
+/// read few keys many times.
 const READS_ALONE_MAX: usize = 1024;
 /// Value in place of a position: no position.
 const NONE: u32 = u32::MAX;

@@ -130,7 +130,7 @@ fn a_thread_that_only_reads_frees_what_its_writes_have_left() -> Result<()> {
     Ok(())
 }
 
-/// Rows lie scattered over the chunks, and blocks that a cache keeps would hold most chunks.
+/// The rows are scattered over the chunks. A few free blocks in a cache keep most chunks from the system.
 #[test]
 fn the_memory_of_an_emptied_table_goes_back_while_the_database_runs() -> Result<()> {
     let clock = ensile_base::clock::Clock::manual();
