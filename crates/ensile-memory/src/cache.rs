@@ -13,7 +13,7 @@ use ensile_base::sync::note;
 use crate::class::SizeClass;
 use crate::general;
 use crate::memory::Memory;
-use crate::pool::{SpanPool, UncutSpan};
+use crate::pool::UncutSpan;
 use crate::prefetch;
 use crate::span::{BlockList, SPAN_BYTES, SPAN_HEADER_BYTES, Span, SpanBlocks};
 
@@ -123,9 +123,19 @@ impl Cache {
     /// Gives all free blocks to the pool, if most of the memory in use is free: a single free block in a cache keeps a
     /// whole chunk from the system.
     pub fn give_scattered(&mut self) {
-        if self.memory.is_sparse() {
-            let Self { memory, shelves, batches, .. } = self;
-            memory.give_all(|pool| give_lists(pool, shelves, batches));
+        if !self.memory.is_sparse() {
+            return;
+        }
+        let Self { memory, shelves, batches, .. } = self;
+        for (index, (shelf, batches)) in shelves.iter_mut().zip(batches).enumerate() {
+            // The lists are read without the pool's lock: other caches do not wait for the misses.
+            // SAFETY: both are the cache's, of one class; the cache is in use, so the memory is there.
+            let mut blocks = unsafe { take_lists(shelf, batches) };
+            if !blocks.is_empty() {
+                // SAFETY: the blocks came from the cache's lists of this class, and are free and in no other list now;
+                // the cache is in use, so the memory is there.
+                unsafe { memory.give_runs(SizeClass::from_index(index), &SpanBlocks::link(&mut blocks)) };
+            }
         }
     }
 
@@ -274,23 +284,18 @@ unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
     }
 }
 
-/// Gives all free blocks of a cache to the pool. Returns the number of newly empty chunks.
-fn give_lists(pool: &mut SpanPool, shelves: &mut [Shelf], batches: &mut [Vec<BlockList>]) -> usize {
-    let mut emptied = 0;
-    for (index, (shelf, batches)) in shelves.iter_mut().zip(batches).enumerate() {
-        let mut blocks = Vec::new();
-        for head in shelf.free.take().into_iter().chain(batches.drain(..).map(|batch| batch.head)) {
-            // SAFETY: the lists were the cache's; the memory is there, and stays while the pool is locked.
-            unsafe { collect(Some(head), &mut blocks) };
-        }
-        shelf.count = 0;
-        if !blocks.is_empty() {
-            // SAFETY: the blocks came from the cache's lists of this class, and are free and in no other list now.
-            emptied +=
-                unsafe { pool.give_runs(SizeClass::from_index(index), &SpanBlocks::link(&mut blocks)) };
-        }
+/// Takes all free blocks of a class out of a cache.
+///
+/// # Safety
+/// The shelf and the batches are of one cache and one class, and the cache's memory is there.
+unsafe fn take_lists(shelf: &mut Shelf, batches: &mut Vec<BlockList>) -> Vec<NonNull<u8>> {
+    let mut blocks = Vec::new();
+    for head in shelf.free.take().into_iter().chain(batches.drain(..).map(|batch| batch.head)) {
+        // SAFETY: the lists are the cache's, and the memory is there, by the caller's word.
+        unsafe { collect(Some(head), &mut blocks) };
     }
-    emptied
+    shelf.count = 0;
+    blocks
 }
 
 impl Drop for Cache {
@@ -299,9 +304,13 @@ impl Drop for Cache {
         let Self { memory, shelves, batches, span, spans_left, uncounted_bytes } = self;
         memory.give_all(|pool| {
             memory.count_live(*uncounted_bytes);
-            let mut emptied = give_lists(pool, shelves, batches);
-            for (index, shelf) in shelves.iter().enumerate() {
+            let mut emptied = 0;
+            for (index, (shelf, batches)) in shelves.iter_mut().zip(batches).enumerate() {
                 let class = SizeClass::from_index(index);
+                // SAFETY: both are the cache's, of one class; the memory is there, and stays while the lock is held.
+                let mut blocks = unsafe { take_lists(shelf, batches) };
+                // SAFETY: the blocks came from the cache's lists of `class`, and are free and in no other list now.
+                emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()
                 {

@@ -127,7 +127,9 @@ impl Memory {
         // Relaxed, both: figures, each a little old.
         let in_use = self.chunk_bytes.load(Ordering::Relaxed);
         let live = self.live_bytes.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned();
-        in_use >= SPARSE_MIN && live < in_use / 2
+        // Relaxed: a figure. Large blocks are live, and lie outside the chunks.
+        let live_in_chunks = live.saturating_sub(self.large_bytes.load(Ordering::Relaxed));
+        in_use >= SPARSE_MIN && live_in_chunks < in_use / 2
     }
 
     /// Adds the difference that a cache reports.

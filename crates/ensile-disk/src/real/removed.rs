@@ -15,6 +15,11 @@ use std::os::fd::AsRawFd;
 
 use crate::KeptSpace;
 
+/// Largest block of usual file systems, in bytes.
+const BLOCK_BYTES: u64 = 4096;
+/// Command of `fcntl` that chooses the signal of a lease. The C library's crate lacks the number.
+const F_SETSIG: libc::c_int = 10;
+
 /// A removed file that only this process can reach, through this handle.
 #[derive(Debug)]
 pub(super) struct RemovedFile {
@@ -38,21 +43,27 @@ impl KeptSpace for RemovedFile {
     }
 
     fn give_back(&mut self, bytes: u64) -> u64 {
-        let left = self.bytes.saturating_sub(bytes);
-        // A file that cannot be cut gives its space back as a whole, with its handle.
-        self.bytes = if self.file.set_len(left).is_ok() { left } else { 0 };
+        // A length within a block makes the file system write the block once more.
+        let left = self.bytes.saturating_sub(bytes) / BLOCK_BYTES * BLOCK_BYTES;
+        // A file that another process reads by now, or that cannot be cut, frees its space with its last handle.
+        let is_cut = is_only_handle(&self.file) && self.file.set_len(left).is_ok();
+        self.bytes = if is_cut { left } else { 0 };
         self.bytes
     }
 }
 
-/// True if no other open handle or mapping of the file exists. The kernel grants a lease for writing only then. The
-/// function releases the lease at once: the kernel signals the break of a lease, and the signal ends a process that has
-/// no handler.
+/// True if no other open handle or mapping of the file exists. The kernel grants a lease for writing only then.
+///
+/// The function releases the lease at once. A process that opens the file meanwhile breaks the lease, and the kernel
+/// signals the break. The usual signal ends a process that has no handler, so the function chooses a signal that does
+/// nothing without a handler.
 fn is_only_handle(file: &File) -> bool {
-    let lease = |kind: libc::c_int| {
+    let control = |command: libc::c_int, argument: libc::c_int| {
         // SAFETY: the file is open for as long as it is borrowed, and the call reads and writes no memory of the
         // process.
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
+        unsafe { libc::fcntl(file.as_raw_fd(), command, argument) == 0 }
     };
-    lease(libc::F_WRLCK) && lease(libc::F_UNLCK)
+    control(F_SETSIG, libc::SIGURG)
+        && control(libc::F_SETLEASE, libc::F_WRLCK)
+        && control(libc::F_SETLEASE, libc::F_UNLCK)
 }

@@ -56,22 +56,22 @@ fn names_are_listed_renamed_and_removed() {
 fn n20_a_removed_file_gives_its_space_back_in_pieces_only_if_nobody_else_can_read_it() {
     let folder = TestFolder::new();
     let disk = RealDisk::open(folder.path()).expect("a temporary folder");
-    let make = |name: &str| disk.create(name).expect("create").write_at(&[7; 100], 0).expect("written");
+    let make = |name: &str| disk.create(name).expect("create").write_at(&[7; 20_000], 0).expect("written");
     make("alone");
     let mut kept = disk.remove_slowly("alone").expect("removed").expect("this system has leases");
-    assert!(!disk.exists("alone").expect("looked") && kept.bytes() == 100);
-    assert_eq!([60, 60].map(|bytes| kept.give_back(bytes)), [40, 0]);
+    assert!(!disk.exists("alone").expect("looked") && kept.bytes() == 20_000);
+    assert_eq!([1, 9_000, 8_000].map(|bytes| kept.give_back(bytes)), [16_384, 4_096, 0]);
 
     make("read");
     let reader = disk.open_to_read("read").expect("open");
     assert!(disk.remove_slowly("read").expect("removed").is_none());
-    let mut bytes = [0; 100];
-    assert_eq!((reader.read_at(&mut bytes, 0).expect("read"), bytes), (100, [7; 100]));
+    let mut bytes = [0; 20_000];
+    assert_eq!((reader.read_at(&mut bytes, 0).expect("read"), bytes), (20_000, [7; 20_000]));
 
     make("linked");
     disk.add_name("linked", "other").expect("linked");
     assert!(disk.remove_slowly("linked").expect("removed").is_none());
-    assert_eq!(disk.open("other").expect("there").len().expect("length"), 100);
+    assert_eq!(disk.open("other").expect("there").len().expect("length"), 20_000);
 
     make("mapped");
     let mapped = disk.open("mapped").expect("open").map(4096).expect("mapped");

@@ -10,7 +10,7 @@
 //! Neighbours: recovery removes files at open, `manager` after a failed attempt and after an install; an examination
 //! lists files.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use ensile_disk::{Disk, KeptSpace};
@@ -121,8 +121,8 @@ fn check_kind<F: CheckpointFile>(
 }
 
 /// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
-/// to be this database's. Makes the removal durable, and returns the number of removed files, and the space that files
-/// have kept. A file without a readable owner stays.
+/// to be this database's. Makes the removal durable, and returns the number of removed files, and the held space by
+/// folder. A file without a readable owner stays.
 ///
 /// # Errors
 /// As [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
@@ -130,23 +130,22 @@ pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_unneeded: impl Fn(F) -> bool,
-) -> Result<(u64, Vec<Box<dyn KeptSpace>>), DurabilityError> {
-    let (mut count, mut folders, mut first_error) = (0, BTreeSet::new(), None);
-    let mut spaces = Vec::new();
+) -> Result<(u64, BTreeMap<String, Vec<Box<dyn KeptSpace>>>), DurabilityError> {
+    let (mut count, mut spaces, mut first_error) = (0, BTreeMap::<_, Vec<_>>::new(), None);
     let may_go = |file: &F| !file.is_installed(manifest) && is_unneeded(*file);
     for file in list::<F>(disk, manifest)?.into_iter().filter(may_go) {
         let name = file.to_string();
         match proves_ours(disk, manifest, &name) {
             Ok(true) => {
-                spaces.extend(disk.remove_slowly(&name)?);
-                folders.insert(file.checkpointer());
+                let space = disk.remove_slowly(&name)?;
+                spaces.entry(checkpoint_folder(file.checkpointer())).or_default().extend(space);
                 count += 1;
             }
             Ok(false) => {}
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    debug_assert!(folders.len() as u64 <= count, "a folder has lost a file");
-    folders.into_iter().try_for_each(|folder| disk.sync_folder(&checkpoint_folder(folder)))?;
+    debug_assert!(spaces.len() as u64 <= count, "a folder has lost a file");
+    spaces.keys().try_for_each(|folder| disk.sync_folder(folder))?;
     first_error.map_or(Ok((count, spaces)), Err)
 }

@@ -372,7 +372,9 @@ impl Checkpoints {
             // The archive step runs beside a walk too, because a walk may take longer than the log can wait.
             self.log.archive_step();
         }
-        let space = (checkpointer == 0).then(|| self.store.returned().step(self.clock.nanos())).flatten();
+        let space = (checkpointer == 0)
+            .then(|| self.store.returned().step(&**self.store.disk(), self.clock.nanos()))
+            .flatten();
         let step = if part.is_some() {
             self.go_on(checkpointer, &mut part, walk)
         } else {

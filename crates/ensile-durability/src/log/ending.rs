@@ -65,6 +65,8 @@ impl Log {
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         self.refuse(|refusal| refusal.stopped = true);
+        // The close may need the space, and nobody frees pieces after the close.
+        self.store.returned().free_all();
         if !self.has_loggers() {
             return self.end_without_loggers();
         }

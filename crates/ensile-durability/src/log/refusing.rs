@@ -137,7 +137,7 @@ impl Log {
     /// Notes that the disk has no space for entries of a logger.
     pub(super) fn hold(&self, logger: usize, error: &DiskError) {
         assert!(error.is_full(), "held for want of space only: {error}");
-        self.store.returned().give_back_all();
+        self.store.returned().free_all();
         let mut is_news = false;
         let now = self.clock.nanos();
         self.refuse(|refusal| {

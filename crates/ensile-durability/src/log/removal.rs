@@ -86,8 +86,9 @@ impl Log {
             let is_kept = |file: &ClosedFile| self.store.hold().keeps(file, now);
             let result = logger.closed.remove_below(from, covered, is_kept, note);
             if removed.files > before {
-                disk.sync_folder(&log_folder(index as u32))?;
-                self.store.returned().keep(spaces);
+                let folder = log_folder(index as u32);
+                disk.sync_folder(&folder)?;
+                self.store.returned().keep(&**disk, &folder, spaces);
             }
             result?;
         }

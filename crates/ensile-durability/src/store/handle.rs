@@ -215,11 +215,13 @@ impl OpenStore {
         let from = (&*self.disk, self.archive());
         let removed = self.older.remove_below(from, covered, is_kept, |file, space| {
             folders.insert(file.file.name.logger);
-            spaces.extend(space);
+            spaces.extend(space.map(|space| (file.file.name.logger, space)));
             note(file);
         });
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
-        self.returned.keep(spaces);
+        for (logger, space) in spaces {
+            self.returned.keep(&*self.disk, &log_folder(logger), vec![space]);
+        }
         removed
     }
 

@@ -8,15 +8,16 @@
 //! - K1: space is freed only after the removal of the file's name is durable. So no crash leaves a name that leads to a
 //!   truncated file.
 //! - N20: the disk holds the space of a removed file only if no other process or handle can read the file.
-//! - When the disk becomes full, all space is freed at once.
+//! - Space is held only while its device has much free space. A call for which a device is full therefore finds no held
+//!   space on the device, unless another program has filled the device within a pause.
 //!
-//! Neighbours: `log::removal` and the checkpoints hand space over; checkpointer 0 gives the pieces back.
+//! Neighbours: `log::removal` and the checkpoints hand space over; checkpointer 0 frees the pieces.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use ensile_base::sync::Mutex;
-use ensile_disk::KeptSpace;
+use ensile_disk::{Disk, KeptSpace};
 
 /// Length of a piece in bytes.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -25,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Largest number of removed files that wait. Each takes a file descriptor of the process. Above this number, the
 /// oldest file frees all its space at once.
 const FILES_MAX: usize = 64;
+/// Free bytes of a device below which no space is held on the device.
+const FREE_BYTES_MIN: u64 = 1 << 30;
 
 /// Space that waits.
 #[derive(Debug, Default)]
@@ -35,40 +38,81 @@ pub(crate) struct ReturnedSpace {
 
 #[derive(Debug, Default)]
 struct WaitingSpace {
-    /// Spaces of removed files, oldest first.
-    files: VecDeque<Box<dyn KeptSpace>>,
+    /// Removed files, oldest first.
+    files: VecDeque<HeldFile>,
     /// Time of the next piece, in nanoseconds of the clock.
     due_nanos: u64,
 }
 
+/// A removed file, and the folder of its former name.
+#[derive(Debug)]
+struct HeldFile {
+    folder: String,
+    space: Box<dyn KeptSpace>,
+}
+
+impl HeldFile {
+    /// Frees all space. The drop of the handle is not enough, because a forked child has the handle too.
+    fn free(mut self) {
+        self.space.give_back(u64::MAX);
+    }
+}
+
 impl ReturnedSpace {
-    /// Takes the spaces of removed files. The removal of the files' names is durable.
-    pub(crate) fn keep(&self, files: Vec<Box<dyn KeptSpace>>) {
+    /// Takes the spaces of files that were removed from a folder. The removal of the files' names is durable.
+    pub(crate) fn keep(&self, disk: &dyn Disk, folder: &str, spaces: Vec<Box<dyn KeptSpace>>) {
+        if spaces.is_empty() {
+            return;
+        }
         let mut waiting = self.waiting.lock();
+        let files = spaces.into_iter().map(|space| HeldFile { folder: folder.to_owned(), space });
         waiting.files.extend(files);
         let surplus = waiting.files.len().saturating_sub(FILES_MAX);
-        waiting.files.drain(..surplus);
+        waiting.files.drain(..surplus).for_each(HeldFile::free);
+        waiting.free_if_short(disk);
     }
 
-    /// Gives back a piece, if a piece is due. Returns the time until the next piece; `None` if no space waits.
-    pub(crate) fn step(&self, now_nanos: u64) -> Option<Duration> {
+    /// Frees a piece, if a piece is due. Returns the time until the next piece; `None` if no space waits.
+    pub(crate) fn step(&self, disk: &dyn Disk, now_nanos: u64) -> Option<Duration> {
         let mut waiting = self.waiting.lock();
-        let WaitingSpace { files, due_nanos } = &mut *waiting;
-        let oldest = files.front_mut()?;
-        if now_nanos >= *due_nanos {
-            let left = oldest.give_back(PIECE_BYTES);
-            *due_nanos = now_nanos + PAUSE.as_nanos() as u64;
-            if left == 0 {
-                files.pop_front();
+        if waiting.files.is_empty() {
+            return None;
+        }
+        if now_nanos >= waiting.due_nanos {
+            waiting.free_if_short(disk);
+            waiting.due_nanos = now_nanos + PAUSE.as_nanos() as u64;
+            let oldest = waiting.files.front_mut()?;
+            if oldest.space.give_back(PIECE_BYTES) == 0 {
+                waiting.files.pop_front();
             }
         }
-        (!files.is_empty()).then(|| Duration::from_nanos(due_nanos.saturating_sub(now_nanos)))
+        let wait = Duration::from_nanos(waiting.due_nanos.saturating_sub(now_nanos));
+        (!waiting.files.is_empty()).then_some(wait)
     }
 
-    /// Gives back all space at once, for a caller that needs the space. True if there was any.
-    pub(crate) fn give_back_all(&self) -> bool {
-        let files = std::mem::take(&mut self.waiting.lock().files);
-        !files.is_empty()
+    /// Frees all space at once, for a caller that needs the space. True if there was any.
+    pub(crate) fn free_all(&self) -> bool {
+        self.waiting.lock().free_all()
+    }
+}
+
+impl WaitingSpace {
+    /// Frees all space if a device has little free space.
+    fn free_if_short(&mut self, disk: &dyn Disk) {
+        let mut folders: Vec<&str> = self.files.iter().map(|file| &*file.folder).collect();
+        folders.sort_unstable();
+        folders.dedup();
+        let is_short =
+            |folder: &str| disk.free_bytes(folder).ok().flatten().is_none_or(|free| free < FREE_BYTES_MIN);
+        if folders.into_iter().any(is_short) {
+            self.free_all();
+        }
+    }
+
+    fn free_all(&mut self) -> bool {
+        let had_any = !self.files.is_empty();
+        self.files.drain(..).for_each(HeldFile::free);
+        had_any
     }
 }
 

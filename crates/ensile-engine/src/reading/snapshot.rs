@@ -236,7 +236,7 @@ impl RawRead for Snapshot<'_> {
             }));
             descents.end_many(places);
         })?;
-        kept.between(|context| read(&context.rows));
+        kept.between(|context| context.show_rows_once(read));
         Ok(())
     }
 
@@ -259,7 +259,7 @@ impl RawRead for Snapshot<'_> {
             let scan = ScanRange { table: scanned, range, direction, own: &[], key_buffer: scan_key };
             reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
         })?;
-        Ok(kept.between(|context| read(&context.rows)))
+        Ok(kept.between(|context| context.show_rows(read)))
     }
 
     #[inline]

@@ -95,6 +95,14 @@ impl Scratch {
         self.is_large
     }
 
+    /// Notes if rows elsewhere in the context are huge: the end of the transaction then checks the kept space.
+    #[cold]
+    pub(crate) fn note_large(&mut self, are_huge: bool) {
+        let is_own = self.kept_bytes() > KEEP_BYTES_MAX;
+        debug_assert!(!is_own || self.is_large == IS_LARGE, "a huge row has grown the buffer");
+        self.is_large = if is_own || are_huge { IS_LARGE } else { 0 };
+    }
+
     /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -116,6 +116,26 @@ impl Context<'_> {
         seen + sets.dead.kept_bytes() + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
+    /// Shows the copied rows. Space that huge rows have grown is given back at the end of the transaction or snapshot.
+    #[inline]
+    pub(crate) fn show_rows<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
+        if self.rows.kept_bytes() > KEEP_BYTES_MAX {
+            self.scratch.note_large(true);
+        }
+        read(&self.rows)
+    }
+
+    /// Shows the copied rows once, and keeps their space unless huge rows grew the space.
+    #[inline]
+    pub(crate) fn show_rows_once<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
+        let shown = read(&self.rows);
+        if self.rows.kept_bytes() > KEEP_BYTES_MAX {
+            self.rows = RowBatch::default();
+            self.scratch.note_large(false);
+        }
+        shown
+    }
+
     /// Takes the buffer for values back, unless a huge value grew the buffer.
     #[inline]
     pub(crate) fn keep_value(&mut self, value: Vec<u8>) {

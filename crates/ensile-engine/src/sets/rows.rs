@@ -10,8 +10,6 @@
 
 use std::ops::ControlFlow;
 
-use ensile_base::limits::KEEP_BYTES_MAX;
-
 use crate::record::{KeptRow, RowSpace};
 
 /// Length of a batch, in bytes, from which the batch takes no more rows.
@@ -80,14 +78,10 @@ pub(crate) struct BatchRow<'b> {
 }
 
 impl RowBatch {
-    /// Empties the batch. The space is kept unless huge rows grew the space. Returns the space for copies of rows, and
-    /// the list of rows.
+    /// Empties the batch. Returns the space for copies of rows, and the list of rows.
     #[inline]
     pub(crate) fn begin(&mut self, asked: BatchAsked, of_index: bool) -> (&mut RowSpace, &mut RowList) {
         debug_assert!(asked.rows_max > 0, "a batch of nothing would never end");
-        if self.kept_bytes() > KEEP_BYTES_MAX {
-            *self = Self::default();
-        }
         self.rows.clear();
         let list = &mut self.list;
         list.keys.clear();

@@ -83,7 +83,7 @@ impl RawRead for Transaction<'_> {
                 descents.end_many(places);
                 sets.check_reads()
             },
-            |checked, context| checked.map(|()| read(&context.rows)),
+            |checked, context| checked.map(|()| context.show_rows_once(read)),
         )
     }
 
@@ -111,7 +111,7 @@ impl RawRead for Transaction<'_> {
                 }
                 sets.check_reads()
             },
-            |checked, context| checked.map(|()| read(&context.rows)),
+            |checked, context| checked.map(|()| context.show_rows(read)),
         )
     }
 

@@ -702,7 +702,10 @@ fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() 
         });
     let (rows, value): (Grow<'_>, Grow<'_>) =
         (&|tx| tx.get(&by_length, &(3 << 20)).map(drop), &|tx| tx.put(&values, &2, &vec![8; 2 << 20]));
-    for (name, grow) in [("reads", reads), ("scratch", scratch), ("rows", rows), ("value", value)] {
+    let range: Grow<'_> = &|tx| tx.range(&values, ..).next_with(|_key, _row| ()).map(drop);
+    for (name, grow) in
+        [("reads", reads), ("scratch", scratch), ("rows", rows), ("value", value), ("range", range)]
+    {
         let mut tx = db.begin();
         grow(&mut tx)?;
         tx.restart();

@@ -60,6 +60,8 @@ impl Checkpoints {
     ) -> CheckpointStep {
         match action {
             Action::Stop(answers) => {
+                // Nobody frees pieces from here on.
+                self.store.returned().free_all();
                 self.send(answers);
                 CheckpointStep::Stopped
             }
@@ -129,6 +131,8 @@ impl Checkpoints {
         if self.store.reserve().is_kept() {
             return;
         }
+        // A disk was full.
+        self.store.returned().free_all();
         if let Err(error) = self.store.reserve().make() {
             self.life.lock().note_error(&error.to_string());
         }
@@ -137,7 +141,7 @@ impl Checkpoints {
     /// Begins the checkpoint that is due, if the checkpoint fits on the disk.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
         let look = || Room::look(&**self.store.disk(), self.checkpointers.len(), bytes);
-        match look().or_else(|why| if self.store.returned().give_back_all() { look() } else { Err(why) }) {
+        match look().or_else(|why| if self.store.returned().free_all() { look() } else { Err(why) }) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
@@ -452,7 +456,9 @@ impl Checkpoints {
         let manifest = self.store.manifest().manifest().clone();
         let removed = leftovers::remove(&**self.store.disk(), &manifest, is_unneeded);
         self.note_removed(removed.map(|(count, spaces)| {
-            self.store.returned().keep(spaces);
+            for (folder, spaces) in spaces {
+                self.store.returned().keep(&**self.store.disk(), &folder, spaces);
+            }
             count
         }));
     }
