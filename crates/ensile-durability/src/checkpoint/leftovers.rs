@@ -120,9 +120,17 @@ fn check_kind<F: CheckpointFile>(
     unlisted.map(|file| file.to_string()).try_for_each(|file| proves_ours(disk, manifest, &file).map(drop))
 }
 
+/// Result of a removal.
+#[derive(Debug, Default)]
+pub(crate) struct RemovedLeftovers {
+    /// Number of removed files.
+    pub(crate) files: u64,
+    /// Held space of removed files, by folder.
+    pub(crate) spaces: BTreeMap<String, Vec<Box<dyn KeptSpace>>>,
+}
+
 /// Removes the files of a kind that the installed checkpoint does not have, that `is_unneeded` selects, and that prove
-/// to be this database's. Makes the removal durable, and returns the number of removed files, and the held space by
-/// folder. A file without a readable owner stays.
+/// to be this database's. Makes the removal durable. A file without a readable owner stays.
 ///
 /// # Errors
 /// As [`check_unlisted`], after the removable files are removed. An error of the disk ends the removal at once.
@@ -130,22 +138,22 @@ pub(crate) fn remove<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_unneeded: impl Fn(F) -> bool,
-) -> Result<(u64, BTreeMap<String, Vec<Box<dyn KeptSpace>>>), DurabilityError> {
-    let (mut count, mut spaces, mut first_error) = (0, BTreeMap::<_, Vec<_>>::new(), None);
+) -> Result<RemovedLeftovers, DurabilityError> {
+    let (mut removed, mut first_error) = (RemovedLeftovers::default(), None);
     let may_go = |file: &F| !file.is_installed(manifest) && is_unneeded(*file);
     for file in list::<F>(disk, manifest)?.into_iter().filter(may_go) {
         let name = file.to_string();
         match proves_ours(disk, manifest, &name) {
             Ok(true) => {
                 let space = disk.remove_slowly(&name)?;
-                spaces.entry(checkpoint_folder(file.checkpointer())).or_default().extend(space);
-                count += 1;
+                removed.spaces.entry(checkpoint_folder(file.checkpointer())).or_default().extend(space);
+                removed.files += 1;
             }
             Ok(false) => {}
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    debug_assert!(spaces.len() as u64 <= count, "a folder has lost a file");
-    spaces.keys().try_for_each(|folder| disk.sync_folder(folder))?;
-    first_error.map_or(Ok((count, spaces)), Err)
+    debug_assert!(removed.spaces.len() as u64 <= removed.files, "a folder has lost a file");
+    removed.spaces.keys().try_for_each(|folder| disk.sync_folder(folder))?;
+    first_error.map_or(Ok(removed), Err)
 }

@@ -455,11 +455,11 @@ impl Checkpoints {
     pub(super) fn remove_leftovers<F: CheckpointFile>(&self, is_unneeded: impl Fn(F) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
         let removed = leftovers::remove(&**self.store.disk(), &manifest, is_unneeded);
-        self.note_removed(removed.map(|(count, spaces)| {
-            for (folder, spaces) in spaces {
+        self.note_removed(removed.map(|removed| {
+            for (folder, spaces) in removed.spaces {
                 self.store.returned().keep(&**self.store.disk(), &folder, spaces);
             }
-            count
+            removed.files
         }));
     }
 
