@@ -7,7 +7,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo test --package ensile-base --features counted --lib counted
-features=ensile-bench/counted,ensile-bench/experiments,ensile-bench/peer-keys
-cargo test --package ensile-engine --package ensile-bench --test variants \
-    --features "ensile-engine/experiments,$features"
-cargo test --package ensile-bench --lib --features "$features"
+cargo test --package ensile-engine --package ensile-bench --test variants --lib \
+    --features ensile-engine/experiments,ensile-bench/counted,ensile-bench/experiments,ensile-bench/peer-keys
