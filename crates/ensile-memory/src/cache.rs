@@ -111,7 +111,9 @@ impl Cache {
         }
     }
 
+    // Not inlined: an allocation must stay small enough to be inlined.
     #[cold]
+    #[inline(never)]
     fn report(&mut self) {
         let bytes = std::mem::take(&mut self.uncounted_bytes);
         self.memory.count_live(bytes);

@@ -35,7 +35,7 @@ pub(crate) struct PointReader<'t, 'p> {
 }
 
 impl<'p> Reader<'p> for PointReader<'_, 'p> {
-    #[inline]
+    #[inline(always)]
     fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         let Sets { reads, writes, .. } = &mut *self.sets;
@@ -64,7 +64,7 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
         self.sets.reads.len() as u64
     }
 
-    #[inline]
+    #[inline(always)]
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let Sets { reads, writes, .. } = &mut *self.sets;
         if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table, key, record) {

@@ -198,9 +198,21 @@ impl<'p> KeyTable<'p> {
     /// The key's position, which leads to the key's entry.
     #[inline(always)]
     pub(crate) fn find(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) -> Option<usize> {
+        self.find_unless(arena, table, key, |_| false)
+    }
+
+    /// As [`KeyTable::find`], without a search if the table has keys and `skips` is true.
+    #[inline(always)]
+    pub(crate) fn find_unless(
+        &mut self,
+        arena: &mut Vec<u8>,
+        table: u32,
+        key: &[u8],
+        skips: impl FnOnce(&Self) -> bool,
+    ) -> Option<usize> {
         if self.only.record.is_some() {
             self.enter_only(arena);
-        } else if self.met.is_empty() {
+        } else if self.met.is_empty() || skips(self) {
             return None;
         }
         self.find_entered(arena, table, key)

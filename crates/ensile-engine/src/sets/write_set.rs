@@ -246,7 +246,8 @@ impl<'p> WriteSet<'p> {
     /// As [`find_key`](Self::find_key), for a read: no search for a transaction that only reads many keys.
     #[inline(always)]
     pub(crate) fn find_read_key(&mut self, table: u32, key: &[u8], reads: usize) -> Option<usize> {
-        if self.serves_reads(reads) { self.find_key(table, key) } else { None }
+        let Self { keys, arena, entries, .. } = self;
+        keys.find_unless(arena, table, key, |keys| entries.is_empty() && !keys.serves_reads_alone(reads))
     }
 
     /// True if the next read of a transaction with `reads` reads uses the table of keys.
