@@ -93,7 +93,7 @@ pub trait Disk: Send + Sync + Debug {
     /// frees the space by its calls, or at its drop. `None` if the space is not held: the disk cannot hold the space,
     /// or another process or handle may still read the file.
     ///
-    /// The caller syncs the folder before the first piece is given back. Otherwise a crash may leave the name of a
+    /// The caller syncs the folder before the first piece is freed. Otherwise a crash may leave the name of a
     /// shortened file.
     fn remove_slowly(&self, name: &str) -> Result<Option<Box<dyn KeptSpace>>, DiskError> {
         self.remove(name)?;
@@ -226,10 +226,7 @@ pub trait DiskFile: Send + Sync + Debug {
 
 /// Space of a removed file, not yet freed.
 pub trait KeptSpace: Send + Debug {
-    /// Size of the space in bytes.
-    fn bytes(&self) -> u64;
-
-    /// Gives back up to `bytes` bytes. Returns the number of bytes that are left.
+    /// Frees up to `bytes` bytes. Returns the number of bytes that are left.
     fn give_back(&mut self, bytes: u64) -> u64;
 }
 

@@ -38,10 +38,6 @@ impl RemovedFile {
 }
 
 impl KeptSpace for RemovedFile {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn give_back(&mut self, bytes: u64) -> u64 {
         // A length within a block makes the file system write the block once more.
         let left = self.bytes.saturating_sub(bytes) / BLOCK_BYTES * BLOCK_BYTES;

@@ -106,14 +106,11 @@ impl RowBatch {
     /// The rows.
     #[inline]
     pub(crate) fn rows(&self) -> impl Iterator<Item = BatchRow<'_>> {
-        let RowList { keys, ends, of_index, .. } = &self.list;
         let mut start = 0;
-        ends.iter().map(move |ends| {
-            let place = &keys[start..ends.place as usize];
-            let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
-            start = ends.key as usize;
-            let row = self.rows.found(ends.row).unwrap_or_default();
-            BatchRow { place, key, row, mark: ends.mark }
+        self.list.ends.iter().map(move |ends| {
+            let row = self.row_between(start, *ends);
+            start = ends.key;
+            row
         })
     }
 
@@ -126,10 +123,15 @@ impl RowBatch {
     /// The row at a position.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> BatchRow<'_> {
-        let RowList { keys, ends, of_index, .. } = &self.list;
-        let start = if at == 0 { 0 } else { ends[at - 1].key as usize };
-        let ends = ends[at];
-        let place = &keys[start..ends.place as usize];
+        let ends = &self.list.ends;
+        self.row_between(if at == 0 { 0 } else { ends[at - 1].key }, ends[at])
+    }
+
+    /// The row whose place begins at `start`, with these ends.
+    #[inline(always)]
+    fn row_between(&self, start: u32, ends: RowEnds) -> BatchRow<'_> {
+        let RowList { keys, of_index, .. } = &self.list;
+        let place = &keys[start as usize..ends.place as usize];
         let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
         BatchRow { place, key, row: self.rows.found(ends.row).unwrap_or_default(), mark: ends.mark }
     }

@@ -23,10 +23,6 @@ impl Counted {
 }
 
 impl KeptSpace for Counted {
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     fn give_back(&mut self, bytes: u64) -> u64 {
         let given = bytes.min(self.bytes);
         self.held.fetch_sub(given, Ordering::Relaxed);
