@@ -57,7 +57,7 @@ impl Report<'_> {
 /// Knowledge of the rules beside the examined file.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// Names of the invariants that `docs/protocols/` defines; `None` without a definition.
+    /// Names of the invariants that `docs/internals/protocols/` defines; `None` without a definition.
     invariants: Option<BTreeSet<String>>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     let (few, figures) = assertions::check(&sources);
     findings.extend(few);
     if facts.invariants.is_none() {
-        println!("tidy: rule `invariant` waits: docs/protocols/ names no invariant yet");
+        println!("tidy: rule `invariant` waits: docs/internals/protocols/ names no invariant yet");
     }
     println!("tidy: assertions a function: {figures}");
     let files = texts.len() + documents.len();

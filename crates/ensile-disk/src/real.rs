@@ -1,8 +1,9 @@
 //! The machine's own files, reached through folder handles that stay open.
 //!
 //! Invariants:
-//! - The disk opens the root and each folder once. Names are relative to these handles (docs/protocols/files.md). A
-//!   renamed folder stays part of the disk, and another folder in its place is never touched.
+//! - The disk opens the root and each folder once. Names are relative to these handles
+//!   (docs/internals/protocols/files.md). A renamed folder stays part of the disk, and another folder in its place is
+//!   never touched.
 //! - I4: in a process that was forked from the opener of the disk, nothing is made, changed, locked or synced.
 //!
 //! Neighbours: `Database` opens the disk; the durability crate sees only the traits.

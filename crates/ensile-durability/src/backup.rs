@@ -1,5 +1,5 @@
-//! Backups of a database, open or closed, and new databases from a backup (`docs/protocols/backups.md`). A backup is a
-//! database folder of its own.
+//! Backups of a database, open or closed, and new databases from a backup (`docs/internals/protocols/backups.md`). A
+//! backup is a database folder of its own.
 //!
 //! ```text
 //! look: lease source, lock target --> copy missing pages or files --> directory, root, sync --> verify --> manifest

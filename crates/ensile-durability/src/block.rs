@@ -1,4 +1,4 @@
-//! Blocks: the common grammar of all log and checkpoint files (`docs/formats/block.md` has the byte boxes).
+//! Blocks: the common grammar of all log and checkpoint files (`docs/internals/formats/block.md` has the byte boxes).
 //!
 //! ```text
 //! file  := opening-block block*            of a picture's pages: each block in an extent of its own

@@ -12,11 +12,11 @@
 //! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps by itself.
 //!
 //! Invariants:
-//! - K1 (argued in `docs/protocols/checkpoints.md`): an installed checkpoint `[e_l, e_h]` and the log from e_l on give
-//!   the state at any D >= e_h.
+//! - K1 (argued in `docs/internals/protocols/checkpoints.md`): an installed checkpoint `[e_l, e_h]` and the log from
+//!   e_l on give the state at any D >= e_h.
 //! - K4, K5: K1 holds for each range of a cycling checkpoint too, and ranges tile. The log is needed from the least e_l
 //!   of the ranges on.
-//! - N1, N2, N12, N13 (`docs/protocols/pictures.md`): the e_l of a picture is S, and the e_h is e_c.
+//! - N1, N2, N12, N13 (`docs/internals/protocols/pictures.md`): the e_l of a picture is S, and the e_h is e_c.
 //!
 //! Neighbours: below, `control` decides the time of a checkpoint, the log has D, the store the manifest; `recovery`
 //! reads the files written here; the engine walks.

@@ -12,13 +12,13 @@
 //! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
 //! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
 //!
-//! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues the invariants):
+//! Invariants, cited by name where they are kept (`docs/internals/protocols/durability.md` argues the invariants):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
 //!   appended.
 //! - L1: the claim of a logger's durable mark. L2: an idle or ended worker neither holds D back nor is passed by D.
 //! - L3: a claim counts once a synced mark has the claim; one sync on the commit path.
-//! - K1: the promise of an installed checkpoint `[e_l, e_h]` (`docs/protocols/checkpoints.md`).
-//! - I1 to I4: the identity of the files (`docs/protocols/store.md`).
+//! - K1: the promise of an installed checkpoint `[e_l, e_h]` (`docs/internals/protocols/checkpoints.md`).
+//! - I1 to I4: the identity of the files (`docs/internals/protocols/store.md`).
 //! - L4: epochs that a recovery ignored are discarded for ever. L5: torn tails are cut and reported, damage is an
 //!   error.
 //!

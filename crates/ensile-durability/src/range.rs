@@ -3,8 +3,8 @@
 //! A range begins at a key of a section and ends where the next range begins, perhaps in a later section. The first
 //! range begins before all keys, and the last range has no end.
 //!
-//! Invariant K4 (`docs/protocols/checkpoints.md`): every key of a section is in exactly one range, even if the section
-//! is added later.
+//! Invariant K4 (`docs/internals/protocols/checkpoints.md`): every key of a section is in exactly one range, even if
+//! the section is added later.
 //!
 //! Neighbours: the installed checkpoint lists ranges, its turns walk the ranges, recovery compares entries with the
 //! ranges.

@@ -1,12 +1,12 @@
 //! Shipping of finished checkpoints and closed log files to a shared store, so that another machine can take over
-//! (`docs/protocols/shipping.md`).
+//! (`docs/internals/protocols/shipping.md`).
 //!
 //! ```text
 //! closed log files, oldest first --> objects --> manifest-<n+1>, where there is none --> unnamed objects go, later
 //! a checkpoint's files, in between -/                 |
 //!                                                     '--- taken: whose? ours: go on; another term's: fenced for good
 //! ```
-//! Invariants, argued in `docs/protocols/shipping.md`:
+//! Invariants, argued in `docs/internals/protocols/shipping.md`:
 //! - H1: a manifest comes after the objects that the manifest names.
 //! - H2: a manifest counts if its number was free at the creation, and no larger number existed afterwards.
 //! - H3: the manifest's state is a database after a crash at one epoch.

@@ -1,4 +1,4 @@
-//! The store: ownership of the files, and the list of files that count (`docs/protocols/store.md`).
+//! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md`).
 //!
 //! The store is the one module under log and checkpoints that knows folders, locks, identity, manifest and hint. Log
 //! and checkpoints ask the store for folders, and hand over the finished files.

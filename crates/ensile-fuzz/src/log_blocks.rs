@@ -1,6 +1,6 @@
 //! Target: the log's parser. An input is a plan of blocks for up to three logs. The target writes the blocks from
-//! `docs/formats`, without the engine's code, and with right checksums unless the plan says otherwise. Then the target
-//! damages some bytes.
+//! `docs/internals/formats`, without the engine's code, and with right checksums unless the plan says otherwise. Then
+//! the target damages some bytes.
 //!
 //! Invariants: recovery ends without a panic. Recovery names the fault and fails, or returns every counting entry of
 //! the part that follows the rules. Recovery returns no entry from outside the undamaged blocks.

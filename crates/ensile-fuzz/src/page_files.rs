@@ -1,6 +1,6 @@
 //! Target: the load of a picture from page files. An input is a plan of pages, and of versions beside the pages in
-//! blocks and tails. The target writes the plan from `docs/formats`, without the engine's code. Then the target changes
-//! bytes of blocks under right checksums, and bytes of the file without.
+//! blocks and tails. The target writes the plan from `docs/internals/formats`, without the engine's code. Then the
+//! target changes bytes of blocks under right checksums, and bytes of the file without.
 //!
 //! Invariants: an open ends without a panic. An open names the fault and fails, or has exactly the plan's rows, unless
 //! the target changed bytes under right checksums. Before the first row, the open names the first keys of the plan's

@@ -5,10 +5,10 @@
 //! is filled when the result may be shown, for instance once the result is durable. Later replies wait, so a client
 //! gets replies in the order of its requests.
 //!
-//! Promises, by the names of `docs/protocols/net.md`: W1 (order), W2 (bounded memory), W3 (nobody waits unheard), W4
-//! (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight), W13 and W14
-//! (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops). io_uring or epoll waits for the
-//! machine's sockets ([`MachineTransport`], W11).
+//! Promises, by the names of `docs/internals/protocols/net.md`: W1 (order), W2 (bounded memory), W3 (nobody waits
+//! unheard), W4 (one client holds up no other), W5 (errors of accepting do not spin), W6 to W10 (operations in flight),
+//! W13 and W14 (the last words are heard), W15 (no panic crosses), W16 (a limit over all loops). io_uring or epoll
+//! waits for the machine's sockets ([`MachineTransport`], W11).
 //!
 //! ```
 //! use ensile_base::clock::Clock;

@@ -1,4 +1,4 @@
-//! Bodies of log entries and of checkpoint entries (`docs/formats/objects.md`).
+//! Bodies of log entries and of checkpoint entries (`docs/internals/formats/objects.md`).
 //!
 //! ```text
 //! form 1 | key's length 2 | version 2 | key | (of a piece: total 8, offset 8) | bytes

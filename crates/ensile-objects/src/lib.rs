@@ -10,7 +10,7 @@
 //! [`ObjectsBuilder`] opens a collection. An application that keeps its own objects, in its own structures and under
 //! its own locks, implements [`Application`] and logs through [`ApplicationLog`]: the paper's interface (§3.2).
 //!
-//! Promises, per object and for all objects (`docs/protocols/objects.md` argues them):
+//! Promises, per object and for all objects (`docs/internals/protocols/objects.md` argues them):
 //! - A result that was reported durable survives a crash, once, in order: the recovered operations are the operations
 //!   of epochs up to one epoch D, and a durable receipt's epoch is at most D.
 //! - Objects are independent. An operation is atomic; several operations together are not.

@@ -90,7 +90,7 @@ impl TypeShape {
     }
 }
 
-/// Fingerprint of a description: FNV-1a, 64 bits (`docs/formats/objects.md`).
+/// Fingerprint of a description: FNV-1a, 64 bits (`docs/internals/formats/objects.md`).
 fn fingerprint(description: &str) -> u64 {
     description.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

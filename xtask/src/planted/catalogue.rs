@@ -18,7 +18,7 @@ pub(crate) struct Bug {
     pub(crate) file: String,
     /// Line of the bug in its file.
     pub(crate) line: usize,
-    /// Broken conditions of `docs/protocols/`, the bug's own first.
+    /// Broken conditions of `docs/internals/protocols/`, the bug's own first.
     pub(crate) condition: String,
     /// Whole command, with its environment.
     pub(crate) command: String,

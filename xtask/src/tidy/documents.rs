@@ -1,9 +1,9 @@
 //! Rules that tie documents to the code: cited invariants are defined, cited limits exist, and examples name the crate
 //! of applications.
 //!
-//! An invariant is a capital letter and one or two digits. A heading or bold words of `docs/protocols/` define an
-//! invariant by beginning with the name. A citation is the name in a comment; a name between back-quotes is code and no
-//! citation.
+//! An invariant is a capital letter and one or two digits. A heading or bold words of `docs/internals/protocols/`
+//! define an invariant by beginning with the name. A citation is the name in a comment; a name between back-quotes is
+//! code and no citation.
 //!
 //! Neighbours: [`super`] lists these rules; the limits are `ensile-base`'s `limits` module.
 
@@ -59,7 +59,7 @@ pub(super) fn limits(text: &str, constants: &Constants, report: &mut Report<'_>)
 
 /// Invariants that the protocol documents define; `None` without a definition.
 pub(super) fn invariants(documents: &[(String, String)]) -> Option<BTreeSet<String>> {
-    let protocols = documents.iter().filter(|(path, _)| path.starts_with("docs/protocols/"));
+    let protocols = documents.iter().filter(|(path, _)| path.starts_with("docs/internals/protocols/"));
     let names: BTreeSet<String> =
         protocols.flat_map(|(_, text)| text.lines().flat_map(definitions)).collect();
     (!names.is_empty()).then_some(names)
@@ -84,7 +84,7 @@ pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<
             for prose in line.split('`').step_by(2) {
                 for name in names(prose).into_iter().filter(|name| !defined.contains(name)) {
                     let advice = format!(
-                        "{name} is defined nowhere in docs/protocols/ (in back-quotes if no invariant)"
+                        "{name} is defined nowhere in docs/internals/protocols/ (in back-quotes if no invariant)"
                     );
                     report.add(comment.line + offset, advice);
                 }

@@ -27,8 +27,10 @@ pub(super) fn check(bugs: &[Bug], tree: &Tree<'_>, facts: &Facts, findings: &mut
         let mut report = Report { rule: "patches", path: &bug.file, findings: &mut *findings };
         let condition = bug.condition.split([',', ' ']).next().unwrap_or_default();
         if !is_known(condition) {
-            let advice =
-                format!("`{condition}` of {} is no condition that docs/protocols/ defines", bug.name);
+            let advice = format!(
+                "`{condition}` of {} is no condition that docs/internals/protocols/ defines",
+                bug.name
+            );
             report.add(bug.line, advice);
         }
         if condition_of(&bug.name) != Some(condition) {
@@ -50,11 +52,11 @@ pub(super) fn check(bugs: &[Bug], tree: &Tree<'_>, facts: &Facts, findings: &mut
     }
 }
 
-/// Compares the names in `docs/protocols/` with the bugs of the catalogue, both ways.
+/// Compares the names in `docs/internals/protocols/` with the bugs of the catalogue, both ways.
 pub(super) fn check_names(documents: &[(String, String)], bugs: &[Bug], findings: &mut Vec<Finding>) {
     let planted: BTreeSet<&str> = bugs.iter().map(|bug| bug.name.as_str()).collect();
     let (mut named, mut listed) = (BTreeSet::new(), BTreeMap::new());
-    for (path, text) in documents.iter().filter(|(path, _)| path.starts_with("docs/protocols/")) {
+    for (path, text) in documents.iter().filter(|(path, _)| path.starts_with("docs/internals/protocols/")) {
         let mut report = Report { rule: "patches", path, findings: &mut *findings };
         for (at, line) in text.lines().enumerate() {
             let names: Vec<&str> =

@@ -173,7 +173,7 @@ const SAMPLES: &[Sample] = &[
 
 fn facts() -> Facts {
     let invariants = super::documents::invariants(&[(
-        "docs/protocols/a.md".to_owned(),
+        "docs/internals/protocols/a.md".to_owned(),
         "# E1: binding\n- **L1 Marks.** Words, not **bold L9**.\n**L2**\n".to_owned(),
     )]);
     Facts { invariants }
@@ -264,7 +264,7 @@ fn a_module_declared_for_tests_is_test_code() {
 fn without_protocol_documents_no_citation_is_judged() {
     let files = [(ENGINE.to_owned(), "//! E9.\n//! B.\n".to_owned())];
     assert!(inspect(&files, &[], &Facts::default()).is_empty());
-    let headings_only = [("docs/protocols/a.md".to_owned(), "# Commit\n".to_owned())];
+    let headings_only = [("docs/internals/protocols/a.md".to_owned(), "# Commit\n".to_owned())];
     assert!(super::documents::invariants(&headings_only).is_none());
 }
 
@@ -275,7 +275,7 @@ fn documents_cite_limits_that_exist() {
     let files = [("crates/ensile-base/src/limits.rs", limits), (INDEX, node)]
         .map(|(path, text)| (path.to_owned(), text.to_owned()));
     let document = "`KEY_BYTES_MAX`, `LINE_BYTES`, `CARGO_TARGET_DIR`\n`VALUE_BYTES_MAX`\n`NODE_KEYS_MAX`\n`PAGE_BYTES`\n";
-    let documents = [("docs/formats/log.md".to_owned(), document.to_owned())];
+    let documents = [("docs/internals/formats/log.md".to_owned(), document.to_owned())];
     let lines: Vec<usize> =
         inspect(&files, &documents, &facts()).iter().map(|finding| finding.line).collect();
     assert_eq!(lines, [2, 3, 4]);

@@ -1,5 +1,6 @@
 //! `siren marks`: five ways to know the changed pages, over the same keys (A to E in section 4 of
-//! `docs/protocols/pictures.md`): nanoseconds and instructions of a first change, cost of the freeze, bytes of a row.
+//! `docs/internals/protocols/pictures.md`): nanoseconds and instructions of a first change, cost of the freeze, bytes
+//! of a row.
 //!
 //! Rows are looked up as in a commit, in a stand-in for the index ([`ways`]). The cost of the look-up alone is taken
 //! off. Two tables are measured, with a tenth of `--rows` and with all rows. Rows change once each, at random: one in a

@@ -8,7 +8,7 @@
 //! ```
 //! Both files have [`FILE_BYTES`] bytes from the beginning, and entries go round in the files. The kinds take turns.
 //!
-//! Neighbours: `docs/protocols/process.md` cites the figures; `ensile-disk` has both ways.
+//! Neighbours: `docs/internals/protocols/process.md` cites the figures; `ensile-disk` has both ways.
 
 use std::path::Path;
 

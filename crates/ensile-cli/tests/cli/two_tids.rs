@@ -1,6 +1,6 @@
 //! N11 from outside: a picture whose every checksum is right, and in which a row has two TIDs.
 //!
-//! Neighbours: the durability crate compares, `docs/formats/{block,pictures}.md` say what is changed here.
+//! Neighbours: the durability crate compares, `docs/internals/formats/{block,pictures}.md` say what is changed here.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The grammar: round trips, refusals, and the bytes that `docs/formats/log.md` shows.
+//! The grammar: round trips, refusals, and the bytes that `docs/internals/formats/log.md` shows.
 
 use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
@@ -64,7 +64,7 @@ fn reseal(block: &mut [u8], salt: Salt) {
 
 /// Compares an example of the document with what is written.
 fn assert_documented(index: usize, written: &[u8]) {
-    let text = include_str!("../../../../docs/formats/log.md");
+    let text = include_str!("../../../../docs/internals/formats/log.md");
     let block = text
         .split("```hex\n")
         .nth(index)

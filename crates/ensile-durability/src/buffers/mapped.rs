@@ -1,8 +1,9 @@
-//! Copy of a buffer's entries in a mapped file, for the process after this process (docs/protocols/process.md,
-//! docs/formats/buffer.md).
+//! Copy of a buffer's entries in a mapped file, for the process after this process
+//! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! ```text
-//! header (whose it is) | how many blocks the log had | how many bytes of entries there are, and their checksum: one word | entries
+//! header (whose it is) | how many blocks the log had | how many bytes of entries there are, and their checksum: one
+//! word | entries
 //! ```
 //! Invariants:
 //! - B1: an entry is in the file before the append returns, so before any thread can see the entry's effect.

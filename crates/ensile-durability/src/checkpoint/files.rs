@@ -1,5 +1,5 @@
 //! The files of a fuzzy checkpoint: m files of every checkpointer, written beside commits, read back as a whole
-//! (`docs/formats/checkpoint.md`).
+//! (`docs/internals/formats/checkpoint.md`).
 //!
 //! ```text
 //! part := slice* -> block*, in turn to m files; of a turn that takes several ranges one set of m files for each

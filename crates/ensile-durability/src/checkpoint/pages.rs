@@ -1,7 +1,7 @@
 //! Interface of a state of which pictures can be taken: the state cuts itself into pages, keeps the versions that
 //! commits displace, and hands out page after page.
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - N1: the freeze is announced after [`Pages::publish_pages`], once E is two above the returned epoch.
 //! - N7: [`Pages::carry_marks`] is called once E is two above the returned epoch, and before the freeze is announced.
 //! - N2, N5: no page is settled or taken before E is above the freeze.

@@ -1,5 +1,5 @@
 //! The page files of pictures: one file in the folder of each checkpointer. A page stays in its place until the page
-//! changes (`docs/formats/pictures.md`).
+//! changes (`docs/internals/formats/pictures.md`).
 //!
 //! ```text
 //! file      := opening-block extent*               units of 4 KiB; unit 0 has the opening block

@@ -52,8 +52,8 @@ pub struct LogConfig {
     /// one buffer in any case. Each logger may have one extra buffer for an entry larger than a buffer.
     pub buffer_bytes_max: usize,
     /// True for process-safe durability: the operating system has an entry before its append returns. The entry
-    /// survives the death of the process, as long as the system lives (docs/protocols/process.md). Each buffer then has
-    /// a mapped file in its log's folder.
+    /// survives the death of the process, as long as the system lives (docs/internals/protocols/process.md). Each
+    /// buffer then has a mapped file in its log's folder.
     pub process_safe: bool,
     /// Usual time between two epochs. The epochs reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,

@@ -22,8 +22,8 @@
 //! - A disk with space is left as is. Relief comes only after a stage has found no space. A stage tries each way of
 //!   relief once, the free way first.
 //!
-//! Neighbours: `finish` carries the actions out and reports the outcomes; `docs/protocols/durability.md` ("A crash on a
-//! full disk") has the argument.
+//! Neighbours: `finish` carries the actions out and reports the outcomes; `docs/internals/protocols/durability.md` ("A
+//! crash on a full disk") has the argument.
 
 use std::sync::Arc;
 

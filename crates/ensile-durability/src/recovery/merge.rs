@@ -1,5 +1,5 @@
 //! Merge of closed generations into one generation at an open, so that many short lives leave few files
-//! (`docs/protocols/durability.md`).
+//! (`docs/internals/protocols/durability.md`).
 //!
 //! ```text
 //! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1

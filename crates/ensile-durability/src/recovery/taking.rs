@@ -1,4 +1,5 @@
-//! Takes the entries that a process-safe life left above D, if only its process died (docs/protocols/process.md).
+//! Takes the entries that a process-safe life left above D, if only its process died
+//! (docs/internals/protocols/process.md).
 //!
 //! The operating system kept the data of the dead process: the logs up to their last whole blocks, and the mapped
 //! buffers that were not written yet. The open finishes the work of the dead loggers. It writes the buffers behind the

@@ -1,5 +1,5 @@
 //! Name of an application in the manifest: the owner of the folder, in the words of the application
-//! (`docs/formats/manifest.md`).
+//! (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! application prices, partition 0 of 4

@@ -1,5 +1,5 @@
 //! Archive of an open database. Closed log files are copied to the archive before their removal
-//! (`docs/protocols/backups.md`, section 2).
+//! (`docs/internals/protocols/backups.md`, section 2).
 //!
 //! ```text
 //! archive -> a folder on another device      FOLDER                   whose it is (I1)

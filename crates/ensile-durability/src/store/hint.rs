@@ -1,6 +1,6 @@
 //! Hint: an additional witness of D. With the hint, damage to the last mark of a log is not taken for a torn tail (L5).
 //!
-//! The hint is a text file (`docs/formats/hint.md`):
+//! The hint is a text file (`docs/internals/formats/hint.md`):
 //! ```text
 //! ensile hint 2
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f

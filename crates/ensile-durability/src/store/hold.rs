@@ -1,5 +1,5 @@
 //! Hold on closed log files that a checkpoint has made superfluous, and that are not shipped yet. Their removal waits,
-//! up to a stated limit (H5 in `docs/protocols/shipping.md`).
+//! up to a stated limit (H5 in `docs/internals/protocols/shipping.md`).
 //!
 //! Invariants:
 //! - H5: While shipping goes on, a log file is removed only in three cases: the shared store has the file, the

@@ -1,4 +1,4 @@
-//! Older states of a backup, and the log files of each state (`docs/formats/manifest.md`).
+//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! kept epoch 63

@@ -1,5 +1,5 @@
 //! Generations of a database, by number and salt, with the end of every generation. The lineage tells the history of a
-//! database from a different history with the same beginning (`docs/formats/manifest.md`).
+//! database from a different history with the same beginning (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66

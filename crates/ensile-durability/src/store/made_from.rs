@@ -1,4 +1,4 @@
-//! Origin of the state with which a database began, as the manifest has it (`docs/formats/manifest.md`).
+//! Origin of the state with which a database began, as the manifest has it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f

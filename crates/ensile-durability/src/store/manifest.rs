@@ -1,20 +1,19 @@
 //! The manifest of a database folder. The manifest names the owner of the folder (I1, I2), the installed checkpoint
 //! (K1), the counting generations of the log, and their durable epochs (L4).
 //!
-//! The manifest is a text file with a checksum (`docs/formats/manifest.md`). Format 4 is for a picture, a checkpoint by
-//! ranges, an archive, a process-safe life, or a generation without a log. Format 5 is for an application, or a copy
-//! that has not ended. Format 6 is for a backup with an older state that is a picture with a log. Format 7 is for types
-//! of the entries. A manifest without these has format 3:
+//! The manifest is a text file with a checksum (`docs/internals/formats/manifest.md`). Format 4 is for a picture, a
+//! checkpoint by ranges, an archive, a process-safe life, or a generation without a log. Format 5 is for an
+//! application, or a copy that has not ended. Format 6 is for a backup with an older state that is a picture with a
+//! log. Format 7 is for types of the entries. A manifest without these has format 3:
 //! ```text
 //! ensile manifest 3
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
 //! reserved 5000
 //! folder . inode 131073 born 1763812345123456789
 //! folder log0 inode 131080 born none
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
-//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
-//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 5ba37c1e
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
+//! 0a1b2c3d database 5b1e.. generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable
+//! 66 generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. crc32c 5ba37c1e
 //! ```
 //! Invariants:
 //! - I2: the manifest is the first file of a database. In state *creating*, the manifest lists no generation. The next

@@ -1,5 +1,5 @@
 //! Files of mapped log buffers: their owners, their creation, and the entries in the files of a dead process
-//! (docs/protocols/process.md, docs/formats/buffer.md).
+//! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! Invariants:
 //! - B4: Buffers of a dead process count only in the run that the manifest names: a boot with its mounts (`life_run`).

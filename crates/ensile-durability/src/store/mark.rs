@@ -1,6 +1,6 @@
 //! Mark of a folder: the database and the role of the folder (I1).
 //!
-//! The mark is a text file `FOLDER` in every folder of a logger or checkpointer (`docs/formats/folder.md`):
+//! The mark is a text file `FOLDER` in every folder of a logger or checkpointer (`docs/internals/formats/folder.md`):
 //! ```text
 //! ensile folder 1
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f name log0

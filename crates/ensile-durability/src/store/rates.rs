@@ -1,6 +1,6 @@
 //! Costs of recoveries of this folder. The next life predicts the duration of a recovery from the costs.
 //!
-//! The rates are a text file (`docs/formats/rates.md`), in picoseconds of a single thread:
+//! The rates are a text file (`docs/internals/formats/rates.md`), in picoseconds of a single thread:
 //! ```text
 //! ensile rates 2
 //! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f

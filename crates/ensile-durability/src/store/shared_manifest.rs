@@ -1,5 +1,5 @@
 //! Numbered manifests of a shared store. A manifest names the store's owner, and the files of a state that another
-//! machine can take over (`docs/formats/shared.md`).
+//! machine can take over (`docs/internals/formats/shared.md`).
 //!
 //! ```text
 //! ensile shared manifest 3

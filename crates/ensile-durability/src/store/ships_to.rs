@@ -1,4 +1,4 @@
-//! Shared store to which a database ships, as the manifest remembers the store (`docs/formats/manifest.md`).
+//! Shared store to which a database ships, as the manifest remembers the store (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! ships to 00112233445566778899aabbccddeeff fenced no

@@ -1,5 +1,5 @@
 //! Types of a folder's entries: the types that a program states, and the types that the folder keeps
-//! (`docs/formats/manifest.md`).
+//! (`docs/internals/formats/manifest.md`).
 //!
 //! Invariants:
 //! - I6: The entries of a version have the type that the manifest names for the role and the version. A program that

@@ -1,5 +1,5 @@
 //! Unfinished copy in a folder in the state `Creating`: a backup, a restore or a take-over. An unfinished empty
-//! database is no copy (`docs/formats/manifest.md`).
+//! database is no copy (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f

@@ -1,6 +1,6 @@
 //! Damage to a whole folder, everywhere (L5): `folder` has the folder and the verdict, `every_bit` the kinds of
 //! damage, `numbers` those that no checksum shows; `cells` are single cases, one for each cell of the matrix in
-//! `docs/protocols/durability.md`.
+//! `docs/internals/protocols/durability.md`.
 
 mod cells;
 mod every_bit;

@@ -1,10 +1,10 @@
-//! The examples of `docs/formats/rows.md`, for the tests that hold the code to the document.
+//! The examples of `docs/internals/formats/rows.md`, for the tests that hold the code to the document.
 //!
 //! Neighbours: tests of `key`, `value` and the catalogue.
 
 /// The examples of a section, in order: the text behind the bar, and the bytes before the bar.
 pub(crate) fn examples(section: &str) -> Vec<(&'static str, Vec<u8>)> {
-    let document = include_str!("../../../../docs/formats/rows.md");
+    let document = include_str!("../../../../docs/internals/formats/rows.md");
     let section = document.split(section).nth(1).expect("the section");
     let shown =
         section.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next()).expect("its bytes");

@@ -6,7 +6,8 @@
 //! - `buffer`: memory for an encoded key, without heap memory for a short key.
 //!
 //! Invariants:
-//! - The encodings are stored on disk and never change. `docs/formats/rows.md` has the bytes, and tests read them.
+//! - The encodings are stored on disk and never change. `docs/internals/formats/rows.md` has the bytes, and tests read
+//!   them.
 //! - Decoding never panics, with any bytes.
 //!
 //! Neighbours: the typed API encodes on the way down and decodes on the way up; the layers below use bytes.

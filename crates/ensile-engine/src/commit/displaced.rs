@@ -1,7 +1,7 @@
 //! Pages of a commit's changes: the commit marks the pages, and leaves versions to a picture under way that needs the
 //! versions (SIREN, §3.1).
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - E1: Versions of any size are copied, and their pages are searched for, before binding and behind every wait: a
 //!   copy kept during a wait may be of a version, or of a picture, that is over by then. Under the locks a version
 //!   costs one exchange, and each first change a search of some twenty instructions. The search waits for nothing, and

@@ -9,7 +9,7 @@
 //! images      values that are replaced, if the log has them
 //! displaced   pages that are changed, and versions that a picture under way needs
 //! ```
-//! Invariants, each from `docs/protocols/commit.md`:
+//! Invariants, each from `docs/internals/protocols/commit.md`:
 //! - E1: Between bind and unbind nothing waits (except for record locks), nothing fails for lack of memory or space,
 //!   and no user code runs. Placeholders, memory and log space are obtained before; garbage is registered after.
 //! - C1: lock all, fence, read E, fence, validate; a read-only commit fences once before validating.
@@ -175,7 +175,7 @@ impl<'c> Turned<'c> {
     }
 }
 
-// The steps, in the order and under the names of `docs/protocols/commit.md`.
+// The steps, in the order and under the names of `docs/internals/protocols/commit.md`.
 impl Commit<'_, '_> {
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {

@@ -3,7 +3,7 @@
 //! ```text
 //! key length u16 | key | value        little-endian
 //! ```
-//! Byte example: `docs/formats/checkpoint.md`.
+//! Byte example: `docs/internals/formats/checkpoint.md`.
 //!
 //! Neighbours: the walk of a checkpoint writes the body; `open::replay` and `open::folder` read the body; the
 //! durability crate frames the body with TID and length.

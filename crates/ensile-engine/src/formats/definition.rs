@@ -1,4 +1,4 @@
-//! A table's row in the catalogue: id, types and indexes (X1). Byte example: `docs/formats/rows.md`.
+//! A table's row in the catalogue: id, types and indexes (X1). Byte example: `docs/internals/formats/rows.md`.
 //!
 //! Neighbours: `open::catalogue` writes and reads the row; `open::folder` reads the row without an open.
 

@@ -8,7 +8,7 @@
 //!          | key | value | before
 //! ```
 //! RECORDED is a length that no body has, so a program that only knows the first form refuses the second form. Byte
-//! example: `docs/formats/log.md`.
+//! example: `docs/internals/formats/log.md`.
 //!
 //! Neighbours: commit encodes. `replay` decodes at recovery, `folder` decodes for the inspection of a log. The
 //! durability crate frames the body with TID and length.

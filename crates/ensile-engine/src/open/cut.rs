@@ -1,7 +1,7 @@
 //! Bounds of a picture's pages: tables are cut into pages beside their writers (SIREN, §2.1). Also the bytes of rows,
 //! for the ranges of a cycling checkpoint (SiloR §8).
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - N17: Pages are cut before their freeze. A page without a mark keeps its bounds; a later mark applies to the whole
 //!   page. Runs of pages with a mark are cut again, so each new page is to be marked.
 //! - A pin lasts for some thousand keys at most.

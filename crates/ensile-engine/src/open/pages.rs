@@ -1,7 +1,7 @@
 //! The engine's side of a picture. Tables are cut into pages, and changed pages are taken page by page beside their
 //! writers (SIREN, §3.1).
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - N1: Maps are published before the announcement of the freeze. Once E is two above the epoch read after the
 //!   publication, no commit has an older map.
 //! - N5: Pages are settled once E is above the freeze. From then on a page gets no mark *before*, and an unmarked page

@@ -3,7 +3,7 @@
 //! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`. Each call pins
 //! anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, up to a limit.
 //! R1 — the rows that a snapshot has shown are durable once the largest epoch among them is durable, including epochs
-//! of deletes. A key without any record rests only on durable commits (`docs/protocols/records.md`, U2).
+//! of deletes. A key without any record rests only on durable commits (`docs/internals/protocols/records.md`, U2).
 //!
 //! Neighbours: `database` opens snapshots; snapshots read through `reading`.
 

@@ -1,7 +1,7 @@
 //! Maps of tables' pages: the bounds of the pages, and the state of each page with its displaced versions (SIREN, §2.1,
 //! §3.1).
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - A map serves one picture. Only the states of its pages change, so a search in a map waits for nothing (E1).
 //!   Between pictures the map continues to collect marks.
 //! - N13: A map knows its attempt at a picture. Nothing of another attempt is taken or ended.

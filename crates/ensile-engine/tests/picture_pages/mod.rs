@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use ensile_durability::LoadedPages;
 use ensile_durability::examine::CheckpointFacts;
 
-/// The section of the catalogue (`docs/formats/rows.md`), whose pages do not count here.
+/// The section of the catalogue (`docs/internals/formats/rows.md`), whose pages do not count here.
 const CATALOGUE: u32 = 0;
 
 /// The first keys of a picture's pages, by section.

@@ -1,5 +1,5 @@
 //! What an installed picture must show: of each key the newest write of an epoch up to e_c, and nothing of a key whose
-//! newest change is a delete (N1 to N4, N12, N13; `docs/protocols/pictures.md`).
+//! newest change is a delete (N1 to N4, N12, N13; `docs/internals/protocols/pictures.md`).
 //!
 //! The picture is read from the disk alone, as `ensile verify` reads it. What it has to show comes from the history.
 //!
@@ -23,7 +23,7 @@ use crate::seen;
 pub(crate) const LATE: &str = "late";
 /// The name of the table with the other rows.
 pub(crate) const ROWS: &str = "rows";
-/// The section of the catalogue (`docs/formats/rows.md`).
+/// The section of the catalogue (`docs/internals/formats/rows.md`).
 const CATALOGUE: u32 = 0;
 
 /// A row of a picture, as its file has it.
@@ -49,7 +49,7 @@ impl Recoverable for Loaded {
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut rows = self.rows.lock().expect("no panic");
         rows.extend(entries.iter().map(|entry| {
-            // `docs/formats/checkpoint.md`: the key's length, the key, the value.
+            // `docs/internals/formats/checkpoint.md`: the key's length, the key, the value.
             let (length, row) = entry.body.split_first_chunk().expect("a key has a length");
             let (key, value) = row.split_at(usize::from(u16::from_le_bytes(*length)));
             LoadedRow { section, tid: entry.tid, key: key.to_vec(), value: value.to_vec() }

@@ -1,6 +1,6 @@
 //! What an open finds must be the serial prefix at D: of each key the newest write of an epoch up to it, and nothing of
 //! a key whose newest change is a delete, whatever checkpoint was installed (K1, K4, K5;
-//! `docs/protocols/checkpoints.md`).
+//! `docs/internals/protocols/checkpoints.md`).
 //!
 //! Neighbours: `life` checks copies of what crashes leave; what has to be there comes from `pictures`, by the history.
 

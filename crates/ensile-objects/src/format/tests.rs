@@ -2,7 +2,7 @@
 
 use super::{BodyForm, ObjectBody, ObjectLife, call_head};
 
-const DOCUMENT: &str = include_str!("../../../../docs/formats/objects.md");
+const DOCUMENT: &str = include_str!("../../../../docs/internals/formats/objects.md");
 
 fn examples() -> Vec<(Vec<u8>, String)> {
     let block = DOCUMENT.split("```hex\n").nth(1).expect("examples").split("```").next().expect("an end");

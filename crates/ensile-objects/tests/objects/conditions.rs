@@ -1,4 +1,4 @@
-//! The scenes of the conditions of `docs/protocols/objects.md`, each of which a planted bug plays.
+//! The scenes of the conditions of `docs/internals/protocols/objects.md`, each of which a planted bug plays.
 
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -7,8 +7,8 @@
 //! such folders there; a kept one is never written again). Each has a checkpoint, a life before it and one behind it,
 //! removals, and an object that stands in pieces.
 //!
-//! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte; `ensile`'s `compatibility` has folders
-//! of databases.
+//! Neighbours: `docs/internals/formats`, whose examples are tied to the code byte by byte; `ensile`'s `compatibility`
+//! has folders of databases.
 
 use std::fs;
 use std::path::{Path, PathBuf};

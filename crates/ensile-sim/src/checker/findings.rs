@@ -146,7 +146,7 @@ pub struct Summary {
     pub versions: usize,
     /// Observations: reads, and keys that a scan did not show.
     pub reads: usize,
-    /// Observations that fit more than one version to the end (see `docs/protocols/proof.md`).
+    /// Observations that fit more than one version to the end (see `docs/internals/protocols/proof.md`).
     pub ambiguous: usize,
     /// Edges: ww.
     pub ww: usize,

@@ -10,8 +10,8 @@
 //! cycles     the most telling cycle of each, by Adya's names
 //! findings   anomalies in words: a Report
 //! ```
-//! `docs/protocols/proof.md` describes the checks and their limits. Sources: Adya, "Weak Consistency" (1999), for the
-//! names; Kingsbury and Alvaro, "Elle" (VLDB'20), for lists and for the sparse edges of real time.
+//! `docs/internals/protocols/proof.md` describes the checks and their limits. Sources: Adya, "Weak Consistency" (1999),
+//! for the names; Kingsbury and Alvaro, "Elle" (VLDB'20), for lists and for the sparse edges of real time.
 //!
 //! Neighbours: [`history`](crate::history) has the judged histories; `ensile-base` has TIDs.
 

@@ -12,7 +12,7 @@
 //! `fixtures/without-log` is a database of two lives without a log, of pictures alone (`written_without_log`, chosen by
 //! `WithoutLog`).
 //!
-//! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
+//! Neighbours: `docs/internals/formats`, whose examples are tied to the code byte by byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -345,7 +345,7 @@ fn the_kept_folder_of_pictures_has_an_increment_and_versions_beside_its_pages() 
 }
 
 /// Page blocks of a folder's page files, by page number: the checkpoint that wrote the newest, and whether a block of
-/// pending removes stands behind it in its last unit (`docs/formats/pictures.md`).
+/// pending removes stands behind it in its last unit (`docs/internals/formats/pictures.md`).
 fn newest_pages(path: &Path) -> BTreeMap<u64, (u64, bool)> {
     const UNIT_BYTES: usize = 4 << 10;
     const HEADER_BYTES: usize = 80;

@@ -60,7 +60,8 @@ fn a_catalogue_that_is_too_large_is_found() {
 fn names_in_protocols_and_in_the_catalogue_are_the_same() {
     let document = |path: &str, text: &str| (path.to_owned(), text.to_owned());
     let found = |text: &str, planted: &[&str]| {
-        let documents = [document("docs/protocols/a.md", text), document("docs/results/a.md", "`L1-gone`")];
+        let documents =
+            [document("docs/internals/protocols/a.md", text), document("docs/results/a.md", "`L1-gone`")];
         let planted: Vec<Bug> = planted.iter().map(|name| bug(name, "")).collect();
         let mut findings = Vec::new();
         check_names(&documents, &planted, &mut findings);

@@ -1,4 +1,4 @@
-//! The encoding of the blocks of a page file (`docs/formats/pictures.md` has the bytes).
+//! The encoding of the blocks of a page file (`docs/internals/formats/pictures.md` has the bytes).
 //!
 //! Invariants:
 //! - I1: the opening block names the database and the file's salt. The opening block is synced before a further write.

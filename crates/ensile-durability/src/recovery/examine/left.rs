@@ -1,5 +1,5 @@
 //! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
-//! (docs/protocols/process.md).
+//! (docs/internals/protocols/process.md).
 //!
 //! Invariant B4: a backup of such a folder has the results that D covers, and reports the missing results. Nothing is
 //! changed.

@@ -1,5 +1,5 @@
 //! Generations of an archive's files, and the end of every generation, in the file `ARCHIVE`
-//! (`docs/formats/archive.md`).
+//! (`docs/internals/formats/archive.md`).
 //!
 //! ```text
 //! ensile archive 1

@@ -1,5 +1,5 @@
 //! Seal of an archive in the manifest: the generations that had ended in `ARCHIVE` when the manifest was written
-//! (`docs/formats/manifest.md`).
+//! (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! archived 2 seal 5e6f7a8b

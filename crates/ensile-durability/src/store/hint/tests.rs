@@ -24,7 +24,7 @@ fn a_step_that_comes_after_the_close_does_not_write_over_the_last_hint() {
 
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
-    let document = include_str!("../../../../../docs/formats/hint.md");
+    let document = include_str!("../../../../../docs/internals/formats/hint.md");
     let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(example.expect("an example"), last().to_string());
     assert_eq!(Hint::parse(&last().to_string()), Some(last()));

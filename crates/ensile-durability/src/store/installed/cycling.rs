@@ -1,4 +1,4 @@
-//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/formats/manifest.md`).
+//! Cycling checkpoint by ranges of keys, as the manifest names it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! ranges 2 wanted 16 bytes 2469136 largest 1234568

@@ -1,7 +1,8 @@
-//! A fuzzy checkpoint, as the manifest names it (`docs/formats/manifest.md`).
+//! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
+//! 0a1b2c3d database 5b1e..
 //! ```
 //! Invariant: K1: the checkpoint and the log from e_l on give the state at any D >= e_h.
 //!

@@ -1,4 +1,4 @@
-//! Files of a checkpoint that is written whole: m files of every checkpointer (`docs/formats/checkpoint.md`).
+//! Files of a checkpoint that is written whole: m files of every checkpointer (`docs/internals/formats/checkpoint.md`).
 //!
 //! Neighbours: The manifest lines of fuzzy and cycling checkpoints have these fields beside their epochs.
 //! `checkpoint::files` reads and removes the files.

@@ -1,8 +1,8 @@
-//! Picture in page files, as the manifest names it (`docs/formats/manifest.md`).
+//! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
-//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d database 5b1e..
-//! pages 0 file 1 salt 5e6f7a8b
+//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d database
+//! 5b1e.. pages 0 file 1 salt 5e6f7a8b
 //! ```
 //! Invariants:
 //! - N12, N15: A picture is the state at the end of e_c. Together with the log of later epochs, the picture gives the

@@ -149,7 +149,7 @@ fn what_read_would_refuse_for_its_length_is_not_written() {
 
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
-    let document = include_str!("../../../../../docs/formats/manifest.md");
+    let document = include_str!("../../../../../docs/internals/formats/manifest.md");
     let example =
         document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     assert_eq!(example, manifest().to_string());

@@ -17,7 +17,7 @@ use crate::buffers::MappedFiles;
 use crate::identity::Identity;
 use crate::twins;
 
-const DOCUMENT: &str = include_str!("../../../../../docs/formats/buffer.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/internals/formats/buffer.md");
 
 fn header() -> MappedHeader {
     MappedHeader {

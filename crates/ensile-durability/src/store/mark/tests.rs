@@ -19,7 +19,7 @@ fn with(bytes: &[u8]) -> SimDisk {
 
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
-    let document = include_str!("../../../../../docs/formats/folder.md");
+    let document = include_str!("../../../../../docs/internals/formats/folder.md");
     let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(example.expect("an example"), mark().to_string());
     let disk = with(mark().to_string().as_bytes());

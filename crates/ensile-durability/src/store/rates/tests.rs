@@ -34,7 +34,7 @@ fn measured(seconds: u64) -> MeasuredRecovery {
 
 #[test]
 fn the_documented_text_is_the_one_that_is_written() {
-    let document = include_str!("../../../../../docs/formats/rates.md");
+    let document = include_str!("../../../../../docs/internals/formats/rates.md");
     let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(example.expect("an example"), text_of(database(), &assumed()));
     let applied = RecoveryCosts { applied_entry: 250.0, ..assumed() };

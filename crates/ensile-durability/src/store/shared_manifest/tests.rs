@@ -84,7 +84,7 @@ fn manifest() -> SharedManifest {
 
 #[test]
 fn the_documented_manifest_is_read_and_written() {
-    let document = include_str!("../../../../../docs/formats/shared.md");
+    let document = include_str!("../../../../../docs/internals/formats/shared.md");
     let example = document.split("```text\nensile shared").nth(1).and_then(|rest| rest.split("```").next());
     let text = manifest().to_string();
     assert_eq!(example.map(|rest| format!("ensile shared{rest}")), Some(text.clone()), "{text}");

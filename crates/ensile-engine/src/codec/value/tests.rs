@@ -1,6 +1,6 @@
 //! Round trip, hostile bytes and the documented bytes.
 //!
-//! Neighbours: `docs/formats/rows.md` is what `documented_bytes` holds the code to.
+//! Neighbours: `docs/internals/formats/rows.md` is what `documented_bytes` holds the code to.
 
 use std::fmt::Debug;
 

@@ -1,6 +1,6 @@
 //! Tuples of values: every component but the last has a length in front, so a component can be any value.
 //!
-//! Neighbours: [`super::value`](super) has the trait; `docs/formats/rows.md` has the bytes.
+//! Neighbours: [`super::value`](super) has the trait; `docs/internals/formats/rows.md` has the bytes.
 
 use super::{Value, ValueBuffer};
 use crate::codec::{CodecError, take};

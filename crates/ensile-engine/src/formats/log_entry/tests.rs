@@ -109,7 +109,7 @@ fn hex(block: &str) -> Vec<u8> {
 
 #[test]
 fn the_document_shows_what_is_written() {
-    let document = include_str!("../../../../../docs/formats/log.md");
+    let document = include_str!("../../../../../docs/internals/formats/log.md");
     let section = document.split("## Entry bodies").nth(1).expect("its section");
     let shown = section.split("```hex").nth(1).and_then(|rest| rest.split("```").next()).expect("its bytes");
     let mut body = Vec::new();

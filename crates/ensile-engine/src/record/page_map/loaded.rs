@@ -1,7 +1,7 @@
 //! The pages of a table in a loaded picture. Load and replay mark the pages that are incomplete in the picture;
 //! afterwards the pages become the table's first map.
 //!
-//! Invariants, from `docs/protocols/pictures.md`:
+//! Invariants, from `docs/internals/protocols/pictures.md`:
 //! - N10: The page of a row that was left beside the pages is marked: the page on the disk lacks the row.
 //! - N14: The page of each replayed write is marked, for losing versions and for deletes of missing keys too.
 //!

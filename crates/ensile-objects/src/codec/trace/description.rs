@@ -1,4 +1,4 @@
-//! Description of a format as text, of which a shape keeps the fingerprint (`docs/formats/objects.md`).
+//! Description of a format as text, of which a shape keeps the fingerprint (`docs/internals/formats/objects.md`).
 //!
 //! ```text
 //! format  := word | option<format> | seq<format> | map<format,format> | (parts) | #n

@@ -314,7 +314,7 @@ mod other_module {
 
 #[test]
 fn i6_documented_shapes_are_the_ones_that_are_stored() {
-    let document = include_str!("../../../../../docs/formats/objects.md");
+    let document = include_str!("../../../../../docs/internals/formats/objects.md");
     let shapes = document.split("```text\nPrice ").nth(1).and_then(|rest| rest.split("\n```").next());
     let shape = |name: &str, described: String| {
         let shape = TypeShape::new(name, &format!("serde 1 {described}"));

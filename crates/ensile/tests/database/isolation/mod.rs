@@ -1,4 +1,5 @@
-//! Isolation, shown: one script per anomaly that weaker levels let through (`docs/isolation.md` has the table).
+//! Isolation, shown: one script per anomaly that weaker levels let through (`docs/internals/isolation.md` has the
+//! table).
 //!
 //! Each is an interleaving of open transactions on one thread, drawn above its test, time going to the right. `!` marks
 //! the call that the engine refuses. Names are those of Berenson et al. (1995), Adya (1999), Fekete et al. (2004).
@@ -33,7 +34,7 @@ fn rows(db: &Database, table: &Rows) -> Result<Vec<(u32, i64)>> {
     db.run(|tx| tx.range(table, ..).collect())
 }
 
-/// The scripts of a file, as `docs/isolation.md` names them.
+/// The scripts of a file, as `docs/internals/isolation.md` names them.
 fn scripts(module: &str, source: &str) -> Vec<String> {
     let after_test = source.split("#[test]\nfn ").skip(1);
     after_test.map(|rest| format!("`{module}::{}`", rest.split('(').next().unwrap_or_default())).collect()
@@ -41,7 +42,7 @@ fn scripts(module: &str, source: &str) -> Vec<String> {
 
 #[test]
 fn the_document_names_every_script_and_no_other() {
-    let document = include_str!("../../../../../docs/isolation.md");
+    let document = include_str!("../../../../../docs/internals/isolation.md");
     let all = [
         scripts("writes", include_str!("writes.rs")),
         scripts("reads", include_str!("reads.rs")),
@@ -51,7 +52,7 @@ fn the_document_names_every_script_and_no_other() {
     .concat();
     assert!(all.len() > 20);
     for script in &all {
-        assert!(document.contains(script), "docs/isolation.md lacks {script}");
+        assert!(document.contains(script), "docs/internals/isolation.md lacks {script}");
     }
     let named = document.split('`').skip(1).step_by(2).filter(|code| {
         ["writes::", "reads::", "skews::", "phantoms::"].iter().any(|module| code.starts_with(module))

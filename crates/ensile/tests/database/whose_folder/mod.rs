@@ -1,8 +1,8 @@
 //! Whose folder it is: every way in which a database once lost its files, or took another one's, on the machine's own
 //! files.
 //!
-//! Conditions I1 to I3 (`docs/protocols/store.md`). In each case an open is refused before anything is changed, by an
-//! error that says what to do, or it works; the original's files stay as they are, byte for byte.
+//! Conditions I1 to I3 (`docs/internals/protocols/store.md`). In each case an open is refused before anything is
+//! changed, by an error that says what to do, or it works; the original's files stay as they are, byte for byte.
 //!
 //! Neighbours: `adopted` has copies that were adopted, `copies` folders that were copied, moved and linked, `leased`
 //! readers beside it, `missing` what is missing; a child process of the same tests opens where a second process

@@ -122,7 +122,7 @@ fn read_of(bytes: &[u8], of: &FuzzyCheckpoint) -> Result<Vec<(u32, Tid, Vec<u8>)
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../../docs/formats/checkpoint.md");
+    let text = include_str!("../../../../../../docs/internals/formats/checkpoint.md");
     let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = examples.collect();
     assert_eq!(examples.len(), 1, "one example in hex");

@@ -80,7 +80,7 @@ fn documented() -> Vec<Vec<u8>> {
 
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
-    let text = include_str!("../../../../../../docs/formats/pictures.md");
+    let text = include_str!("../../../../../../docs/internals/formats/pictures.md");
     let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = examples.flat_map(str::lines);
     let digits = lines.flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());

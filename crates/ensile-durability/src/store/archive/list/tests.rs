@@ -35,7 +35,7 @@ fn list(generations: Vec<Generation>) -> ArchiveList {
 }
 
 fn document() -> &'static str {
-    include_str!("../../../../../../docs/formats/archive.md")
+    include_str!("../../../../../../docs/internals/formats/archive.md")
 }
 
 #[test]
