@@ -11,6 +11,7 @@ RUNS=(
     "copies      bash ci/copies.sh"
     "crashes     bash ci/crashes.sh"
     "damage      bash ci/damage.sh"
+    "kills       bash ci/object_kills.sh"
     "histories   bash ci/histories.sh"
     "fuzz        bash ci/fuzz.sh 600"
     "peers       bash ci/peers.sh"

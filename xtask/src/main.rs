@@ -1,4 +1,4 @@
-//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules that `CONTRIBUTING.md` states,
+//! House-keeping for the workspace: `cargo xtask tidy` holds the tree to the rules of `docs/internals/checks.md`,
 //! `cargo xtask planted` plants the bugs of `planted/`, and `cargo xtask install-c` installs the library for C and C++.
 //!
 //! The checks read the sources as text and tokens, so the checks run in a moment and need no other crate to compile.

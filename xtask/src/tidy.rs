@@ -3,7 +3,7 @@
 //! A rule is a function from a file (or from the workspace's manifests) to findings; [`RULES`] is the list. A finding
 //! is printed as `file:line: rule: advice`. Every rule has a bad and a good sample in `tidy/tests.rs`.
 //!
-//! Neighbours: [`crate::source`] takes the files apart; `CONTRIBUTING.md` states the rules in prose.
+//! Neighbours: [`crate::source`] takes the files apart; `docs/internals/checks.md` states the rules in prose.
 
 mod assertions;
 mod atomics;
@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     }
     let mut documents = Vec::new();
     read_tree(root, "docs", ".md", &mut documents)?;
-    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
+    for name in ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"] {
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             documents.push((name.to_owned(), text));
         }

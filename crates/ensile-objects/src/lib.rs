@@ -102,3 +102,8 @@ pub mod simulation {
     pub use ensile_disk::Disk;
     pub use ensile_durability::{CheckpointStep, LoggerStep};
 }
+
+/// The document for users, whose programs compile as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/objects.md")]
+struct Guide;

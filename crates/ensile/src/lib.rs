@@ -110,3 +110,16 @@ pub mod prelude {
         Snapshot, Table, Transaction, Value,
     };
 }
+
+/// The documents for users, whose programs compile as tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/guide/getting-started.md")]
+    struct GettingStarted;
+
+    #[doc = include_str!("../../../docs/guide/operations.md")]
+    struct Operations;
+}
