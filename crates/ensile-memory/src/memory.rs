@@ -12,9 +12,9 @@ use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::class::SizeClass;
 use crate::in_use::BlocksInUse;
-use crate::{IS_LABORATORY, map};
 use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
 use crate::span::{BlockList, SpanBlocks};
+use crate::{IS_LABORATORY, map};
 
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
@@ -84,7 +84,10 @@ impl Memory {
     /// Memory for one database.
     #[must_use]
     pub fn new(config: &MemoryConfig) -> Arc<Self> {
-        debug_assert!(IS_LABORATORY || !config.general, "memory without slabs needs the feature `laboratory`");
+        debug_assert!(
+            IS_LABORATORY || !config.general,
+            "memory without slabs needs the feature `laboratory`"
+        );
         let wanted = if config.general { 0 } else { config.prefault_bytes };
         Arc::new(Self {
             general: config.general,

@@ -1,8 +1,8 @@
 //! What transactions may write that another worker touches: a fixed list, and nothing for those that only read.
 
 use super::account::{
-    Account, BINDING, COUNTERS, Case, GLOBAL_TID, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, SIDE_INDEX, STD, WAITERS,
-    WAKE_UP,
+    Account, BINDING, COUNTERS, Case, GLOBAL_TID, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, SIDE_INDEX, STD,
+    WAITERS, WAKE_UP,
 };
 use super::alternation::Does;
 use super::counting::{Keys, Setup, Workload, count};

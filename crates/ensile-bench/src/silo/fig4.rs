@@ -13,8 +13,8 @@ use crate::number::grouped;
 use crate::silo::arguments::SiloArguments;
 use crate::system::SystemKind;
 use crate::ycsb::engine::Engine;
-use crate::ycsb::load_key_value;
 use crate::ycsb::load::LoadPlan;
+use crate::ycsb::load_key_value;
 use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
