@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Shared writes: atomics and locks that count which cache lines a transaction writes (feature `counted`). What only reads
 # must write no line that another worker touches; what writes, only what docs/results/shared-writes.md lists. The feature
-# `experiments` is for the variant whose TIDs come from one counter: every commit of it must be seen to write that line.
-# In the same build, all tests of the experiments and of the engine's variants.
+# `laboratory` has the variant whose TIDs come from one counter: every commit of it must be seen to write that line.
+# In the same build, all tests of the bench and of the engine's variants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo test --package ensile-base --features counted --lib counted
 cargo test --package ensile-engine --package ensile-bench --test variants --lib \
-    --features ensile-engine/experiments,ensile-bench/counted,ensile-bench/experiments,ensile-bench/peer-keys
+    --features ensile-engine/laboratory,ensile-bench/counted,ensile-bench/laboratory,ensile-bench/peer-keys

@@ -14,6 +14,7 @@ pub mod limits;
 mod panics;
 pub mod random;
 pub mod sync;
+pub mod text;
 mod tid;
 
 pub use panics::panic_text;

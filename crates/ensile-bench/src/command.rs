@@ -75,10 +75,6 @@ pub enum Bench {
     /// The process that `siren cost` runs under valgrind.
     #[command(hide = true)]
     SirenCostRun(CostRunArguments),
-    /// The process that `siren marks` runs under valgrind.
-    #[cfg(feature = "experiments")]
-    #[command(hide = true)]
-    SirenMarksRun(siren::marks::MarksRunArguments),
     /// The process that `slach cost` runs, alone or under valgrind.
     #[command(hide = true)]
     SlachCostRun(SlachRunArguments),
@@ -126,8 +122,9 @@ const SILO_EXAMPLES: &str = "Examples:
   ensile-bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
   ensile-bench silo table10 --rounds 7 --out docs/results/silo
 
-Variants of the engine (global TIDs, no overwrites, ..) are in binaries built by
-  cargo build --release -p ensile-bench --features experiments";
+The key-value store, the partitioned store and variants of the engine (global TIDs, no overwrites, ..) are in binaries
+built by
+  cargo build --release -p ensile-bench --features laboratory";
 
 const SILOR_EXAMPLES: &str = "Examples:
   ensile-bench silor                                  every experiment, into ./silor-results
@@ -142,16 +139,11 @@ const SIREN_EXAMPLES: &str = "Examples:
   ensile-bench siren skew --ways lists --updates 50000
   ensile-bench siren against-fuzzy --rows 1000000 --seconds 30
   ensile-bench siren fig9 --clients 1,2,20            at the device's full speed
-  ensile-bench siren bare-copy --rows 10000000        what copying memory to a file costs YCSB beside it
   ensile-bench siren fig9-one-disk --clients 2,20     log and checkpoints on one disk of 30 MB/s
   ensile-bench siren increments --rounds 3            1 % and 10 % of pages, then 1,000 increments of 1 %
   ensile-bench siren backup --rows 10000000           a backup of 1 GB under load, an increment, a restore
   ensile-bench siren backup-kills --rows 100000       200 copiers are killed, each target is looked at
-  ensile-bench siren cost                             instructions and cache misses, by valgrind
-  ensile-bench siren marks --rows 10000000 --row-bytes 144 --page-bytes 65536   five ways to mark a page
-
-Copies of whole pages, which `siren pages` compares, and `siren marks` are in binaries built by
-  cargo build --release -p ensile-bench --features experiments";
+  ensile-bench siren cost                             instructions and cache misses, by valgrind";
 
 const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach all                              every experiment, into ./slach-results: many hours
@@ -170,7 +162,6 @@ const SLACH_EXAMPLES: &str = "Examples:
   ensile-bench slach response --data-mb 500           responses beside checkpoints at 60 and 80 % of the capacity
   ensile-bench slach figure6 --objects 1000000 --load-seconds 1
   ensile-bench slach logging --objects 1000000 --slice-seconds 1
-  ensile-bench slach process-write --rounds 5         a write to a file, a store into a mapped one
   ensile-bench slach replay";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
@@ -228,11 +219,6 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::RecoveryVictim(arguments) => recovery::victim::run(arguments).map(|()| true)?,
         Bench::SirenBackupCopier(arguments) => siren::backup_kills::copier::copy(arguments).map(|()| true)?,
         Bench::SirenCostRun(arguments) => siren::cost::one_run(arguments).map(|()| true)?,
-        #[cfg(feature = "experiments")]
-        Bench::SirenMarksRun(arguments) => {
-            siren::marks::one_run(arguments);
-            true
-        }
         Bench::SlachCostRun(arguments) => slach::cost::run::one_run(arguments).map(|()| true)?,
         Bench::SlachService(arguments) => slach::services::serve(arguments).map(|()| true)?,
         Bench::SlachBerkeleyTable(arguments) => slach::berkeley::table::run(arguments).map(|()| true)?,

@@ -64,8 +64,6 @@ pub use silo::arguments::SiloArguments;
 pub use silor::arguments::SilorArguments;
 pub use siren::arguments::SirenArguments;
 pub use siren::cost::run::CostRunArguments;
-#[cfg(feature = "experiments")]
-pub use siren::marks::MarksRunArguments;
 pub use slach::arguments::SlachArguments;
 pub use slach::berkeley::table::BerkeleyTableArguments;
 pub use slach::cost::run::SlachRunArguments;

@@ -27,7 +27,8 @@ mod versions;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ensile::{Builder, Database, RECORD_HEADER_BYTES};
+use ensile::stats::RECORD_HEADER_BYTES;
+use ensile::{Builder, Database};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

@@ -67,17 +67,6 @@ pub(crate) enum Load {
     Tpcc,
 }
 
-/// The order in which the log is replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Order {
-    /// The shipped order: the newest first, but the oldest once many tombstones wait
-    BothEnds,
-    /// SiloR's order (§5.2): the newest first; for builds with the feature `experiments`
-    Newest,
-    /// The oldest first: a tombstone waits only for the pieces under way; for builds with the feature `experiments`
-    Oldest,
-}
-
 impl Load {
     /// The scenes, by name.
     const SCENES: [(Self, &'static str); 6] = [
@@ -128,10 +117,6 @@ type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 /// Runs the experiment. False if a recovered database has errors.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = machine::command();
-    if arguments.order != Order::BothEnds && !cfg!(feature = "experiments") {
-        let why = "--order newest and oldest are experiments: build with `--features experiments`";
-        return Err(Failure::Usage(why.to_owned()));
-    }
     figure::prepare(&arguments.out)?;
     // The machine is examined before any load of this process, so the load average is the load of other processes.
     let machine = Machine::look();
@@ -347,17 +332,7 @@ fn recover(
 }
 
 fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize) -> ensile::Builder {
-    let builder = Database::builder(folder);
-    #[cfg(feature = "experiments")]
-    let builder = builder.variants(ensile::Variants {
-        replay_waiting_bytes_max: match arguments.order {
-            Order::BothEnds => ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
-            Order::Newest => u64::MAX,
-            Order::Oldest => 0,
-        },
-        ..ensile::Variants::default()
-    });
-    builder
+    Database::builder(folder)
         .durability(Durability::Relaxed)
         .tuning(Tuning {
             loggers: Some(arguments.run.loggers),

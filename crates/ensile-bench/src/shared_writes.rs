@@ -17,8 +17,7 @@
 //! account        whose lines they were, by name      business   TPC-C
 //! document       tables, CSV, JSON                     waits      strict results that are not durable yet
 //! ```
-//! Only a build with the feature `counted` can count, and the build is no measure of speed. The feature `experiments`
-//! adds the variant with a global TID counter.
+//! Only a build with the feature `counted` can count, and the build is no measure of speed.
 //!
 //! Neighbours: [`crate::silo`] calls [`run`]; [`crate::tpcc`] has TPC-C's transactions.
 
@@ -63,6 +62,6 @@ pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
 /// Returns a usage error that names the command with the feature.
 #[cfg(not(feature = "counted"))]
 pub(crate) fn run(_data: &Path, _out: &Path) -> Result<bool> {
-    let words = "this build does not count: cargo run --release -p ensile-bench --features counted,experiments -- silo shared-writes";
+    let words = "this build does not count: cargo run --release -p ensile-bench --features counted -- silo shared-writes";
     Err(crate::failure::Failure::Usage(words.to_owned()))
 }

@@ -11,8 +11,8 @@
 //! fig11              §5.7  factor analysis                                                            `factors`
 //! ```
 //! Every experiment runs its systems in turns in one process, round by round; figures are medians over the rounds.
-//! Variants of the engine are in builds with the feature `experiments` only; another build measures the rest and
-//! reports the omitted systems.
+//! The key-value store, the partitioned store and variants of the engine are in builds with the feature `laboratory`
+//! only; another build measures the rest and reports the omitted systems.
 //!
 //! Neighbours: [`crate::driver`] runs the systems, [`crate::figure`] writes the measurements.
 
@@ -21,7 +21,7 @@ mod cross_partition;
 mod factors;
 mod fig4;
 mod lab;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "laboratory")]
 mod partitioned;
 mod skew;
 mod snapshot_reads;
@@ -60,8 +60,7 @@ pub(crate) enum Name {
     Table10,
     /// Memory of old versions (§5.6).
     Space,
-    /// Cache lines written by transactions and touched by other workers (in a build with the features
-    /// `counted,experiments`).
+    /// Cache lines written by transactions and touched by other workers (in a build with the feature `counted`).
     SharedWrites,
     /// Value of allocator, overwrites, snapshots, garbage collection and forms of logging (§5.7).
     Fig11,

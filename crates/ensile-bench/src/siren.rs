@@ -11,14 +11,11 @@
 //! cycling        -     log that a recovery replays, by ranges and with whole checkpoints     `cycling`
 //! foreground     -     throughput of YCSB, and tails of relaxed and of strict commits, while a full picture is
 //!                      written                                                            `foreground`
-//! bare-copy      -     throughput of YCSB while a thread copies memory to a file            `bare_copy`
 //! hang           -     the longest commit while each write of a picture hangs             `foreground`
 //! increments     §2.1  what a picture costs of which few pages have changed               `increments`
 //! backup         -     YCSB while a backup is made, its increments, and what is restored    `backup`
 //! backup-kills   -     a process that backs up is killed, and what it leaves is looked at     `backup_kills`
-//! pages          §4.1  table 3 and figure 8 with copies of pages beside                   `table3`, `run`
 //! cost           -     what a commit pays while no picture is written                     `cost`
-//! marks          §2.1  five ways to know which pages have changed                         `marks`
 //! ```
 //! In place of the paper's disk of 30 MB/s, a run paces the writes of the walk, or has a slow device for its files. The
 //! output has the asked rates and the measured rates. Exit code 1: a rate was not held.
@@ -29,7 +26,6 @@ mod against_fuzzy;
 pub(crate) mod arguments;
 mod backup;
 pub(crate) mod backup_kills;
-mod bare_copy;
 pub(crate) mod cost;
 mod cycling;
 mod device;
@@ -38,8 +34,6 @@ mod fig9;
 mod foreground;
 mod formulas;
 mod increments;
-#[cfg(feature = "experiments")]
-pub(crate) mod marks;
 mod own_time;
 mod run;
 mod slow_disk;
@@ -81,8 +75,6 @@ pub(crate) enum Name {
     /// Throughput of YCSB, and latencies of relaxed and of strict commits, while a full picture is written, against
     /// throughput and latencies without a picture.
     Foreground,
-    /// Throughput of YCSB in memory while a thread copies memory to a file, against throughput without the copy.
-    BareCopy,
     /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without a picture.
     Hang,
     /// Bytes and processor time of pictures with few changed pages; files and opens after many such pictures.
@@ -91,13 +83,8 @@ pub(crate) enum Name {
     Backup,
     /// A process that backs up an open database is killed, again and again: state of the backup after each kill.
     BackupKills,
-    /// As `table3`, with copies of whole pages beside; for builds with the feature `experiments`.
-    Pages,
     /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
     Cost,
-    /// Five ways to know the changed pages, over the same keys; for builds with the feature `experiments`, and needs
-    /// valgrind.
-    Marks,
 }
 
 /// The result of an experiment: figures, true if every value is as asked, and words about the result.
@@ -120,40 +107,17 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Fig9OneDisk, run: fig9::on_one_disk, seconds: expected::fig9_one_disk },
     Experiment { name: Name::Cycling, run: cycling::run, seconds: cycling::expected_seconds },
     Experiment { name: Name::Foreground, run: foreground::foreground, seconds: expected::foreground },
-    Experiment { name: Name::BareCopy, run: bare_copy::run, seconds: expected::bare_copy },
     Experiment { name: Name::Hang, run: foreground::hang, seconds: expected::hang },
     Experiment { name: Name::Increments, run: increments::run, seconds: expected::increments },
     Experiment { name: Name::Backup, run: backup::run, seconds: expected::backup },
     Experiment { name: Name::BackupKills, run: backup_kills::run, seconds: expected::backup_kills },
-    Experiment { name: Name::Pages, run: table3::pages, seconds: expected::pages },
     Experiment { name: Name::Cost, run: cost::cost, seconds: expected::cost },
-    Experiment { name: Name::Marks, run: marks, seconds: expected::marks },
 ];
 
-#[cfg(feature = "experiments")]
-fn marks(arguments: &SirenArguments) -> Result<Made> {
-    marks::run(arguments)
-}
-
-/// A build without `experiments` cannot see the engine's pages.
-#[cfg(not(feature = "experiments"))]
-fn marks(_: &SirenArguments) -> Result<Made> {
-    unreachable!("a build without the engine's pages says so before")
-}
-
 impl Experiment {
-    /// The reason why this build or machine cannot run the experiment; `all` skips such an experiment.
+    /// The reason why this machine cannot run the experiment; `all` skips such an experiment.
     fn lacks(&self) -> Option<&'static str> {
         match self.name {
-            Name::Pages if !cfg!(feature = "experiments") => {
-                Some("pages: copies of pages are in builds with `--features experiments`")
-            }
-            Name::Marks if !cfg!(feature = "experiments") => {
-                Some("marks: the engine's pages are in builds with `--features experiments`")
-            }
-            Name::Marks if !cachegrind::is_there() => {
-                Some("marks: it counts by valgrind, which is not to be found")
-            }
             Name::Cost if !cachegrind::is_there() => {
                 Some("cost: it counts by valgrind, which is not to be found")
             }
@@ -162,10 +126,8 @@ impl Experiment {
     }
 }
 
-/// Figures whose points are in their files only.
-const OVER_TIME: [&str; 2] = [FIG8, PAGES_FIG8];
+/// The figure whose points are in its files only.
 const FIG8: &str = "fig8";
-const PAGES_FIG8: &str = "pages-fig8";
 
 /// Runs the chosen experiments, prints the results and writes the files. False if a value is not as asked.
 pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
@@ -192,7 +154,7 @@ pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
         for figure in &figures {
             if arguments.json {
                 print!("{}", figure.json(&machine, &command));
-            } else if !OVER_TIME.contains(&figure.name) {
+            } else if figure.name != FIG8 {
                 print!("{}", figure.table());
             }
         }

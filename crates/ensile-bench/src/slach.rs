@@ -13,7 +13,6 @@
 //! replay           §6.4  how fast one core replays, and in what memory                    `replay`
 //! berkeley         §6.5  a hash table beside Berkeley DB, figure 10                       `berkeley`
 //! kills            §5    the services are killed under load: nothing lost, nothing twice  `services::kills`
-//! process-write    §6.5  an entry to the system: by a call, or by a store into a mapping  `process_write`
 //! target           -     processes with a target for the recovery time are killed         `target`
 //! ```
 //! Exit code 1: a value is not as asked.
@@ -29,7 +28,6 @@ pub(crate) mod cost;
 mod held;
 pub(crate) mod logging;
 mod lossy_rate;
-mod process_write;
 pub(crate) mod replay;
 pub(crate) mod services;
 pub(crate) mod target;
@@ -75,8 +73,6 @@ pub(crate) enum Name {
     Logging,
     /// Replay of operations of 100 bytes on one core: operations a second, and the memory of the replay.
     Replay,
-    /// Time to hand an entry to the operating system: by a write to a file for each, or by a store into a mapped file.
-    ProcessWrite,
     /// Fixed thresholds for checkpoints against a threshold that follows the load: replay time, lost requests, response
     /// time.
     Adaptive,
@@ -133,7 +129,6 @@ fn one(arguments: &SlachArguments, name: Name, (machine, command): (&Machine, &s
         Name::Response => services::beside_checkpoint::response(arguments, machine)?,
         Name::Logging => logging::logging(arguments)?,
         Name::Replay => replay::replay(arguments)?,
-        Name::ProcessWrite => process_write::process_write(arguments)?,
         Name::Adaptive => adaptive::adaptive(arguments, machine)?,
     };
     if arguments.json {

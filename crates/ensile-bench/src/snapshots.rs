@@ -26,7 +26,7 @@ use crate::ycsb::mix::{Requests, Workload};
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;
 /// Bytes of a record: header and value, in whole words.
-const RECORD_BYTES: usize = (ensile::RECORD_HEADER_BYTES + VALUE_BYTES).next_multiple_of(8);
+const RECORD_BYTES: usize = (ensile::stats::RECORD_HEADER_BYTES + VALUE_BYTES).next_multiple_of(8);
 /// Allowed memory, as a multiple of the bytes of the distinct records.
 const ALLOWANCE: f64 = 1.1;
 

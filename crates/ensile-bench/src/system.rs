@@ -96,7 +96,7 @@ pub(crate) struct Options {
     /// Bytes of a page of the picture that passes.
     pub(crate) page_bytes: usize,
     /// The engine's experimental variants.
-    #[cfg(feature = "experiments")]
+    #[cfg(feature = "laboratory")]
     pub(crate) variants: ensile::Variants,
 }
 
@@ -116,7 +116,7 @@ impl Default for Options {
             before_images: false,
             pictures: PicturesPassed::Closed,
             page_bytes: 64 << 10,
-            #[cfg(feature = "experiments")]
+            #[cfg(feature = "laboratory")]
             variants: ensile::Variants::default(),
         }
     }
@@ -158,7 +158,7 @@ impl Options {
             })
             .snapshots(self.snapshots)
             .before_images(self.before_images);
-        #[cfg(feature = "experiments")]
+        #[cfg(feature = "laboratory")]
         let builder = builder.variants(self.variants);
         let open = || Ok(builder.open()?);
         if self.workers_own == 0 { open() } else { machine::on_cores_from(self.workers_own, open) }

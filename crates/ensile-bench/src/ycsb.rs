@@ -6,6 +6,7 @@ pub(crate) mod arguments;
 pub(crate) mod btreemap;
 pub(crate) mod distribution;
 pub(crate) mod engine;
+#[cfg(feature = "laboratory")]
 pub(crate) mod key_value;
 pub(crate) mod load;
 pub(crate) mod mix;
@@ -25,7 +26,6 @@ use crate::system::{Options, SystemKind};
 use crate::ycsb::arguments::YcsbArguments;
 use crate::ycsb::btreemap::Map;
 use crate::ycsb::engine::Engine;
-use crate::ycsb::key_value::KeyValueStore;
 use load::LoadPlan;
 use mix::Requests;
 
@@ -44,6 +44,9 @@ struct Loaded {
 const HUGE_EXPECTED_FROM: u64 = 64 << 20;
 
 /// Default systems of the comparison.
+#[cfg(not(feature = "laboratory"))]
+const USUAL: [SystemKind; 3] = [SystemKind::Memsilo, SystemKind::Silo, SystemKind::Btreemap];
+#[cfg(feature = "laboratory")]
 const USUAL: [SystemKind; 4] =
     [SystemKind::Memsilo, SystemKind::Silo, SystemKind::KeyValue, SystemKind::Btreemap];
 
@@ -57,6 +60,27 @@ pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
         10_000 => run_sized::<10_000>(arguments),
         other => Err(Failure::Usage(format!("--value-bytes {other}: sizes are {VALUE_BYTES:?}"))),
     }
+}
+
+/// Loads the key-value store.
+#[cfg(feature = "laboratory")]
+pub(crate) fn load_key_value<const N: usize>(
+    options: &Options,
+    requests: Requests,
+    plan: &LoadPlan,
+) -> Result<Box<dyn Subject>> {
+    Ok(Box::new(key_value::KeyValueStore::<N>::load(options, requests, plan)?))
+}
+
+/// Returns a usage error that names the feature.
+#[cfg(not(feature = "laboratory"))]
+pub(crate) fn load_key_value<const N: usize>(
+    _: &Options,
+    _: Requests,
+    _: &LoadPlan,
+) -> Result<Box<dyn Subject>> {
+    let words = "key-value is in builds with `--features laboratory`: leave it out of --systems, or build so";
+    Err(Failure::Usage(words.to_owned()))
 }
 
 /// True if std's `BTreeMap` is among the systems.
@@ -112,7 +136,7 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
             SystemKind::Memsilo | SystemKind::Silo => {
                 Box::new(Engine::<N>::load(kind, &options, requests, &plan)?)
             }
-            SystemKind::KeyValue => Box::new(KeyValueStore::<N>::load(&options, requests, &plan)?),
+            SystemKind::KeyValue => load_key_value::<N>(&options, requests, &plan)?,
             SystemKind::Btreemap => Box::new(Map::<N>::load(requests, &plan)),
         };
         let rss_bytes = resident_bytes().saturating_sub(before);

@@ -112,9 +112,9 @@ impl ErrorText {
     /// Sets the code, and the message as far as it fits.
     pub(crate) fn set(&mut self, code: Code, message: &str) {
         self.code = code as i32;
-        let end = message.floor_char_boundary(MESSAGE_BYTES - 1);
-        self.message[..end].copy_from_slice(&message.as_bytes()[..end]);
-        self.message[end] = 0;
+        let kept = ensile_base::text::cut(message, MESSAGE_BYTES - 1);
+        self.message[..kept.len()].copy_from_slice(kept.as_bytes());
+        self.message[kept.len()] = 0;
     }
 
     /// The message without the zero.

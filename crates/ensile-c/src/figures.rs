@@ -97,11 +97,11 @@ pub(crate) unsafe fn put_text(place: *mut c_char, size: usize, text: &str) -> Re
     if place.is_null() || size == 0 {
         return Err(Failure::invalid("there is no place for the text: it is NULL, or of 0 bytes"));
     }
-    let end = text.floor_char_boundary(size - 1);
+    let kept = ensile_base::text::cut(text, size - 1);
     // SAFETY: the place has room for these bytes and the zero, and the text is elsewhere.
     unsafe {
-        place.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), end);
-        place.cast::<u8>().add(end).write(0);
+        place.cast::<u8>().copy_from_nonoverlapping(kept.as_ptr(), kept.len());
+        place.cast::<u8>().add(kept.len()).write(0);
     }
     Ok(())
 }

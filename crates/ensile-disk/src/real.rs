@@ -225,7 +225,7 @@ impl RealDisk {
 /// Hidden name for a folder with the name `last`. The name of a folder has at most 255 bytes.
 fn hidden_name(last: &std::ffi::OsStr) -> String {
     let last = last.to_string_lossy();
-    let kept = &last[..last.floor_char_boundary(255 - 22)];
+    let kept = ensile_base::text::cut(&last, 255 - 22);
     format!(".{kept}.{:016x}.new", Random::unpredictable().next_u64())
 }
 

@@ -83,9 +83,7 @@ pub use database::Database;
 pub use ensile_durability::DurabilityError;
 pub use error::{Error, Result};
 #[cfg(feature = "laboratory")]
-pub use laboratory::KeyValue;
-#[cfg(feature = "experiments")]
-pub use laboratory::{Exclusive, ExclusiveRows, MarkedPages};
+pub use laboratory::{Exclusive, ExclusiveRows, KeyValue, Variants};
 pub use open::builder::Builder;
 pub use open::folder;
 pub use open::tuning::Tuning;
@@ -95,8 +93,6 @@ pub use transaction::Transaction;
 pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
 pub use typed::{Index, Readable, Rows, Source, Table, TableBuilder};
-#[cfg(feature = "experiments")]
-pub use variants::{LogRecords, Variants};
 
 /// Schedule, strategies and reports of checkpoints.
 pub mod checkpoint {
@@ -133,8 +129,10 @@ pub mod stats {
     pub use ensile_memory::MemoryStats;
 
     pub use crate::database::health::{DatabaseHealth, Stats};
+
+    /// Size of a record before its value, in bytes.
+    pub const RECORD_HEADER_BYTES: usize = crate::record::HEADER_BYTES;
 }
 
-/// Size of a record before its value in bytes, for the comparison with measured memory in benchmarks.
-#[cfg(feature = "laboratory")]
-pub const RECORD_HEADER_BYTES: usize = record::HEADER_BYTES;
+/// True in the build for measurements (`laboratory`).
+const IS_LABORATORY: bool = cfg!(feature = "laboratory");

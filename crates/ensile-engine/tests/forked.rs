@@ -95,6 +95,7 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(db.table::<u64, u64>("another")),
             is_forked(db.checkpoint()),
             is_forked(db.backup("never-made")),
+            #[cfg(feature = "laboratory")]
             is_forked(db.key_value(table).map(drop)),
             is_forked(db.close()),
             db.stats().commits == 0,
@@ -279,6 +280,7 @@ fn figures_are_told_in_a_child_whatever_its_parents_threads_had_locked() {
     assert!(holds_in_every_child(200, beside, child), "stats hang in a child");
 }
 
+#[cfg(feature = "laboratory")]
 #[test]
 fn what_reads_single_keys_is_dropped_in_a_child_whatever_its_parents_threads_had_locked() {
     let db = Database::in_memory().expect("opens");

@@ -1,12 +1,12 @@
 //! The engine's variants keep what they promise: transfers between accounts lose nothing under contention, with
 //! snapshots read beside them, and a log that holds data brings it back.
-#![cfg(feature = "experiments")]
+#![cfg(feature = "laboratory")]
 
 mod own_folder;
 
 use std::time::Duration;
 
-use ensile_engine::{Builder, Database, LogRecords, Readable, Result, Table, Tuning, Variants};
+use ensile_engine::{Builder, Database, Readable, Result, Table, Tuning, Variants};
 use own_folder::Folder;
 
 const ACCOUNTS: u64 = 64;
@@ -76,9 +76,9 @@ fn every_variant_in_memory_is_serializable() -> Result<()> {
 }
 
 /// The sum after a reopening, and the bytes that were logged.
-fn logged(log_records: LogRecords) -> Result<(u64, u64)> {
-    let folder = Folder::new(&format!("variants-{log_records:?}"));
-    let variants = Variants { log_records, ..Variants::default() };
+fn logged(log_data: bool) -> Result<(u64, u64)> {
+    let folder = Folder::new(&format!("variants-{log_data:?}"));
+    let variants = Variants { log_data, ..Variants::default() };
     // Each epoch adds marks to the log. There must be few of them, however long the run takes.
     let builder = brisk(folder.builder()).epoch_interval(Duration::from_secs(1));
     let db = builder.variants(variants).open()?;
@@ -93,70 +93,9 @@ fn logged(log_records: LogRecords) -> Result<(u64, u64)> {
 
 #[test]
 fn what_is_logged_in_full_comes_back_and_small_records_do_not() -> Result<()> {
-    let (full, full_bytes) = logged(LogRecords::Full)?;
-    let (small, small_bytes) = logged(LogRecords::Small)?;
+    let (full, full_bytes) = logged(true)?;
+    let (small, small_bytes) = logged(false)?;
     assert_eq!((full, small), (ACCOUNTS * OPENING, 0));
     assert!(small_bytes < full_bytes, "{small_bytes} {full_bytes}");
     Ok(())
-}
-
-/// Accounts of several pages.
-const MANY: u64 = 1_000;
-
-#[test]
-fn pictures_whose_pages_are_copied_as_a_whole_are_right() -> Result<()> {
-    let folder = Folder::new("variants-copied-pages");
-    let open = || {
-        let tuning = Tuning { checkpoint_page_bytes: 4_096, semi_fuzzy: false, ..Tuning::default() };
-        let variants = Variants { copy_pages: true, ..Variants::default() };
-        let builder = Database::builder(folder.path()).without_log().epoch_interval(Duration::from_millis(1));
-        builder.tuning(tuning).variants(variants).open()
-    };
-    let db = open()?;
-    let accounts: Table<u64, u64> = db.table("accounts")?;
-    db.run(|tx| (0..MANY).try_for_each(|id| tx.put(&accounts, &id, &OPENING)))?;
-    let over = std::sync::atomic::AtomicBool::new(false);
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
-    let taken: Result<()> = std::thread::scope(|scope| {
-        for thread in 0..2u64 {
-            let (db, accounts, over) = (&db, &accounts, &over);
-            scope.spawn(move || {
-                for step in (thread..).take_while(|_| !over.load(relaxed)) {
-                    let (from, to) = (step * 7 % MANY, (step * 13 + thread * 5) % MANY);
-                    db.submit(|tx| {
-                        let balance = tx.get(accounts, &from)?.unwrap_or(0);
-                        if from == to || balance == 0 {
-                            return Ok(());
-                        }
-                        tx.put(accounts, &from, &(balance - 1))?;
-                        tx.update(accounts, &to, |balance| *balance += 1).map(|_| ())
-                    })
-                    .expect("a transfer commits");
-                }
-            });
-        }
-        // As many pictures as it takes: the writers may be kept from running beside the first.
-        let has_enough = |taken: u32| taken >= 20 && db.stats().displaced_bytes_peak > 0;
-        let taken = (0..2_000)
-            .take_while(|taken| !has_enough(*taken))
-            .try_for_each(|_| Ok(db.checkpoint()?.wait().map(drop)?));
-        over.store(true, relaxed);
-        taken
-    });
-    taken?;
-    assert!(db.stats().displaced_bytes_peak > 0, "pages were copied");
-    // The last of them go at one of the next ticks.
-    for _ in 0..12_000 {
-        if db.stats().displaced_bytes == 0 {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(db.stats().displaced_bytes, 0, "and freed");
-    drop(accounts);
-    db.close_without_picture()?;
-    let db = open()?;
-    let accounts: Table<u64, u64> = db.table("accounts")?;
-    assert_eq!(db.run(|tx| sum(tx, &accounts))?, MANY * OPENING, "the last picture is one of a moment");
-    db.close()
 }

@@ -230,8 +230,8 @@ where
             place.write(Self::before(probe, pinned)).enter(pinned);
             flying += 1;
         }
-        // SAFETY: the first `flying` places were written just now.
-        unsafe { places[..flying].assume_init_mut() }
+        // SAFETY: the first `flying` places were written just now, and `MaybeUninit` has the layout of its content.
+        unsafe { &mut *(&raw mut places[..flying] as *mut [Self]) }
     }
 
     #[inline(always)]

@@ -486,8 +486,7 @@ impl Internal {
         unsafe { std::hint::assert_unchecked(rest <= 3) };
         if slice == u64::MAX {
             // Only this slice passes keys that are not in use.
-            std::hint::cold_path();
-            return keys;
+            return last_child(keys);
         }
         group + rest
     }
@@ -514,4 +513,10 @@ impl Internal {
         }
         self.keys[keys - 1].write(u64::MAX);
     }
+}
+/// Child behind the last key, out of the line of the other slices.
+#[cold]
+#[inline(never)]
+fn last_child(keys: usize) -> usize {
+    keys
 }

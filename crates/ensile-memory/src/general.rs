@@ -1,6 +1,6 @@
 //! Single blocks from the process's allocator: the baseline for slabs on huge pages (Silo §5.7, `Simple`).
 //!
-//! Only experiments with memory without slabs use the module; the compiler drops the module from other builds.
+//! Only measurements of memory without slabs use the module; the compiler drops the module from other builds.
 //!
 //! Neighbours: [`crate::Cache`] obtains and returns the blocks.
 

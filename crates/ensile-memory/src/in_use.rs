@@ -1,15 +1,16 @@
 //! Count of the blocks in use, by size class. At the end of a test, the test compares the count with its remaining
 //! blocks.
 //!
-//! The feature `audit` turns the count on. Checkers and experiments turn the count off: an experiment counts written
-//! cache lines, and the count would add lines.
+//! The feature `audit` turns the count on. Checkers and the feature `laboratory` turn the count off: a measurement counts
+//! written cache lines, and the count would add lines.
 //!
 //! Neighbours: [`crate::Cache`] counts each block handed out or taken back; [`crate::Memory`] owns the count.
 
-#[cfg(any(all(feature = "audit", not(feature = "experiments")), all(test, not(any(loom, shuttle)))))]
+#[cfg(any(feature = "audit", all(test, not(any(loom, shuttle)))))]
 mod counted {
     use ensile_base::sync::{AtomicUsize, Ordering};
 
+    use crate::IS_LABORATORY;
     use crate::class::SizeClass;
 
     /// Number of blocks in use, by the index of their class.
@@ -21,11 +22,17 @@ mod counted {
         }
 
         pub(crate) fn add(&self, class: SizeClass) {
+            if IS_LABORATORY {
+                return;
+            }
             // Relaxed: a figure, read once its writers have ended.
             self.0[class.index()].fetch_add(1, Ordering::Relaxed);
         }
 
         pub(crate) fn remove(&self, class: SizeClass) {
+            if IS_LABORATORY {
+                return;
+            }
             // Relaxed: a figure, read once its writers have ended.
             let before = self.0[class.index()].fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "a block is freed once, under the class that it was allocated under");
@@ -38,7 +45,7 @@ mod counted {
     }
 }
 
-#[cfg(not(any(all(feature = "audit", not(feature = "experiments")), all(test, not(any(loom, shuttle))))))]
+#[cfg(not(any(feature = "audit", all(test, not(any(loom, shuttle))))))]
 mod counted {
     use crate::class::SizeClass;
 

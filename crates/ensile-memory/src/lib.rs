@@ -27,6 +27,9 @@ mod span;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod testing;
 
+/// True in the build for measurements (`laboratory`).
+const IS_LABORATORY: bool = cfg!(feature = "laboratory");
+
 pub use cache::{Cache, FREED_WORD};
 pub use class::SizeClass;
 pub use exchange::Exchange;

@@ -12,9 +12,9 @@ use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use crate::class::SizeClass;
 use crate::in_use::BlocksInUse;
-use crate::map;
 use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
 use crate::span::{BlockList, SpanBlocks};
+use crate::{IS_LABORATORY, map};
 
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
@@ -27,9 +27,8 @@ pub(crate) const SPARSE_MIN: u64 = 8 << 20;
 pub struct MemoryConfig {
     /// Bytes mapped and touched at the start, so that no page fault falls into a timed part (Silo §5.1).
     pub prefault_bytes: usize,
-    /// True if blocks come from the process's allocator instead of slabs, to measure the gain of slabs. Blocks not
-    /// freed by the end are then never given back.
-    #[cfg(feature = "experiments")]
+    /// True if blocks come from the process's allocator instead of slabs, in builds with the feature `laboratory`.
+    /// Blocks not freed by the end are then never given back.
     pub general: bool,
 }
 
@@ -37,11 +36,7 @@ impl MemoryConfig {
     /// Slabs with `prefault_bytes` touched beforehand.
     #[must_use]
     pub fn prefaulted(prefault_bytes: usize) -> Self {
-        Self {
-            prefault_bytes,
-            #[cfg(feature = "experiments")]
-            general: false,
-        }
+        Self { prefault_bytes, general: false }
     }
 }
 
@@ -62,7 +57,6 @@ pub struct MemoryStats {
 
 /// The memory of one database.
 pub struct Memory {
-    #[cfg(feature = "experiments")]
     general: bool,
     pool: Mutex<SpanPool>,
     /// Wait of the thread that makes chunks ready.
@@ -90,12 +84,12 @@ impl Memory {
     /// Memory for one database.
     #[must_use]
     pub fn new(config: &MemoryConfig) -> Arc<Self> {
-        #[cfg(feature = "experiments")]
+        debug_assert!(
+            IS_LABORATORY || !config.general,
+            "memory without slabs needs the feature `laboratory`"
+        );
         let wanted = if config.general { 0 } else { config.prefault_bytes };
-        #[cfg(not(feature = "experiments"))]
-        let wanted = config.prefault_bytes;
         Arc::new(Self {
-            #[cfg(feature = "experiments")]
             general: config.general,
             pool: Mutex::new(SpanPool::new(wanted)),
             wanted: Condvar::new(),
@@ -146,17 +140,9 @@ impl Memory {
     }
 
     /// True if blocks come from slabs.
-    #[cfg(feature = "experiments")]
-    #[inline]
-    pub(crate) fn has_slabs(&self) -> bool {
-        !self.general
-    }
-
-    /// True if blocks come from slabs.
-    #[cfg(not(feature = "experiments"))]
     #[inline(always)]
     pub(crate) const fn has_slabs(&self) -> bool {
-        true
+        !IS_LABORATORY || !self.general
     }
 
     fn lock(&self) -> MutexGuard<'_, SpanPool> {

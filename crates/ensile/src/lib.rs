@@ -73,8 +73,8 @@
 //! [`folder`] (a database's files without an open), [`receipt`], [`recovery`] and [`stats`].
 //!
 //! # Features
-//! - `experiments`: `Builder::variants` and `MarkedPages`, for experiments of `ensile-bench`; not for applications.
-//! - `laboratory`: `Database::key_value`, a baseline of benchmarks for transactions; not for applications.
+//! - `laboratory`: `Database::key_value`, `Database::exclusive` and `Builder::variants`, for measurements; not for
+//!   applications.
 //! - `object-store`: `folder::SharedObjects`, for [`Builder::ship_to`] and [`folder::take_over`]: a shared store in an
 //!   object store, over the crate `object_store` 0.14. An application also depends on `object_store`, with the features
 //!   `aws`, `gcp` or `azure`.
@@ -88,10 +88,8 @@ pub use ensile_engine::{
     Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefetch, Prefix,
     Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
-#[cfg(feature = "experiments")]
-pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, MarkedPages, Variants};
 #[cfg(feature = "laboratory")]
-pub use ensile_engine::{KeyValue, RECORD_HEADER_BYTES};
+pub use ensile_engine::{Exclusive, ExclusiveRows, KeyValue, Variants};
 #[cfg(feature = "serde")]
 pub use ensile_engine::{Serde, serde_value};
 pub use ensile_engine::{checkpoint, codec, composite_key, fixed_layout, folder, receipt, recovery, stats};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, builder::RangedU64ValueParser, value_parser};
 
-use super::{Load, Order, Writes};
+use super::{Load, Writes};
 use crate::arguments::RunArguments;
 use crate::tpcc::arguments::BusinessArguments;
 
@@ -29,9 +29,6 @@ pub struct RecoveryArguments {
     /// Threads that recover [default: 1, and the number of cores]
     #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) recovery_threads: Vec<usize>,
-    /// Parts of the log that are replayed first
-    #[arg(long, value_enum, default_value_t = Order::BothEnds)]
-    pub(crate) order: Order,
     /// Recover the folder of an earlier run with the same settings, if present, and leave the folder again
     #[arg(long)]
     pub(crate) keep: bool,

@@ -65,7 +65,7 @@ impl Workload {
 pub(crate) enum Setup {
     NoLog,
     Logged,
-    /// No log, and TIDs from one counter: Silo's variant (§5.2), in builds with the feature `experiments`.
+    /// No log, and TIDs from one counter: Silo's variant (§5.2).
     GlobalTid,
 }
 
@@ -102,7 +102,6 @@ impl Driven {
         } else {
             Database::builder_in_memory()
         };
-        #[cfg(feature = "experiments")]
         let builder = builder.variants(ensile::Variants {
             global_tid: setup == Setup::GlobalTid,
             ..ensile::Variants::default()
@@ -187,10 +186,6 @@ const CASES: [(Workload, Setup, &[Keys]); 6] = [
 pub(super) fn count_all(data: &Path, rounds: usize) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for (workload, setup, keys) in CASES {
-        if setup == Setup::GlobalTid && !cfg!(feature = "experiments") {
-            eprintln!("no global TID: its counts are of builds with `--features counted,experiments`");
-            continue;
-        }
         for &keys in keys {
             cases.push(count(workload, setup, keys, (data, rounds))?);
         }

@@ -1,9 +1,8 @@
 //! What transactions may write that another worker touches: a fixed list, and nothing for those that only read.
 
-#[cfg(feature = "experiments")]
-use super::account::GLOBAL_TID;
 use super::account::{
-    Account, BINDING, COUNTERS, Case, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, SIDE_INDEX, STD, WAITERS, WAKE_UP,
+    Account, BINDING, COUNTERS, Case, GLOBAL_TID, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, SIDE_INDEX, STD,
+    WAITERS, WAKE_UP,
 };
 use super::alternation::Does;
 use super::counting::{Keys, Setup, Workload, count};
@@ -168,7 +167,6 @@ fn a_strict_result_that_waits_alone_registers_and_writes_what_its_logger_would()
 }
 
 /// What Silo avoids (§4.2, §5.2), and that the counting would see it.
-#[cfg(feature = "experiments")]
 #[test]
 fn a_global_tid_is_one_shared_line_of_every_commit_that_writes_and_of_nothing_else() {
     let with = case(Workload::SingleKeys, Setup::GlobalTid, Keys::Apart);

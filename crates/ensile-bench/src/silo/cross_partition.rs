@@ -12,7 +12,7 @@ use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::number::counted;
-#[cfg(feature = "experiments")]
+#[cfg(feature = "laboratory")]
 use crate::silo::partitioned::Partitioned;
 use crate::system::{Options, SystemKind};
 use crate::tpcc::flags::Flags;
@@ -80,7 +80,7 @@ pub(super) fn new_orders_course(lab: &Lab<'_>, warehouses: u16, workers: usize) 
 }
 
 /// The partitioned store; `None` if this binary has no rows without concurrency control.
-#[cfg(feature = "experiments")]
+#[cfg(feature = "laboratory")]
 pub(super) fn partitioned(
     lab: &mut Lab<'_>,
     layout: (u16, bool),
@@ -93,15 +93,15 @@ pub(super) fn partitioned(
     Ok(Some(Box::new(Partitioned::new(business))))
 }
 
-/// The partitioned store is in builds with `experiments` only, so this function returns `None`.
-#[cfg(not(feature = "experiments"))]
+/// The partitioned store is in builds with `laboratory` only, so this function returns `None`.
+#[cfg(not(feature = "laboratory"))]
 pub(super) fn partitioned(
     lab: &mut Lab<'_>,
     _layout: (u16, bool),
     _flags: Flags,
 ) -> Result<Option<Box<dyn Subject>>> {
     let none = lab.variant(PARTITIONED, Options::default(), &[Variant::Exclusive]);
-    debug_assert!(none.is_none(), "only builds with `experiments` have rows without concurrency control");
+    debug_assert!(none.is_none(), "only builds with `laboratory` have rows without concurrency control");
     Ok(None)
 }
 

@@ -13,8 +13,8 @@ use crate::number::grouped;
 use crate::silo::arguments::SiloArguments;
 use crate::system::SystemKind;
 use crate::ycsb::engine::Engine;
-use crate::ycsb::key_value::KeyValueStore;
 use crate::ycsb::load::LoadPlan;
+use crate::ycsb::load_key_value;
 use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
@@ -26,8 +26,8 @@ const RECORDS: u64 = 10_000_000;
 const BYTES_PER_RECORD: u64 = 150;
 /// Memory for the old versions of a record, in bytes. Only the running database has old versions.
 const VERSION_BYTES: u64 = 40;
-/// Number of databases: key-value, memsilo, and memsilo with a global TID in builds with `experiments`.
-const DATABASES: u64 = if cfg!(feature = "experiments") { 3 } else { 2 };
+/// Number of databases: memsilo, and in builds with `laboratory` key-value and memsilo with a global TID.
+const DATABASES: u64 = if cfg!(feature = "laboratory") { 3 } else { 1 };
 
 /// Refuses more records than fit into memory.
 pub(super) fn check(arguments: &SiloArguments) -> Result<()> {
@@ -40,8 +40,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let requests = Requests::new(Workload::Silo, records, None);
     let plan = LoadPlan::in_order(records, lab.workers_max());
     let options = lab.options();
-    lab.say("loading key-value");
-    let key_value = KeyValueStore::<VALUE_BYTES>::load(&options, requests, &plan)?;
+    let key_value = match lab.variant("key-value", options.clone(), &[Variant::KeyValue]) {
+        Some(options) => {
+            lab.say("loading key-value");
+            Some(load_key_value::<VALUE_BYTES>(&options, requests, &plan)?)
+        }
+        None => None,
+    };
     lab.say("loading memsilo");
     let memsilo = Engine::<VALUE_BYTES>::load(SystemKind::Memsilo, &options, requests, &plan)?;
     let global_tid = match lab.variant("memsilo+global-tid", options, &[Variant::GlobalTid]) {
@@ -52,7 +57,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         }
         None => None,
     };
-    let mut subjects: Vec<&dyn Subject> = vec![&key_value, &memsilo];
+    let mut subjects: Vec<&dyn Subject> = key_value.as_deref().into_iter().collect();
+    subjects.push(&memsilo);
     subjects.extend(global_tid.as_ref().map(|engine| engine as &dyn Subject));
     let mut rows = Vec::new();
     for workers in lab.workers() {

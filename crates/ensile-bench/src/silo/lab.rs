@@ -34,6 +34,8 @@ pub(crate) enum Variant {
     SmallRecords,
     /// Rows without concurrency control.
     Exclusive,
+    /// Index and records without transactions.
+    KeyValue,
 }
 
 /// Load of the databases of an experiment, from which their memory is computed.
@@ -63,7 +65,7 @@ const LOADED_MIB: usize = 192;
 const LEAD_IN: f64 = 1.25;
 
 /// Command that builds a binary with the variants.
-const REBUILD: &str = "cargo build --release -p ensile-bench --features experiments";
+const REBUILD: &str = "cargo build --release -p ensile-bench --features laboratory";
 
 /// The bench of one experiment.
 pub(crate) struct Lab<'a> {
@@ -228,7 +230,7 @@ pub(crate) fn rates(rounds: &[Round]) -> Vec<f64> {
     rounds.iter().map(Round::rate).collect()
 }
 
-#[cfg(feature = "experiments")]
+#[cfg(feature = "laboratory")]
 fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> {
     for variant in variants {
         match variant {
@@ -236,15 +238,15 @@ fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> 
             Variant::NoSlabs => options.variants.slabs = false,
             Variant::NoOverwrites => options.variants.overwrite = false,
             Variant::NoCollection => options.variants.collect = false,
-            Variant::SmallRecords => options.variants.log_records = ensile::LogRecords::Small,
-            // This variant changes the access to the rows, not the database.
-            Variant::Exclusive => {}
+            Variant::SmallRecords => options.variants.log_data = false,
+            // These variants change the access to the rows, not the database.
+            Variant::Exclusive | Variant::KeyValue => {}
         }
     }
     Some(options)
 }
 
-#[cfg(not(feature = "experiments"))]
+#[cfg(not(feature = "laboratory"))]
 fn with_variants(options: Options, variants: &[Variant]) -> Option<Options> {
     variants.is_empty().then_some(options)
 }

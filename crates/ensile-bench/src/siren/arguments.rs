@@ -79,9 +79,8 @@ pub struct SirenArguments {
     /// Tuples written a second, for the experiment `formulas`: the paper's number for 30 MB/s
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
-    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground`, `hang` and
-    /// `bare-copy`, in seconds; `backup` has a side without a backup of this length, and a side as long as the backup;
-    /// a run of `fig9-one-disk` is ten times as long, for a few turns of a checkpoint and its pause
+    /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in
+    /// seconds; `backup` has a side without a backup of this length, and a side as long as the backup; a run of `fig9-one-disk` is ten times as long, for a few turns of a checkpoint and its pause
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Clients of `fig9` and `fig9-one-disk`, one run each
@@ -117,7 +116,7 @@ pub struct SirenArguments {
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) transactions: u64,
     /// Bandwidth of the picture of `foreground`, in MB a second: some 3.3 s for each GB of rows; in `backup` also the
-    /// bandwidth of the copy, for reads and writes (1000000: as fast as possible), and the rate of `bare-copy`
+    /// bandwidth of the copy, for reads and writes (1000000: as fast as possible)
     #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) picture_mb: u64,
     /// Number of copiers killed in `backup-kills`

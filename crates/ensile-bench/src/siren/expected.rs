@@ -60,11 +60,6 @@ pub(super) fn table3(arguments: &SirenArguments) -> f64 {
     runs * (fill(arguments) + 1.0 + on_device(arguments))
 }
 
-pub(super) fn pages(arguments: &SirenArguments) -> f64 {
-    // `pages` has its own ways, not the ways of `--ways`.
-    table3(arguments) / arguments.ways.len() as f64 * super::table3::WITH_PAGES as f64
-}
-
 pub(super) fn against_fuzzy(arguments: &SirenArguments) -> f64 {
     let run = fill(arguments) + arguments.seconds.max(paced(arguments));
     (1 + arguments.strategies().len()) as f64 * rounds(arguments, super::against_fuzzy::ROUNDS) * run
@@ -93,11 +88,6 @@ pub(super) fn foreground(arguments: &SirenArguments) -> f64 {
     2.0 * beside(arguments, bytes(arguments) / PICTURED_PER_S, super::foreground::FOREGROUND_ROUNDS)
 }
 
-pub(super) fn bare_copy(arguments: &SirenArguments) -> f64 {
-    // A lead-in of a second at most.
-    fill(arguments) + rounds(arguments, super::bare_copy::ROUNDS) * (1.0 + 2.0 * arguments.seconds)
-}
-
 pub(super) fn backup(arguments: &SirenArguments) -> f64 {
     // Rows are written and read: as a picture, as a backup, as a restored database, and for the comparison.
     let run = 2.0 * fill(arguments) + 1.0 + arguments.seconds + 6.0 * bytes(arguments) / PICTURED_PER_S;
@@ -123,11 +113,6 @@ pub(super) fn increments(arguments: &SirenArguments) -> f64 {
     let each = arguments.dirty.iter().map(increment).sum::<f64>() * increments::INCREMENTS_EACH as f64;
     let many = arguments.increments as f64 * increment(&arguments.dirty[0]);
     rounds(arguments, increments::ROUNDS) * (full + each) + many + 2.0 * full
-}
-
-pub(super) fn marks(arguments: &SirenArguments) -> f64 {
-    // Five rounds of seven ways over all rows, a second for 4 million rows; and counted runs of a tenth of the rows.
-    arguments.rows as f64 * (rounds(arguments, 5) * 7.0 / 4e6 + 14.0 * 0.2 / 1e6) + 7.0 * AROUND_SECONDS
 }
 
 pub(super) fn cost(arguments: &SirenArguments) -> f64 {

@@ -173,11 +173,6 @@ pub(super) fn options(arguments: &SirenArguments, setup: &Setup) -> Options {
         loggers: usize::from(setup.strategy.has_log()),
         before_images: setup.strategy == Strategy::UndoRedo,
         tuning,
-        #[cfg(feature = "experiments")]
-        variants: ensile::Variants {
-            copy_pages: setup.strategy.copies_pages(),
-            ..ensile::Variants::default()
-        },
         ..Options::default()
     }
 }
@@ -358,12 +353,8 @@ impl Run {
         (pages > 1).then(|| self.rows as f64 / (pages - 1) as f64)
     }
 
-    /// True if displaced versions never outnumbered the updated rows, or the rows of copied pages. `None` if the
-    /// readings are too few.
+    /// True if displaced versions never outnumbered the updated rows. `None` if the readings are too few.
     pub(super) fn has_one_version_a_row(&self) -> Option<bool> {
-        if self.setup.strategy.copies_pages() {
-            return Some(self.versions()? <= self.rows + CATALOGUE_MAX);
-        }
         let all = self.versions()? <= self.touched();
         let samples = self.version_bytes().is_none_or(|bytes| {
             self.samples.iter().all(|sample| sample.displaced_bytes <= bytes * sample.touched)

@@ -18,9 +18,6 @@ pub(super) enum Strategy {
     Lists,
     /// A picture; displaced versions are written at once (§3.3).
     SemiFuzzy,
-    /// A picture; the first change of a page leaves a copy of all its rows, as copy-on-update of pages does (§4.1).
-    #[cfg(feature = "experiments")]
-    Pages,
     /// Semi-fuzzy, without a log: a result is durable once a picture has the result (§5).
     NoLog,
 }
@@ -32,18 +29,8 @@ impl Strategy {
             Self::UndoRedo => "fuzzy, undo and redo",
             Self::Lists => "lists",
             Self::SemiFuzzy => "semi-fuzzy",
-            #[cfg(feature = "experiments")]
-            Self::Pages => "copies of pages",
             Self::NoLog => "no log",
         }
-    }
-
-    /// True if a change of a row copies the whole page.
-    pub(super) fn copies_pages(self) -> bool {
-        #[cfg(feature = "experiments")]
-        return self == Self::Pages;
-        #[cfg(not(feature = "experiments"))]
-        false
     }
 
     /// True if the database has a log.
@@ -78,9 +65,6 @@ pub(crate) enum Way {
     SemiFuzzy,
     /// Semi-fuzzy; the device is slow for pages and displaced versions together.
     SemiFuzzyOnDevice,
-    /// Copies of pages; the walk is paced.
-    #[cfg(feature = "experiments")]
-    Pages,
 }
 
 impl Way {
@@ -88,8 +72,6 @@ impl Way {
         match self {
             Self::Lists | Self::ListsOnDevice => Strategy::Lists,
             Self::SemiFuzzy | Self::SemiFuzzyOnDevice => Strategy::SemiFuzzy,
-            #[cfg(feature = "experiments")]
-            Self::Pages => Strategy::Pages,
         }
     }
 
@@ -104,8 +86,6 @@ impl Way {
             Self::ListsOnDevice => "lists, slow device",
             Self::SemiFuzzy => "semi-fuzzy",
             Self::SemiFuzzyOnDevice => "semi-fuzzy, slow device",
-            #[cfg(feature = "experiments")]
-            Self::Pages => "copies of pages",
         }
     }
 }

@@ -59,31 +59,10 @@ pub(super) fn by_formulas(arguments: &SirenArguments) -> Result<Made> {
 /// Table 3, and figure 8 at the first rate.
 pub(super) fn uniform(arguments: &SirenArguments) -> Result<Made> {
     let measured = Measured::of(arguments, Choice::Uniform)?;
-    let over_time = measured.over_time(FIG8, arguments);
+    let over_time = measured.over_time(arguments);
     let mut figures = vec![measured.peaks("table3", "uniform updates")];
     figures.extend(over_time);
     Ok(Made(figures, measured.is_as_asked, measured.said))
-}
-
-/// Number of ways of `pages`: the walk is paced in each.
-pub(super) const WITH_PAGES: usize = 3;
-
-/// Table 3 and figure 8 once more, with copies of whole pages beside pictures.
-#[cfg(feature = "experiments")]
-pub(super) fn pages(arguments: &SirenArguments) -> Result<Made> {
-    let ways: [Way; WITH_PAGES] = [Way::Lists, Way::SemiFuzzy, Way::Pages];
-    let arguments = SirenArguments { ways: ways.to_vec(), ..arguments.clone() };
-    let measured = Measured::of(&arguments, Choice::Uniform)?;
-    let over_time = measured.over_time(super::PAGES_FIG8, &arguments);
-    let mut figures = vec![measured.peaks("pages", "uniform updates")];
-    figures.extend(over_time);
-    Ok(Made(figures, measured.is_as_asked, measured.said))
-}
-
-/// A build without `experiments` cannot copy pages.
-#[cfg(not(feature = "experiments"))]
-pub(super) fn pages(_: &SirenArguments) -> Result<Made> {
-    unreachable!("a build without copies of pages says so before")
 }
 
 /// The experiment with 99 % of the updates on 1 % of the rows.
@@ -154,14 +133,14 @@ impl<'a> Measured<'a> {
     }
 
     /// Figure 8: the first rate over time, with the first round of each way.
-    fn over_time(&self, name: &'static str, arguments: &SirenArguments) -> Option<Figure> {
+    fn over_time(&self, arguments: &SirenArguments) -> Option<Figure> {
         let updates = *arguments.updates.first()?;
         let is_first = |rounds: &&Rounds| rounds.runs[0].setup.updates_per_s == updates;
         let rows = self.all.iter().filter(is_first).flat_map(|rounds| points_of(rounds, arguments)).collect();
         let title =
             format!("Rows that are there twice during a picture, {} updates/s", grouped(updates as f64));
         Some(Figure {
-            name,
+            name: FIG8,
             title,
             horizontal: "seconds since the first page",
             drawn: OVER_TIME,
@@ -279,7 +258,6 @@ fn judged(way: Way, run: &Run) -> (bool, String) {
             [versions, run.touched(), run.updates()].map(|count| grouped(count as f64));
         let verdict = match has_one {
             Some(false) => "MORE THAN ONE A ROW",
-            _ if run.setup.strategy.copies_pages() => "of whole pages, one a row",
             _ => "one a row",
         };
         format!("{versions} versions of {touched} rows that {updates} updates met: {verdict}")

@@ -163,7 +163,7 @@ impl From<Error> for Refused {
     }
 }
 
-#[cfg(feature = "experiments")]
+#[cfg(feature = "laboratory")]
 impl Refused {
     /// The error for a caller whose items all exist.
     pub(crate) fn into_error(self) -> Error {

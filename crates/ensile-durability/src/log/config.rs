@@ -57,11 +57,6 @@ pub struct LogConfig {
     pub process_safe: bool,
     /// Usual time between two epochs. The epochs reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
-    /// Limit of the bytes that the state keeps for older parts of the log. Below the limit, recovery takes the newest
-    /// parts first. The setting measures the benefit of the order: 0 is oldest first, [`u64::MAX`] SiloR's order
-    /// (§5.2).
-    #[cfg(feature = "experiments")]
-    pub replay_waiting_bytes_max: u64,
     /// Time for which a result waits for space on a full disk before its waiter gets
     /// [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
@@ -84,8 +79,6 @@ impl Default for LogConfig {
             buffer_bytes_max: 64 << 20,
             process_safe: false,
             epoch_interval: Duration::from_millis(40),
-            #[cfg(feature = "experiments")]
-            replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
             full_wait: Duration::from_secs(30),
         }
     }

@@ -261,13 +261,19 @@ impl Waiters {
     /// removed.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
         let mut list = self.list.lock();
-        let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
+        let is_overdue = |waiter: &Waiter| {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
         };
         assert!(!full.reason.is_empty(), "waiters hear why they waited in vain");
-        let overdue: Vec<_> =
-            list.waiting.extract_if(.., is_overdue).map(|(_, waiter)| waiter.waker).collect();
+        let mut overdue = Vec::new();
+        for (key, waiter) in std::mem::take(&mut list.waiting) {
+            if is_overdue(&waiter) {
+                overdue.push(waiter.waker);
+            } else {
+                list.waiting.insert(key, waiter);
+            }
+        }
         if !overdue.is_empty() {
             list.full = std::sync::Arc::clone(&full.reason);
             // Release: partner is the Acquire in `wait`.

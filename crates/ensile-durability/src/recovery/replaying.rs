@@ -172,8 +172,6 @@ impl Recovery {
         self.bytes_total = self.pieces.iter().map(|piece| piece.bytes).sum();
         let SharedReplay { turns, .. } = self.shared.get_mut();
         turns.order(&mut self.pieces);
-        #[cfg(feature = "experiments")]
-        turns.limit_waiting(self.config.replay_waiting_bytes_max);
     }
 
     /// Next turn. Waits until `take` gives a turn for the amount that the state keeps.

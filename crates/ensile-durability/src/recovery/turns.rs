@@ -100,14 +100,6 @@ impl Turns {
         self.unasked = self.untaken.clone();
     }
 
-    /// Sets the limit of waiting bytes for values: 0 replays oldest first, and `u64::MAX` replays in SiloR's order.
-    #[cfg(feature = "experiments")]
-    pub(super) fn limit_waiting(&mut self, bytes_max: u64) {
-        if self.waiting_bytes_max > 0 {
-            self.waiting_bytes_max = bytes_max;
-        }
-    }
-
     /// True if every file is loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.unloaded == 0

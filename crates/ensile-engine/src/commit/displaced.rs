@@ -92,10 +92,6 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         worker.displaced.pages.push(PreparedPage::new(at, (map, page)));
         // No page is opened again (N13), so a closed page needs no copy.
         if is_left(version, freeze, map) && !map.page(page).is_closed() {
-            #[cfg(feature = "experiments")]
-            if shared.leave_page_copy(worker, (write.table, freeze), (map, page), *pinned) {
-                continue;
-            }
             copy_version(worker, (write, key), (freeze, map), *pinned);
         }
     }
@@ -195,8 +191,6 @@ fn change(
     }
     if is_left(write.before, freeze, map) && !page.is_closed() {
         match prepared {
-            #[cfg(feature = "experiments")]
-            _ if page.is_copied() => {}
             Some(prepared) if prepared.has_version(map, write.before.tid()) => {
                 prepared.is_needed = true;
                 displaced.is_any_needed = true;

@@ -1,7 +1,7 @@
 //! Index and records for a thread without other users of the tables. Silo's Partitioned-Store does the same inside a
 //! locked partition (§5.4). Exclusive access has no record lock, no fence, no sets, no TID, no versions and no log.
 //!
-//! In builds with the feature `experiments` only, for tables without any other reader or writer in the meantime. Two
+//! For tables without any other reader or writer in the meantime. Two
 //! concurrent callers in a table would lose each other's changes. Memory stays safe, because data are atomic words and
 //! the tree keeps its own latches: a reader of the tree writes nothing, and an insert latches its leaf. A database with
 //! a log is refused, because no recovery would find these writes.
@@ -21,7 +21,8 @@ use crate::record::{Record, Scratch};
 use crate::session;
 use crate::shared::SharedState;
 use crate::tables::TableCore;
-use crate::typed::{Table, undecodable};
+use crate::typed::Table;
+use crate::typed::read::undecodable;
 use crate::worker::Worker;
 
 /// Access of a single thread to tables without other users.
@@ -105,7 +106,7 @@ impl<'x> ExclusiveRows<'x> {
         read: impl FnOnce(&V) -> R,
     ) -> Result<Option<R>> {
         let Some(record) = self.find(&table.core, encoded(key).as_ref())? else { return Ok(None) };
-        record.copy_alone(&mut self.buffers.scratch);
+        record.copy_out(&mut self.buffers.scratch);
         let seen = V::view(self.buffers.scratch.bytes(), read);
         seen.map(Some).map_err(|error| undecodable::<V>(&table.core, error))
     }
@@ -126,7 +127,7 @@ impl<'x> ExclusiveRows<'x> {
         }
         let Some(record) = self.find(&table.core, encoded(key).as_ref())? else { return Ok(false) };
         let Buffers { scratch, value, .. } = &mut *self.buffers;
-        record.copy_alone(scratch);
+        record.copy_out(scratch);
         let mut row = V::decode(scratch.bytes()).map_err(|error| undecodable::<V>(&table.core, error))?;
         change(&mut row);
         value.clear();
@@ -211,7 +212,7 @@ fn overwrite(table: &TableCore, record: Record<'_>, value: &[u8]) -> Result<()> 
     if !record.fits(value.len()) || record.word().is_absent() {
         return Err(misuse(table, "a row was deleted, or outgrew its record"));
     }
-    record.overwrite_alone(value);
+    record.store_data(value);
     Ok(())
 }
 

@@ -5,8 +5,6 @@
 //! tables with transactions: snapshots do not see these writes correctly. A database with a log is refused, because no
 //! recovery would find these writes.
 //!
-//! In builds with the feature `laboratory` only.
-//!
 //! Neighbours: `ensile-bench` is the user; `reading` and `record` do the work.
 
 use ensile_base::sync::{Arc, fence_after_exchange};
@@ -101,7 +99,7 @@ impl<'db> RawKeyValue<'db> {
             // As in commit, the lock comes before the data stores (C5).
             fence_after_exchange();
             let unchanged = Unchanged { record, before };
-            record.copy_locked(&mut self.scratch);
+            record.copy_out(&mut self.scratch);
             self.value.clear();
             change(self.scratch.bytes(), &mut self.value);
             if !record.fits(self.value.len()) {

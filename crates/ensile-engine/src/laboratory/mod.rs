@@ -1,15 +1,22 @@
-//! Ways into a database that only measurements take: they lack what transactions are for.
+//! Ways into a database that only measurements take: they lack the properties of transactions.
 //!
-//! Neighbours: the bench is their user; index and records do the work.
+//! In builds with the feature `laboratory` only.
+//!
+//! Neighbours: the bench is the user; index and records do the work, and `variants` has the switches.
 
-#[cfg(feature = "experiments")]
 mod exclusive;
 mod key_value;
-#[cfg(feature = "experiments")]
-mod marked_pages;
 
-#[cfg(feature = "experiments")]
 pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
-#[cfg(feature = "experiments")]
-pub use marked_pages::MarkedPages;
+
+use crate::open::builder::Builder;
+pub use crate::variants::Variants;
+
+impl Builder {
+    /// Runs parts of the engine in another variant than the shipped variant, to measure the difference.
+    pub fn variants(mut self, variants: Variants) -> Self {
+        self.settings.switches.variants = variants;
+        self
+    }
+}

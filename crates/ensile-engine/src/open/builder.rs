@@ -56,7 +56,7 @@ pub struct Builder {
     pub(super) tuning: Tuning,
     pub(super) progress: Option<ProgressFn>,
     pub(crate) own_threads: bool,
-    pub(super) settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 impl std::fmt::Debug for Builder {
@@ -311,13 +311,6 @@ impl Builder {
         self.settings.displaced_bytes_max = tuning.displaced_bytes_max;
         self.settings.recovery_threads = tuning.recovery_threads.max(1);
         self.tuning = tuning;
-        self
-    }
-
-    /// Runs parts of the engine in another variant than the shipped variant, to measure the difference.
-    #[cfg(feature = "experiments")]
-    pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
-        self.settings.switches.variants = variants;
         self
     }
 

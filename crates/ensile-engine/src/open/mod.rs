@@ -7,8 +7,6 @@ mod catalogue;
 mod cut;
 pub mod folder;
 mod opening;
-#[cfg(feature = "experiments")]
-mod page_copies;
 mod pages;
 mod replay;
 #[cfg(feature = "simulation")]

@@ -159,8 +159,7 @@ impl Builder {
     }
 
     fn load(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
-        let mut config = self.log_config(opening);
-        self.settings.switches.apply_to_log(&mut config);
+        let config = self.log_config(opening);
         let threads = self.settings.recovery_threads;
         let mut phases = RecoveryWatch::new(&self.clock);
         let scan = LogScan::begin(disk, config)?;

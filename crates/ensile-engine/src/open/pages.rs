@@ -145,8 +145,6 @@ impl Pages for SharedState {
             }
         };
         space.left.extend(list);
-        #[cfg(feature = "experiments")]
-        self.free_displaced(left_twice(&mut space.left));
         if !space.left.is_empty() {
             merge(page, &mut space, freeze);
             self.free_displaced(space.left.drain(..));
@@ -406,22 +404,6 @@ fn marked_runs(map: &PageMap) -> Vec<Run<usize>> {
         }
     }
     runs
-}
-
-/// Takes out versions left twice: by themselves and with their page.
-#[cfg(feature = "experiments")]
-fn left_twice(left: &mut Vec<PendingRemove>) -> Vec<PendingRemove> {
-    left.sort_unstable_by(|a, b| a.key().cmp(b.key()));
-    let mut twice = Vec::new();
-    let mut kept: Vec<PendingRemove> = Vec::with_capacity(left.len());
-    for version in left.drain(..) {
-        match kept.last() {
-            Some(last) if (last.key(), last.tid()) == (version.key(), version.tid()) => twice.push(version),
-            _ => kept.push(version),
-        }
-    }
-    *left = kept;
-    twice
 }
 
 /// Merges the versions that commits left for a page into the rows of its walk. A key found in both has the same TID in

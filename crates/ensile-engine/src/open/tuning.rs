@@ -281,8 +281,6 @@ impl Builder {
     pub(super) fn log_config(&self, opening: Opening) -> LogConfig {
         let checkpoints = self.checkpoint_config();
         let folders = self.log_folders.as_ref();
-        // `full_wait` is set separately, so that every build needs `..LogConfig::default()`: a build for experiments
-        // has a further log setting, and keeps its default here.
         let full_wait = self.tuning.full_disk_wait;
         let config = LogConfig {
             loggers: self.loggers(),

@@ -284,7 +284,7 @@ impl<'p> Record<'p> {
 
     /// Copies the data out word by word, even during a write. The caller decides by the TID word if the copy is valid.
     #[inline(always)]
-    fn copy_out<C: CopyTarget>(self, scratch: &mut C) {
+    pub(crate) fn copy_out<C: CopyTarget>(self, scratch: &mut C) {
         if !C::TAKES_DATA {
             return;
         }
@@ -477,14 +477,6 @@ impl<'p> Record<'p> {
         self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Copies the data out. The caller holds the lock, so nothing changes the data.
-    #[cfg(feature = "laboratory")]
-    #[inline]
-    pub(crate) fn copy_locked(self, scratch: &mut Scratch) {
-        debug_assert!(self.word().is_locked());
-        self.copy_out(scratch);
-    }
-
     /// Appends the data to `out`. The caller holds the lock, so nothing changes the data. `out` has room, so the call
     /// allocates nothing (E1).
     #[inline]
@@ -509,21 +501,6 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Copies the data out; no other thread writes.
-    #[cfg(feature = "experiments")]
-    #[inline]
-    pub(crate) fn copy_alone(self, scratch: &mut Scratch) {
-        self.copy_out(scratch);
-    }
-
-    /// Overwrites the data in place without lock and fence; no other thread reads or writes.
-    #[cfg(feature = "experiments")]
-    #[inline]
-    pub(crate) fn overwrite_alone(self, value: &[u8]) {
-        debug_assert!(self.fits(value.len()));
-        self.store_data(value);
-    }
-
     /// Releases the lock and stores `word`: the new version's word, or the word before the lock.
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {
@@ -546,7 +523,7 @@ impl<'p> Record<'p> {
     }
 
     #[inline]
-    fn store_data(self, value: &[u8]) {
+    pub(crate) fn store_data(self, value: &[u8]) {
         debug_assert!(cfg!(any(loom, shuttle)) || self.fits(value.len()), "the value fits the record");
         let (head, rest) = match value.split_first_chunk::<FIRST_BYTES>() {
             Some((head, rest)) => (*head, rest),

@@ -220,7 +220,7 @@ impl SliceStarts {
 
     /// True if every range has at most [`FEW_SLICES`] slices.
     fn are_few(&self) -> bool {
-        self.starts.array_windows().all(|[from, to]| (to - from) as usize <= FEW_SLICES)
+        self.starts.windows(2).all(|range| (range[1] - range[0]) as usize <= FEW_SLICES)
     }
 
     /// Number of slices below the range of `slice`; `None` if `slice` is above all ranges.

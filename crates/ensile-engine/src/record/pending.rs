@@ -215,19 +215,11 @@ impl PageMarks {
     pub(crate) const BOTH: Self = Self(Self::BEFORE.0 | Self::AFTER.0);
 }
 
-/// Flag of an experiment, in a bit above all addresses: the page's list has all rows of the page.
-#[cfg(feature = "experiments")]
-const COPIED: u64 = 1 << 63;
-#[cfg(not(feature = "experiments"))]
-const COPIED: u64 = 0;
-
 /// Bits that are no part of a block's address.
-const FLAGS: u64 = CLOSED | PageMarks::BOTH.0 | COPIED;
+const FLAGS: u64 = CLOSED | PageMarks::BOTH.0;
 const _: () = {
     assert!(CLOSED & PageMarks::BOTH.0 == 0 && PageMarks::BEFORE.0 & PageMarks::AFTER.0 == 0);
-    let low = CLOSED | PageMarks::BOTH.0;
-    assert!(align_of::<PendingHeader>() > low as usize, "a block's address has its low bits free");
-    assert!(COPIED & ADDRESS_MASK == 0, "and its high bits");
+    assert!(align_of::<PendingHeader>() > FLAGS as usize, "a block's address has its low bits free");
 };
 
 impl PageState {
@@ -353,21 +345,6 @@ impl PageState {
             Some(more) => ControlFlow::Break(more),
             None => ControlFlow::Continue(self.close_behind(|| ()).1),
         }
-    }
-}
-
-#[cfg(feature = "experiments")]
-impl PageState {
-    /// True if the page's list has all rows of the page.
-    pub(crate) fn is_copied(&self) -> bool {
-        // Acquire: the caller's changes come behind the copies; partner: the Release in `has_copied`.
-        self.0.load(Ordering::Acquire) & COPIED != 0
-    }
-
-    /// Notes that the page's list has all rows of the page.
-    pub(crate) fn has_copied(&self) {
-        // Release: the copies were pushed; partner: the Acquire in `is_copied`.
-        self.0.fetch_or(COPIED, Ordering::Release);
     }
 }
 

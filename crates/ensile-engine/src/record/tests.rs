@@ -61,8 +61,8 @@ fn a_commit_that_fails_leaves_no_page_and_no_room_behind() {
     let other = blocks.version(SizeClass::of_bytes(1000), false);
     blocks.unused_version(other);
     blocks.rewind(before);
-    // Beside experiments no block is counted.
-    let counted = usize::from(cfg!(not(feature = "experiments")));
+    // The laboratory counts no block.
+    let counted = usize::from(!crate::IS_LABORATORY);
     assert_eq!(blocks.pages_in_use(), counted);
     blocks.unused_version(room);
 }

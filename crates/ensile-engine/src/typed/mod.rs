@@ -18,7 +18,7 @@
 mod index;
 mod iterate;
 mod prefetch;
-mod read;
+pub(crate) mod read;
 mod removals;
 mod source;
 mod table;
@@ -27,8 +27,6 @@ mod transaction;
 pub use index::Index;
 pub use iterate::Rows;
 pub use read::Readable;
-#[cfg(feature = "experiments")]
-pub(crate) use read::undecodable;
 pub use removals::RangeDeletion;
 pub use source::Source;
 pub use table::{Table, TableBuilder};

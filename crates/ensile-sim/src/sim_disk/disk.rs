@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 
 use ensile_base::sync::MutexGuard;
 use ensile_disk::{
-    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, Operation, Process,
+    BootId, Disk, DiskError, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, KeptSpace, Operation,
+    Process,
 };
 
 use super::calls::Fate;
 use super::content::{Change, Inode};
-use super::file::{SimFile, SimLock};
+use super::file::{SimFile, SimLock, SimSpace};
 use super::names::{Entry, NameChange};
 use super::world::{Hold, Lock, Locked, State, fail, input_output_error};
 use super::{SimDisk, forked};
@@ -141,6 +142,28 @@ impl SimDisk {
             None => Err(state.not_found(Operation::Identify, name)),
         }
     }
+
+    /// Removes a file. Returns the file's space.
+    fn take_name(&self, name: &str) -> Result<SimSpace, DiskError> {
+        let (mut state, fate) = self.change(Operation::Remove, name)?;
+        let (Some(inode), Some((folder, last))) = (self.find_file(&state, name), self.parent(&state, name))
+        else {
+            return Err(state.not_found(Operation::Remove, name));
+        };
+        if fate.is_whole() {
+            state.bury(inode, 0);
+            state.change_name(NameChange::set(folder, last, None));
+        }
+        state.end(fate, Operation::Remove, name)?;
+        let (disk, last) = (self.clone(), last.to_owned());
+        Ok(SimSpace {
+            disk,
+            folder,
+            name: last,
+            bytes: state.inodes[inode].allocated as u64,
+            boot: state.boot,
+        })
+    }
 }
 
 impl Disk for SimDisk {
@@ -243,16 +266,12 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        let (mut state, fate) = self.change(Operation::Remove, name)?;
-        let (Some(inode), Some((folder, last))) = (self.find_file(&state, name), self.parent(&state, name))
-        else {
-            return Err(state.not_found(Operation::Remove, name));
-        };
-        if fate.is_whole() {
-            state.bury(inode, 0);
-            state.change_name(NameChange::set(folder, last, None));
-        }
-        state.end(fate, Operation::Remove, name)
+        self.take_name(name).map(drop)
+    }
+
+    fn remove_slowly(&self, name: &str) -> Result<Option<Box<dyn KeptSpace>>, DiskError> {
+        let space = self.take_name(name)?;
+        Ok(Some(Box::new(space)))
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {

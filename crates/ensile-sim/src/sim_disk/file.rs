@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ensile_base::sync::MutexGuard;
-use ensile_disk::{DiskError, DiskFile, DiskLock, MappedWords, Operation, SimulatedWords};
+use ensile_disk::{DiskError, DiskFile, DiskLock, KeptSpace, MappedWords, Operation, SimulatedWords};
 
 use super::SimDisk;
 use super::calls::Fate;
@@ -84,6 +84,30 @@ impl SimFile {
     ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
         self.disk.check_process(operation, &self.name)?;
         self.begin(operation, range)
+    }
+}
+
+/// Space of a removed file.
+#[derive(Debug)]
+pub(super) struct SimSpace {
+    pub(super) disk: SimDisk,
+    /// Folder and last part of the removed name.
+    pub(super) folder: u64,
+    pub(super) name: String,
+    /// Number of bytes that are not freed.
+    pub(super) bytes: u64,
+    pub(super) boot: u64,
+}
+
+impl KeptSpace for SimSpace {
+    fn give_back(&mut self, bytes: u64) -> u64 {
+        let state = self.disk.lock_state();
+        if state.boot == self.boot && !self.disk.is_dead(&state) {
+            let may_return = state.may_return(self.folder, &self.name);
+            assert!(!may_return, "K1: {} is cut, and a crash brings its name back", self.name);
+        }
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes
     }
 }
 

@@ -53,6 +53,11 @@ impl NameChange {
     pub(super) fn is_in(&self, folder: u64) -> bool {
         self.folders.0 == folder || self.folders.1 == folder
     }
+
+    /// True if the change takes a name away from a folder.
+    pub(super) fn removes(&self, folder: u64, name: &str) -> bool {
+        self.edits.iter().any(|(of, removed, entry)| *of == folder && removed == name && entry.is_none())
+    }
 }
 
 /// Contents of the folders.

@@ -287,6 +287,11 @@ impl State {
         self.stable_names.apply(change);
     }
 
+    /// True if a crash may bring a removed name back.
+    pub(super) fn may_return(&self, folder: u64, name: &str) -> bool {
+        self.unsynced_names.iter().any(|change| change.removes(folder, name))
+    }
+
     pub(super) fn sync_names(&mut self, folder: u64) {
         let (changes, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unsynced_names).into_iter().partition(|change| change.is_in(folder));
