@@ -1,4 +1,6 @@
 //! Cut of texts for places of a fixed size.
+//!
+//! Neighbours: names of folders, and the error texts of the library for C, have such places.
 
 /// Beginning of `text` with at most `bytes_max` bytes, cut between two characters.
 #[must_use]

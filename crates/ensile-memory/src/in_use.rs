@@ -1,8 +1,8 @@
 //! Count of the blocks in use, by size class. At the end of a test, the test compares the count with its remaining
 //! blocks.
 //!
-//! The feature `audit` turns the count on. Checkers and the feature `laboratory` turn the count off: a measurement counts
-//! written cache lines, and the count would add lines.
+//! The feature `audit` turns the count on. Checkers and the feature `laboratory` turn the count off: a measurement
+//! counts written cache lines, and the count would add lines.
 //!
 //! Neighbours: [`crate::Cache`] counts each block handed out or taken back; [`crate::Memory`] owns the count.
 

@@ -80,7 +80,8 @@ pub struct SirenArguments {
     #[arg(long, default_value_t = 70_000, value_parser = value_parser!(u64).range(1..))]
     pub(crate) formula_writes: u64,
     /// Length of a run of `against-fuzzy`, `fig9` and `device`, and of each side of `foreground` and `hang`, in
-    /// seconds; `backup` has a side without a backup of this length, and a side as long as the backup; a run of `fig9-one-disk` is ten times as long, for a few turns of a checkpoint and its pause
+    /// seconds; `backup` has a side without a backup of this length, and a side as long as the backup; a run of
+    /// `fig9-one-disk` is ten times as long, for a few turns of a checkpoint and its pause
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
     /// Clients of `fig9` and `fig9-one-disk`, one run each
