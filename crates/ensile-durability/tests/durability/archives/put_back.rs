@@ -141,3 +141,21 @@ fn a2_a_checkpoint_remembers_the_archive_whose_generations_it_takes_off_the_list
     assert_whole(&whole, durable);
     assert_eq!(facts(&whole).ranges, [span(0, durable)]);
 }
+
+#[test]
+fn a2_an_open_remembers_the_archive_as_the_open_leaves_it() {
+    let disk = disk_with_archive();
+    let life = open(&disk, 1, settings()).expect("opens");
+    assert!(write(&life, &mut life.rig.worker(), 0..12));
+    close(&life);
+    drop(life);
+    let older = archived(&disk);
+    let life = open(&disk, 1, settings()).expect("opens");
+    assert!(archived(&disk) != older, "the archive says where the first life ended");
+    drop(life);
+    disk.kill();
+    put_back(&disk, &older);
+    let life = open(&disk, 1, settings()).expect("the database itself is whole");
+    let error = life.rig.log.archive_error().expect("the archive is older than the open left it");
+    assert!(error.contains("put back to an older state"), "{error}");
+}

@@ -304,3 +304,11 @@ fn n21_states_that_contradict_each_other_are_seen() {
     }
     assert_every_change_is_seen(&text);
 }
+
+#[test]
+fn a5_a_state_that_goes_back_to_its_picture_ends_there() {
+    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    let state = FilesState { checkpoint: Some(picture(7, 3, 62)), generations };
+    let back = state.back_to(Epoch::new(62)).expect("the state has the picture's epoch");
+    assert_eq!((back.epoch(), back.generations.len()), (Epoch::new(62), 1));
+}
