@@ -444,7 +444,7 @@ impl PagesCopy {
                     tally.took(&piece);
                     spend(&tally.progress(), piece.bytes())
                 };
-                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, &mut took)?;
+                let (next, taken) = archive.beside(disk, next, picture.epoch, verifier, &mut took)?;
                 (log_entries, log_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
                 epoch = archive.to();
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
