@@ -526,7 +526,7 @@ impl FilesCopy {
             tally.took(&piece);
             spend(&tally.progress(), piece.bytes())
         };
-        let (next, taken) = archive.beside(disk, (next, ended.shown), verifier, &mut took)?;
+        let (next, taken) = archive.beside(disk, next, ended.shown, verifier, &mut took)?;
         let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
         self.taken = taken.unwrap_or_default();
         Ok(next)

@@ -65,7 +65,7 @@ impl BlockCopier {
         let extent = self.held.take(Extent::units_of(payload.len()))?;
         let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
         let file = self.held.file();
-        let place = encode_block((header, extent), payload, file.listed().salt, &mut self.block);
+        let place = encode_block(header, extent, payload, file.listed().salt, &mut self.block);
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
         Ok(place)
     }
@@ -373,7 +373,7 @@ impl PagesCopy {
         }
         let target_failed = |error: String| failed(self.target.folder.disk(), error);
         let root =
-            writer.write_directory(&mut directory, (removes.clone(), Vec::new())).map_err(target_failed)?;
+            writer.write_directory(&mut directory, removes.clone(), Vec::new()).map_err(target_failed)?;
         writer.sync().map_err(target_failed)?;
         self.tally.wrote(writer.bytes());
         let places = directory.parts.iter().map(|part| part.place.as_ref().expect("it was written"));
@@ -444,7 +444,7 @@ impl PagesCopy {
                     tally.took(&piece);
                     spend(&tally.progress(), piece.bytes())
                 };
-                let (next, taken) = archive.beside(disk, (next, picture.epoch), verifier, &mut took)?;
+                let (next, taken) = archive.beside(disk, next, picture.epoch, verifier, &mut took)?;
                 (log_entries, log_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
                 epoch = archive.to();
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }

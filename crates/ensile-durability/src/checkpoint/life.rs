@@ -155,6 +155,15 @@ pub(super) struct Terms {
     pub(super) goes_on: bool,
 }
 
+/// Figures of the database's open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenFigures {
+    /// Time of the open, in nanoseconds.
+    pub(super) now_nanos: u64,
+    /// Bytes of log that the open has replayed.
+    pub(super) replayed_bytes: u64,
+}
+
 /// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
 #[derive(Debug)]
 pub(super) struct Life {
@@ -210,13 +219,14 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Creates the life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. Every
-    /// existing checkpoint has a smaller number than `number`. `outlook` predicts recoveries.
+    /// Creates the life of a database with these figures of its open. Every existing checkpoint has a smaller number
+    /// than `number`. `outlook` predicts recoveries.
     pub(super) fn new(
-        (terms, rules): (Terms, Rules),
+        terms: Terms,
+        rules: Rules,
         installed: Option<InstalledCheckpoint>,
         number: u64,
-        (now_nanos, replayed_bytes): (u64, u64),
+        OpenFigures { now_nanos, replayed_bytes }: OpenFigures,
         outlook: RecoveryOutlook,
     ) -> Self {
         assert!(installed.as_ref().is_none_or(|installed| installed.number() < number), "numbers come once");
@@ -479,7 +489,7 @@ impl Life {
         }
         let walked = |at: u64| {
             let written: Vec<_> = written.iter().map(|part| &part[at as usize]).collect();
-            epochs.walked((number + at, *salt), &written, &self.terms)
+            epochs.walked(number + at, *salt, &written, &self.terms)
         };
         if *taken == Taken::Whole {
             return InstalledCheckpoint::Fuzzy(walked(0));

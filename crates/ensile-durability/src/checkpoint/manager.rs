@@ -24,7 +24,7 @@ use ensile_epoch::Epochs;
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
 use super::leftovers;
-use super::life::{Answers, CLOSED, Circumstances, Life, Rules, Terms};
+use super::life::{Answers, CLOSED, Circumstances, Life, OpenFigures, Rules, Terms};
 use super::pages::{Pages, WantedPages};
 use super::part::PartUnderWay;
 use super::picture::keeper::{PagesOrigin, PictureKeeper};
@@ -144,12 +144,13 @@ impl Checkpoints {
         let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
         let measured = start.measured;
         let base = start.reopen(store, database, &config)?;
-        let pictures = PictureKeeper::new(origin, config.checkpointers, (&page_files, next_page), base)?;
+        let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
         let goes_on = pictures.wanted() == WantedPages::Changed;
-        let terms = terms_of(&config, log, (database, generation), goes_on);
-        let opened = (store.clock().nanos(), store.replayed_bytes());
+        let terms = terms_of(&config, log, database, generation, goes_on);
+        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
-        let life = Life::new((terms, rules_of(&config, is_without_log)), installed, number, opened, outlook);
+        let rules = rules_of(&config, is_without_log);
+        let life = Life::new(terms, rules, installed, number, opened, outlook);
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -462,11 +463,12 @@ impl Checkpoints {
     }
 }
 
-/// The constants of the open generation of this database. `goes_on`: the first picture keeps pages.
+/// The constants of `database`, whose open generation is `generation`. `goes_on`: the first picture keeps pages.
 fn terms_of(
     config: &CheckpointConfig,
     log: &Log,
-    (database, generation): (Identity, u64),
+    database: Identity,
+    generation: u64,
     goes_on: bool,
 ) -> Terms {
     Terms {
@@ -494,12 +496,12 @@ fn outlook_of(
     database: Identity,
     config: &CheckpointConfig,
     measured: MeasuredRecovery,
-    (now_nanos, replayed_bytes): (u64, u64),
+    opened: OpenFigures,
 ) -> RecoveryOutlook {
     let costs = rates::learn(disk, database, &measured);
     let threads = if config.recovery_threads > 0 { config.recovery_threads as u64 } else { measured.threads };
-    let before = LogWork { bytes: replayed_bytes, ..measured.replayed };
-    RecoveryOutlook::new(costs, threads, before, now_nanos)
+    let before = LogWork { bytes: opened.replayed_bytes, ..measured.replayed };
+    RecoveryOutlook::new(costs, threads, before, opened.now_nanos)
 }
 
 /// The state as [`Pages`], if pictures of the state can be taken.

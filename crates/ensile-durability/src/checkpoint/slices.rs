@@ -37,7 +37,7 @@ pub(super) struct PartSlices {
 }
 
 impl PartSlices {
-    pub(super) fn new(slices: Vec<Slice>, (ticket, room): (Arc<Ticket>, Arc<Room>)) -> Self {
+    pub(super) fn new(slices: Vec<Slice>, ticket: Arc<Ticket>, room: Arc<Room>) -> Self {
         Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, room }
     }
 

@@ -35,6 +35,6 @@ impl CheckpointStart {
         let disk = &**store.disk();
         // The lock is let go of at once: a lease that begins from here on is of the installed picture.
         let is_leased = leases::try_lock(disk)?.is_none();
-        ReopenedPicture::open(disk, loaded, (database, config.checkpointers), is_leased)
+        ReopenedPicture::open(disk, loaded, database, config.checkpointers, is_leased)
     }
 }

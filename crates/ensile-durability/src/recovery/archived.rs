@@ -199,7 +199,7 @@ impl ReadArchive {
                 facts.bytes += files.iter().map(|file| file.end).sum::<u64>();
                 facts.entries += files.iter().flat_map(|file| &file.runs).map(|run| run.entries).sum::<u64>();
                 let log = spans_of(files, first);
-                facts.lacks.extend(lacking((generation, logger), files, &log, self.list.from));
+                facts.lacks.extend(lacking(generation, logger, files, &log, self.list.from));
                 of_logs.push(log);
             }
             spans.push(GenerationSpans::of(first, durable, &of_logs));
@@ -261,7 +261,8 @@ fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
 
 /// Sentences on the missing parts of a log, in an archive that begins after `from`.
 fn lacking(
-    (generation, logger): (&Generation, u32),
+    generation: &Generation,
+    logger: u32,
     files: &[FileChain],
     spans: &[EpochSpan],
     from: Epoch,

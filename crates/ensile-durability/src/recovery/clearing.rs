@@ -43,7 +43,7 @@ impl Recovery {
             self.disk.sync_folder("")?;
         }
         // The removal comes before this life makes files, because a new file may need such a name.
-        remove_ours((&*self.disk, self.keeper.manifest()), &self.judged.left)?;
+        remove_ours(&*self.disk, self.keeper.manifest(), &self.judged.left)?;
         let manifest = self.keeper.manifest();
         let is_listed = |file: &SegmentFile| {
             let SegmentName { generation, logger, .. } = file.name;
@@ -118,7 +118,7 @@ impl Recovery {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
-        remove_ours((&*self.disk, self.keeper.manifest()), &self.judged.older)?;
+        remove_ours(&*self.disk, self.keeper.manifest(), &self.judged.older)?;
         self.judged.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.judged.closed_chains.iter().chain(&self.judged.open_chains) {
@@ -235,7 +235,7 @@ impl Recovery {
         let (disk, covered) = (&*self.disk, self.load.low());
         let archive = self.archive.as_ref();
         let mut chains = self.judged.closed_chains.iter_mut().chain(&mut self.judged.open_chains);
-        chains.try_for_each(|chain| free_covered((disk, archive), chain, covered))
+        chains.try_for_each(|chain| free_covered(disk, archive, chain, covered))
     }
 }
 
@@ -245,7 +245,8 @@ impl Recovery {
 /// # Errors
 /// Errors of the disk.
 pub(crate) fn remove_ours(
-    (disk, manifest): (&dyn Disk, &Manifest),
+    disk: &dyn Disk,
+    manifest: &Manifest,
     files: &[SegmentFile],
 ) -> Result<(), DurabilityError> {
     let mut folders = BTreeSet::new();
@@ -268,7 +269,8 @@ pub(crate) fn remove_ours(
 /// Removes files at the beginning of a log whose entries the installed checkpoint holds, like a checkpoint after its
 /// installation (K1).
 pub(super) fn free_covered(
-    (disk, archive): (&dyn Disk, Option<&Archive>),
+    disk: &dyn Disk,
+    archive: Option<&Archive>,
     chain: &mut Chain,
     covered: Epoch,
 ) -> Result<(), DiskError> {

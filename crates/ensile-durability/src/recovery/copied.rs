@@ -190,7 +190,7 @@ fn cut_of(
     shown: Epoch,
 ) -> Result<Result<LogPlace, LogPlace>, DurabilityError> {
     for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
-        match file::end_of_mark(disk, (link.file, link.end), shown)? {
+        match file::end_of_mark(disk, link.file, link.end, shown)? {
             MarkSearch::None => {}
             MarkSearch::WrongPayload(at) => return Ok(Err((link.file, at))),
             MarkSearch::EndsAt(end) => {
@@ -249,5 +249,5 @@ pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<()
         needed.extend(own().filter(|file| !covered.contains(file)));
     }
     let unneeded = files.into_iter().filter(|file| !needed.contains(file)).chain(left);
-    remove_ours((disk, manifest), &unneeded.collect::<Vec<_>>())
+    remove_ours(disk, manifest, &unneeded.collect::<Vec<_>>())
 }

@@ -222,7 +222,7 @@ impl FileChain {
             mark: header.mark,
             contradiction: None,
         };
-        walk.follow(&mut scanner, (header, crc))?;
+        walk.follow(&mut scanner, header, crc)?;
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
         assert!(chain.synced_to <= end && end <= scanner.length(), "the chain is in the file");
@@ -342,7 +342,8 @@ pub(super) enum MarkSearch {
 /// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
-    (file, end): (SegmentFile, u64),
+    file: SegmentFile,
+    end: u64,
     least: Epoch,
 ) -> Result<MarkSearch, DurabilityError> {
     let mut scanner = Scanner::new(disk.open_to_read(&file.to_string())?)?;
@@ -410,10 +411,10 @@ struct HeaderWalk {
 }
 
 impl HeaderWalk {
-    /// Walks from the opening block to the first place where no block follows.
-    fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
-        let mut offset = opening.0.block_bytes() as u64;
-        self.push(Block { offset: 0, header: opening.0, crc: opening.1 });
+    /// Walks from the opening block, with this header and header checksum, to the first place where no block follows.
+    fn follow(&mut self, scanner: &mut Scanner, opening: Header, crc: u32) -> Result<(), DurabilityError> {
+        let mut offset = opening.block_bytes() as u64;
+        self.push(Block { offset: 0, header: opening, crc });
         if self.contradiction.is_some() {
             return Ok(());
         }

@@ -259,10 +259,10 @@ impl Recovery {
         for log in logs.values_mut() {
             log.sort_by_key(|piece| (piece.file.name.number, piece.offset));
         }
-        let own = (self.keeper.manifest().identity, plan.number);
+        let database = self.keeper.manifest().identity;
         let logs: Vec<_> = logs.into_values().collect();
         assert!(self.pieces.is_empty() || !logs.is_empty(), "a generation that stays has entries");
-        let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
+        let merged = merge::write(&self.disk, &self.config, database, plan.number, merging, logs)?;
         let Some((generation, file)) = merged else { return Ok(None) };
         self.report.merged_generations = merging.len() as u64;
         plan.merged(generation);

@@ -84,9 +84,9 @@ impl Inventory {
         let mut listed = Files::new();
         for generation in generations {
             for logger in 0..generation.logs {
-                let key = (generation.number, logger);
-                let files = findings.note(listing::take_listed(&mut unlisted, key))?;
-                listed.extend(files.map(|files| (key, files)));
+                let files = listing::take_listed(&mut unlisted, generation.number, logger);
+                let files = findings.note(files)?;
+                listed.extend(files.map(|files| ((generation.number, logger), files)));
             }
         }
         assert!(listed.values().all(|files| !files.is_empty()), "a log without files is missing");
@@ -176,8 +176,8 @@ pub(super) fn generation(
             return Ok(None);
         }
     };
-    if let Some(written) = own {
-        findings.note(verdict::check_high(written, verdict.durable, chains))?;
+    if let Some(own) = own {
+        findings.note(verdict::check_high(&own, verdict.durable, chains))?;
     }
     Ok(Some(verdict))
 }

@@ -76,7 +76,8 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, D
 /// [`DurabilityError::Damaged`] if the log has no file.
 pub(super) fn take_listed(
     found: &mut Files,
-    (generation, logger): (u64, u32),
+    generation: u64,
+    logger: u32,
 ) -> Result<Vec<SegmentFile>, DurabilityError> {
     let files = found.remove(&(generation, logger));
     files.ok_or_else(|| missing_file(SegmentName { generation, logger, number: 0 }))

@@ -171,7 +171,7 @@ impl Load {
         disk: &dyn Disk,
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
-        let is_whole = self.load_more(item, (disk, &mut None), u64::MAX, target)?;
+        let is_whole = self.load_more(item, disk, &mut None, u64::MAX, target)?;
         assert!(is_whole, "no file has more bytes");
         Ok(())
     }
@@ -181,7 +181,8 @@ impl Load {
     pub(super) fn load_more(
         &self,
         item: usize,
-        (disk, part): (&dyn Disk, &mut Option<PartReader>),
+        disk: &dyn Disk,
+        part: &mut Option<PartReader>,
         bytes: u64,
         target: &dyn Recoverable,
     ) -> Result<bool, DurabilityError> {
@@ -190,7 +191,7 @@ impl Load {
             LoadSource::Nothing => unreachable!("there is no item"),
             LoadSource::Files(files) => {
                 let mut reader = part.take().map_or_else(|| files.reader(disk, item), Ok)?;
-                let Some(end) = self.load_rows((files, item), &mut reader, bytes, target)? else {
+                let Some(end) = self.load_rows(files, item, &mut reader, bytes, target)? else {
                     *part = Some(reader);
                     return Ok(false);
                 };
@@ -258,12 +259,12 @@ impl Load {
         let sections = read.by_section(target);
         let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
         for (section, entries) in sections {
-            let place = (read.file, read.offset);
-            if read.are_displaced() {
-                told_where(target.load_displaced(section, &entries), &entries, place)?;
+            let outcome = if read.are_displaced() {
+                target.load_displaced(section, &entries)
             } else {
-                told_where(target.load(section, &entries), &entries, place)?;
-            }
+                target.load(section, &entries)
+            };
+            told_where(outcome, &entries, read.file, read.offset)?;
             if let Some(beside) = self.beside.as_ref().filter(|_| !read.are_displaced()) {
                 let compared = beside.lock().compare(section, &entries, target);
                 compared.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
@@ -278,7 +279,8 @@ impl Load {
     /// Loads about `bytes` bytes of a file. Returns the header checksum of the end block if the file ends there.
     fn load_rows(
         &self,
-        (files, item): (&WalkedFiles, usize),
+        files: &WalkedFiles,
+        item: usize,
         reader: &mut PartReader,
         bytes: u64,
         target: &dyn Recoverable,
@@ -290,11 +292,11 @@ impl Load {
             }
             let entries = rows.entries();
             let entries = entries.and_then(|entries| {
-                files.check_keys(item, (rows.section, &entries), target)?;
+                files.check_keys(item, rows.section, &entries, target)?;
                 Ok(entries)
             });
             let entries = entries.map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            told_where(target.load(rows.section, &entries), &entries, (&name, rows.offset))?;
+            told_where(target.load(rows.section, &entries), &entries, &name, rows.offset)?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
             loaded.entries += u64::from(rows.count);
@@ -316,7 +318,8 @@ impl Load {
 fn told_where(
     outcome: Result<(), Refused>,
     entries: &[Entry<'_>],
-    (file, offset): (&str, u64),
+    file: &str,
+    offset: u64,
 ) -> Result<(), DurabilityError> {
     outcome.map_err(|refused| DurabilityError::Replay {
         file: file.into(),

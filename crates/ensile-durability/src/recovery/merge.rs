@@ -92,7 +92,8 @@ pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>
 pub(super) fn write(
     disk: &Arc<dyn Disk>,
     config: &LogConfig,
-    (database, number): (Identity, u64),
+    database: Identity,
+    number: u64,
     sources: &[Generation],
     logs: Vec<Vec<LogPiece>>,
 ) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
@@ -108,33 +109,46 @@ pub(super) fn write(
     let salt = Salt::draw(&mut Random::unpredictable());
     let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
     let generation = Generation { durable: newest.durable, spans: Vec::new(), ..generation };
-    let name = SegmentName { generation: number, logger: 0, number: 0 };
-    let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
-    match write_file((&**disk, disk), config, &generation, (file, logs), &mut |_| Ok(())) {
+    let pieces = MergePieces { disk: &**disk, logs };
+    match write_file(pieces, disk, config, &generation, &mut |_| Ok(())) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
-            unless_missing(disk.remove(&file.to_string()))?;
+            unless_missing(disk.remove(&merged_file(number).to_string()))?;
             Ok(None)
         }
         written => Ok(Some((generation, written?))),
     }
 }
 
-/// Writes the entries of these logs, on the disk `from`, into this file of a generation, and syncs the file. The caller
-/// syncs the file's name. After each piece, `spend` receives the number of written bytes and may wait. An error of
-/// `spend` ends the work.
+/// Pieces of logs with the entries of a merged file, and the disk of the logs.
+pub(super) struct MergePieces<'d> {
+    pub(super) disk: &'d dyn Disk,
+    /// Pieces by log, in the order of a log's entries.
+    pub(super) logs: Vec<Vec<LogPiece>>,
+}
+
+/// The merged file of the generation with this number: the generation's only file.
+pub(super) fn merged_file(generation: u64) -> SegmentFile {
+    let name = SegmentName { generation, logger: 0, number: 0 };
+    SegmentFile { is_merged: true, ..name.into() }
+}
+
+/// Writes the entries of these pieces into the merged file of a generation, on the disk `target`, and syncs the file.
+/// The caller syncs the file's name. After each piece, `spend` receives the number of written bytes and may wait. An
+/// error of `spend` ends the work.
 pub(super) fn write_file(
-    (from, disk): (&dyn Disk, &Arc<dyn Disk>),
+    pieces: MergePieces<'_>,
+    target: &Arc<dyn Disk>,
     config: &LogConfig,
     generation: &Generation,
-    (file, logs): (SegmentFile, Vec<Vec<LogPiece>>),
     spend: &mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 ) -> Result<ClosedFile, DurabilityError> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
-    let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
+    let file = merged_file(generation.number);
+    let segments = Segments::create(target, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
         Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO, spend };
-    ordered::visit(from, logs, &mut |entry| rewriter.push(entry))?;
+    ordered::visit(pieces.disk, pieces.logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
 

@@ -23,7 +23,7 @@ use super::chain::{Chain, Lost};
 use super::report::TornTail;
 use crate::DurabilityError;
 use crate::store::hint::Hint;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed::{CheckpointShare, InstalledCheckpoint};
 use crate::store::manifest::Generation;
 use crate::store::names::MANIFEST;
 
@@ -134,19 +134,20 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
 }
 
 /// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
-/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `number` and
-/// `least` are the checkpoint's, or belong to the ranges of the last turn while this generation was open.
+/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
+/// checkpoint's share that was written while this generation was open.
 pub(super) fn check_high(
-    (number, least): (u64, Epoch),
+    share: &CheckpointShare,
     durable: Epoch,
     chains: &[Chain],
 ) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    if durable >= least {
+    let CheckpointShare { number, durable_min } = *share;
+    if durable >= durable_min {
         return Ok(());
     }
     let detail = format!(
-        "{}; checkpoint {number} was installed when epoch {least} was durable, but this log is whole up to epoch {} only",
+        "{}; checkpoint {number} was installed when epoch {durable_min} was durable, but this log is whole up to epoch {} only",
         shortest.end.detail, shortest.mark
     );
     Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))

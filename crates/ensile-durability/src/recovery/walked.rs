@@ -72,7 +72,8 @@ impl WalkedFiles {
     pub(super) fn check_keys(
         &self,
         item: usize,
-        (section, entries): (u32, &[Entry<'_>]),
+        section: u32,
+        entries: &[Entry<'_>],
         target: &dyn Recoverable,
     ) -> Result<(), &'static str> {
         assert!(item < self.count(), "it is one of the files");

@@ -49,6 +49,15 @@ pub(super) struct WrittenEpochs {
     pub(super) high: Epoch,
 }
 
+/// Share of a checkpoint that was written while a generation was open: all of the checkpoint, or some of its ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckpointShare {
+    /// Largest number in the share.
+    pub(crate) number: u64,
+    /// Least D of the generation when the share was installed.
+    pub(crate) durable_min: Epoch,
+}
+
 /// Sum that saturates, because the figures of a damaged manifest may have any size.
 fn sum(figures: impl Iterator<Item = u64>) -> u64 {
     figures.fold(0, u64::saturating_add)
@@ -173,18 +182,21 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Part of the checkpoint that was written while `generation` was open: the largest number, and the least D of the
-    /// generation at that time. `None` without such a part.
-    pub(crate) fn written_in(&self, generation: u64) -> Option<(u64, Epoch)> {
+    /// Share of the checkpoint that was written while `generation` was open. `None` without such a share.
+    pub(crate) fn written_in(&self, generation: u64) -> Option<CheckpointShare> {
         match self {
             Self::Fuzzy(_) | Self::Picture(_) => {
-                self.generations().contains(&generation).then(|| (self.number(), self.durable_min()))
+                let share = || CheckpointShare { number: self.number(), durable_min: self.durable_min() };
+                self.generations().contains(&generation).then(share)
             }
             Self::Cycling(cycling) => {
                 let written = cycling.walked().filter(|walked| walked.files.generation == generation);
-                written
-                    .map(|walked| (walked.files.number, walked.high))
-                    .reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
+                let shares = written
+                    .map(|walked| CheckpointShare { number: walked.files.number, durable_min: walked.high });
+                shares.reduce(|a, b| CheckpointShare {
+                    number: a.number.max(b.number),
+                    durable_min: a.durable_min.max(b.durable_min),
+                })
             }
         }
     }

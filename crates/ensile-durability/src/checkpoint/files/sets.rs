@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ensile_disk::{Disk, DiskError};
 
 use super::part::PartWork;
-use super::write::{Beginning, PartWriter, PartWritten};
+use super::write::{Beginning, PartShape, PartWriter, PartWritten};
 use crate::checkpoint::block::{CheckpointBlock, LargePermit};
 use crate::checkpoint::room::Room;
 use crate::checkpoint::slices::{PartSlices, PartStep};
@@ -19,14 +19,12 @@ use crate::checkpoint::walk::{Slice, Walk};
 
 const UNDER_WAY: &str = "a set is under way until the part ends or fails";
 
-/// Owner of the files, and the number of files in a set.
+/// Owner of the files, and the shape of a set.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct SetsOwner {
     pub(in crate::checkpoint) disk: Arc<dyn Disk>,
     pub(in crate::checkpoint) checkpointer: u32,
-    /// Number of files in a set.
-    pub(in crate::checkpoint) files: u32,
-    pub(in crate::checkpoint) sync_bytes: u64,
+    pub(in crate::checkpoint) shape: PartShape,
     pub(in crate::checkpoint) permit: LargePermit,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
     pub(in crate::checkpoint) room: Arc<Room>,
@@ -35,9 +33,8 @@ pub(in crate::checkpoint) struct SetsOwner {
 impl SetsOwner {
     /// Makes the files of a set.
     fn begin(&self, beginning: &Beginning, slices: Vec<Slice>) -> Result<PartWork, DiskError> {
-        let shape = (self.files, self.sync_bytes);
-        let writer = PartWriter::create(&self.disk, beginning, self.checkpointer, shape)?;
-        let slices = PartSlices::new(slices, (Arc::clone(&self.ticket), Arc::clone(&self.room)));
+        let writer = PartWriter::create(&self.disk, beginning, self.checkpointer, self.shape)?;
+        let slices = PartSlices::new(slices, Arc::clone(&self.ticket), Arc::clone(&self.room));
         let block = CheckpointBlock::sharing(self.permit.clone());
         Ok(PartWork::new(slices, beginning.low, writer, block))
     }
@@ -122,7 +119,7 @@ impl SetsWork {
         assert_eq!(self.left.len(), 0, "K4: every range is walked");
         self.end_set()?;
         assert!(
-            self.written.iter().all(|set| set.ends.len() == self.owner.files as usize),
+            self.written.iter().all(|set| set.ends.len() == self.owner.shape.files as usize),
             "each file has an end"
         );
         Ok(self.written)

@@ -56,6 +56,15 @@ pub(crate) struct PartWriter {
     sync_bytes: u64,
 }
 
+/// Shape of a checkpointer's part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartShape {
+    /// Number of files.
+    pub(crate) files: u32,
+    /// Number of unsynced bytes from which the files are synced.
+    pub(crate) sync_bytes: u64,
+}
+
 /// Facts about a checkpoint in the opening blocks of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginning {
@@ -82,12 +91,12 @@ pub(crate) struct PartWritten {
 }
 
 impl PartWriter {
-    /// Makes `files` files of a checkpointer in this checkpoint, with synced opening blocks.
+    /// Makes the files of a checkpointer in this checkpoint, with synced opening blocks.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         checkpoint: &Beginning,
         checkpointer: u32,
-        (files, sync_bytes): (u32, u64),
+        PartShape { files, sync_bytes }: PartShape,
     ) -> Result<Self, DiskError> {
         assert!(files > 0, "a part has a file");
         let part = |file| {

@@ -125,14 +125,15 @@ impl WalkEpochs {
     /// parts.
     pub(super) fn walked(
         self,
-        (number, salt): (u64, Salt),
+        number: u64,
+        salt: Salt,
         written: &[&PartWritten],
         terms: &Terms,
     ) -> FuzzyCheckpoint {
         let Self::Fuzzy { low, high } = self else { unreachable!("a picture's pages are not walked whole") };
         let high = high.expect("K1: e_h is read before anything is installed");
         assert!(low < high, "K1: the walk began behind e_l");
-        FuzzyCheckpoint { low, high, files: part_files((number, salt), written, terms) }
+        FuzzyCheckpoint { low, high, files: part_files(number, salt, written, terms) }
     }
 
     /// The installed entry of a picture, with the picture's closing figures.
@@ -160,7 +161,7 @@ impl WalkEpochs {
 }
 
 /// The figures of files that are written whole.
-fn part_files((number, salt): (u64, Salt), written: &[&PartWritten], terms: &Terms) -> PartFiles {
+fn part_files(number: u64, salt: Salt, written: &[&PartWritten], terms: &Terms) -> PartFiles {
     assert!(written.iter().all(|part| part.ends.len() == terms.files as usize), "each file has an end");
     PartFiles {
         number,

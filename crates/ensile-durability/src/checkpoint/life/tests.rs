@@ -4,8 +4,8 @@ use ensile_base::Epoch;
 use std::sync::Arc;
 
 use super::{
-    Action, CLOSED, Circumstances, CutParts, Life, NotInstalled, RESERVE_PAUSE_NANOS, Rules, TRIED_EVERY,
-    Terms,
+    Action, CLOSED, Circumstances, CutParts, Life, NotInstalled, OpenFigures, RESERVE_PAUSE_NANOS, Rules,
+    TRIED_EVERY, Terms,
 };
 use crate::block::Salt;
 use crate::block::extent::{Extent, ExtentPlace};
@@ -43,7 +43,8 @@ pub(super) fn life_of(strategy: Strategy) -> Life {
         goes_on: false,
     };
     let outlook = RecoveryOutlook::new(RecoveryCosts::default(), 1, LogWork::default(), 0);
-    Life::new((terms, rules(Trigger::default())), None, 1, (0, 0), outlook)
+    let opened = OpenFigures { now_nanos: 0, replayed_bytes: 0 };
+    Life::new(terms, rules(Trigger::default()), None, 1, opened, outlook)
 }
 
 pub(super) fn rules(trigger: Trigger) -> Rules {

@@ -21,13 +21,14 @@ use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
 use crate::checkpoint::cut::{RangeCut, deal, ranges_of};
 use crate::checkpoint::files::sets::{SetsOwner, SetsWork};
-use crate::checkpoint::files::write::Beginning;
+use crate::checkpoint::files::write::{Beginning, PartShape};
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::checkpoint::life::{Action, Circumstances, CutParts, NotInstalled, PartTask, Taken};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
 use crate::checkpoint::picture::place::PictureStamp;
 use crate::checkpoint::picture::work::PageWork;
+use crate::checkpoint::picture::writer::BlockWriter;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::{Slice, Walk};
@@ -273,8 +274,7 @@ impl Checkpoints {
         let owner = SetsOwner {
             disk: Arc::clone(self.store.disk()),
             checkpointer: checkpointer as u32,
-            files: self.config.files as u32,
-            sync_bytes: self.config.sync_bytes,
+            shape: PartShape { files: self.config.files as u32, sync_bytes: self.config.sync_bytes },
             permit: self.permit.clone(),
             ticket,
             room,
@@ -293,9 +293,9 @@ impl Checkpoints {
         let (stamp, file) = self.pictures.part(&**self.store.disk(), checkpointer)?;
         assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
         let block = CheckpointBlock::sharing(self.permit.clone());
-        let (picture, file) = ((attempt, stamp, self.entries), (&file, self.config.sync_bytes));
-        let slices = PartSlices::new(slices.into_iter().flatten().collect(), (ticket, room));
-        let work = PageWork::new(slices, picture, file, block);
+        let slices = PartSlices::new(slices.into_iter().flatten().collect(), ticket, room);
+        let writer = BlockWriter::new(&file, stamp);
+        let work = PageWork::new(slices, attempt, self.entries, writer, self.config.sync_bytes, block);
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 

@@ -52,15 +52,16 @@ pub(in crate::checkpoint) struct ReopenedPicture {
 }
 
 impl ReopenedPicture {
-    /// Opens the files of the loaded picture in the folders of these checkpointers. `None` if the picture belongs to
-    /// another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
+    /// Opens the files of the loaded picture in the folders of the checkpointers of database `identity`. `None` if the
+    /// picture belongs to another database, of which this database is a copy. `is_leased`: a reader may hold a lease.
     ///
     /// # Errors
     /// An error of the disk, or new damage of a file.
     pub(in crate::checkpoint) fn open(
         disk: &dyn Disk,
         loaded: LoadedPicture,
-        (identity, checkpointers): (Identity, usize),
+        identity: Identity,
+        checkpointers: usize,
         is_leased: bool,
     ) -> Result<Option<Self>, DurabilityError> {
         if loaded.of.database != identity {

@@ -22,10 +22,11 @@ pub(crate) fn opening(origin: &Origin, name: PageFileName, generation: u64) -> [
     block
 }
 
-/// Puts a block with this header and payload into `out`, in the form of a file with this salt. The result is the
-/// block's place.
+/// Puts a block with this header and payload, for this extent, into `out`, in the form of a file with this salt. The
+/// result is the block's place.
 pub(crate) fn encode_block(
-    (header, extent): (Header, Extent),
+    header: Header,
+    extent: Extent,
     payload: &[u8],
     salt: Salt,
     out: &mut Vec<u8>,

@@ -121,7 +121,8 @@ impl PictureKeeper {
     pub(in crate::checkpoint) fn new(
         origin: PagesOrigin,
         checkpointers: usize,
-        (there, next_page): (&[PageFileName], u64),
+        there: &[PageFileName],
+        next_page: u64,
         installed: Option<ReopenedPicture>,
     ) -> Result<Self, DurabilityError> {
         let last = there.iter().max_by_key(|file| file.number);
@@ -260,7 +261,7 @@ impl PictureKeeper {
                  before"
             ));
         }
-        for writer in move_pages(&mut directory, (&mut gone, &files), (under_way.stamp, written.bytes))? {
+        for writer in move_pages(&mut directory, &mut gone, &files, under_way.stamp, written.bytes)? {
             written.bytes += writer.bytes();
             written.held.push(writer.into_held());
         }
@@ -269,7 +270,7 @@ impl PictureKeeper {
         // N10: the tails belong to this picture alone. No later picture names the tails, so the keeper drops their
         // places.
         let tails = std::mem::take(&mut written.tails);
-        let root = writer.write_directory(&mut directory, (removes.clone(), tails))?;
+        let root = writer.write_directory(&mut directory, removes.clone(), tails)?;
         writer.sync()?;
         let bytes_written = written.bytes + writer.bytes();
         written.held.push(writer.into_held());
@@ -354,11 +355,14 @@ impl PictureKeeper {
 }
 
 /// Moves pages from the last units of a file nearer to the file's beginning, and syncs the moved pages, if more than a
-/// third of the file is free. The moved bytes of kept pages are about as many as the written bytes.
+/// third of the file is free. The moved bytes of kept pages are about as many as `written_bytes`. The places before the
+/// moves are added to `gone`.
 fn move_pages(
     directory: &mut PageDirectory,
-    (gone, files): (&mut Vec<PagePlace>, &[Arc<PageFile>]),
-    (stamp, bytes): (PictureStamp, u64),
+    gone: &mut Vec<PagePlace>,
+    files: &[Arc<PageFile>],
+    stamp: PictureStamp,
+    written_bytes: u64,
 ) -> Result<Vec<BlockWriter>, String> {
     let is_sparse = |file: &&Arc<PageFile>| {
         let (units, free) = file.figures();
@@ -380,7 +384,7 @@ fn move_pages(
         }
         kept.sort_unstable_by(|a, b| b.cmp(a));
         for (_, part, at) in kept {
-            if writer.bytes() * files.len() as u64 >= bytes {
+            if writer.bytes() * files.len() as u64 >= written_bytes {
                 break;
             }
             let part = &mut directory.parts[part];

@@ -27,7 +27,8 @@ use crate::store::names::PageFileName;
 pub(crate) fn later_than(
     disk: &dyn Disk,
     manifest: &Manifest,
-    (known, durable): (u64, Epoch),
+    known: u64,
+    durable: Epoch,
 ) -> Result<Option<PageFileName>, DurabilityError> {
     let mut latest = None;
     let newest = manifest.generations.last().map_or(0, |newest| newest.number);

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`super::read`] reads blocks of the file; [`super::base`] opens the file once more to write.
 
+use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskFile};
 
 use crate::DurabilityError;
@@ -63,5 +64,10 @@ impl OpenedPageFile {
         let bytes = file.len()?;
         assert!(bytes > 0, "I1: its opening block was read");
         Ok(Self { listed, name, file, bytes, entries: origin.entries })
+    }
+
+    /// Epoch that is above the epoch of every entry in a block of a picture that shows the end of `epoch`.
+    pub(super) fn epoch_end(&self, epoch: Epoch) -> Epoch {
+        self.entries.checkpoint_end(epoch.next(), epoch)
     }
 }

@@ -15,7 +15,8 @@
 //!
 //! Neighbours: [`super::directory`] has the places, in parts.
 
-use super::place::{EXTENT_PLACE_BYTES, PageBound, PlaceBytes, encode_extent};
+use super::place::{BlockName, EXTENT_PLACE_BYTES, PageBound, PlaceBytes, encode_extent};
+use crate::block::BlockKind;
 use crate::block::extent::ExtentPlace;
 use crate::number::NUMBER_END;
 
@@ -41,6 +42,13 @@ impl PagePlace {
     pub(crate) fn bytes(&self) -> u64 {
         debug_assert!(self.extents.iter().all(|place| place.extent.is_whole()));
         self.extents.iter().map(|place| place.extent.bytes()).sum()
+    }
+
+    /// Name of the page's block number `index`.
+    pub(super) fn block_name(&self, index: usize) -> BlockName {
+        debug_assert!(index < self.extents.len(), "block {index} of {}", self.extents.len());
+        let kind = if index == 0 { BlockKind::Page } else { BlockKind::Continuation };
+        BlockName { kind, number: self.number, checkpoint: self.checkpoint }
     }
 
     /// True if a block of the page stands in folder `folder`, or in a folder with a larger number.

@@ -56,21 +56,54 @@ impl PictureStamp {
     }
 }
 
-/// True if the block with this header and the checksum `crc` stands at this place, as the block of this kind, number
-/// and checkpoint. A root may be of either kind of root.
-pub(crate) fn is_at(
-    (header, crc): (&Header, u32),
-    place: &ExtentPlace,
-    (kind, number, checkpoint): (BlockKind, u64, u64),
-) -> bool {
-    let Extent { folder, first, units } = place.extent;
-    assert!(place.extent.is_whole() && checkpoint > 0, "a place that was read is one of a file");
-    let is_kind = header.kind == kind || header.kind.is_root() && kind.is_root();
-    let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
-    is_kind
-        && found == (number, checkpoint, u32::from(folder), first)
-        && crc == place.header_crc
-        && Extent::units_of(header.payload_bytes as usize) == units
+/// Name of a block of a picture. The block's header repeats the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockName {
+    pub(crate) kind: BlockKind,
+    /// Number of the page, of the part of the directory, or of the block beside the pages; 0 for a root.
+    pub(crate) number: u64,
+    /// The checkpoint that wrote the block.
+    pub(crate) checkpoint: u64,
+}
+
+impl BlockName {
+    /// Name of the root that this checkpoint wrote, of either kind.
+    pub(super) fn root(checkpoint: u64) -> Self {
+        debug_assert!(checkpoint > 0, "checkpoints are numbered from 1");
+        Self { kind: BlockKind::Root, number: 0, checkpoint }
+    }
+
+    /// True if the block with this header and the checksum `crc` stands at this place and has this name. A root may be
+    /// of either kind of root.
+    pub(crate) fn is_at(&self, place: &ExtentPlace, header: &Header, crc: u32) -> bool {
+        let Self { kind, number, checkpoint } = *self;
+        let Extent { folder, first, units } = place.extent;
+        assert!(place.extent.is_whole() && checkpoint > 0, "a place that was read is one of a file");
+        let is_kind = header.kind == kind || header.kind.is_root() && kind.is_root();
+        let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
+        is_kind
+            && found == (number, checkpoint, u32::from(folder), first)
+            && crc == place.header_crc
+            && Extent::units_of(header.payload_bytes as usize) == units
+    }
+}
+
+/// Bytes of a folder's page file that hold a block, and perhaps more behind the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlockSpan {
+    /// Number of the checkpointer.
+    pub(crate) folder: u16,
+    /// Offset of the block, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+impl BlockSpan {
+    /// All bytes of an extent.
+    pub(crate) fn of(extent: Extent) -> Self {
+        debug_assert!(extent.is_whole(), "a file has all of {extent:?}");
+        Self { folder: extent.folder, offset: extent.offset(), bytes: extent.bytes() }
+    }
 }
 
 /// Bytes of places, read from the front. `None`: too few bytes are left.

@@ -22,9 +22,9 @@ use super::directory::{DirectoryPart, PageDirectory, decode_part, is_part};
 use super::loaded::LoadedPicture;
 use super::opened::OpenedPageFile;
 use super::page::PagePlace;
-use super::place::is_at;
+use super::place::{BlockName, BlockSpan};
 use super::reached::{CUT, Reached};
-use super::root::{BesidePlace, DirectoryPlace, RemovesPlace, Root};
+use super::root::{BesidePlace, Root};
 use crate::block::entries;
 use crate::block::extent::{ExtentPlace, UNIT_BYTES};
 use crate::block::scan::ReadBlocks;
@@ -141,9 +141,9 @@ impl PictureReader {
         let (root, parts, reached) = (Root::default(), Vec::new(), Mutex::default());
         let mut reader = Self { of: of.clone(), files, root, parts, reached };
         let mut block = Vec::new();
-        let header = reader.block(&of.root, (BlockKind::Root, 0, of.number), &mut block)?;
-        let said = (header.kind, header.entries);
-        let root = Root::decode(payload_of(&header, &block), said, of.number).filter(is_numbered);
+        let header = reader.block(&of.root, BlockName::root(of.number), &mut block)?;
+        let root = Root::decode(payload_of(&header, &block), header.kind, header.entries, of.number);
+        let root = root.filter(is_numbered);
         reader.root = root.ok_or_else(|| reader.damaged(&of.root, "the root contradicts itself"))?;
         let places = reader.root.parts.iter().map(|part| part.pages);
         if places.map(u64::from).sum::<u64>() != of.pages {
@@ -209,9 +209,8 @@ impl PictureReader {
     /// As [`PictureReader::open`].
     fn part(&self, index: usize, block: &mut Vec<u8>) -> Result<Vec<PagePlace>, DurabilityError> {
         let (part, next) = (&self.root.parts[index], self.root.parts.get(index + 1));
-        let DirectoryPlace { number, checkpoint, place, .. } = part;
-        let said = (BlockKind::DirectoryPart, *number, *checkpoint);
-        let header = self.block(place, said, block)?;
+        let place = &part.place;
+        let header = self.block(place, part.block_name(), block)?;
         let pages = decode_part(payload_of(&header, block), header.entries);
         let pages = pages.filter(|pages| is_part(pages, part, next));
         let pages =
@@ -328,12 +327,16 @@ impl PictureReader {
         // The only block of a short page still stands in the buffer.
         let payload = if is_long { &whole[..] } else { &block[HEADER_BYTES..HEADER_BYTES + payload_bytes] };
         let range = PageRange { section: page.bound.section, from: &page.bound.first_key, to };
-        Ok(Some(self.entries_of(
-            ((first.folder, first.offset()), page.entries, page.bytes()),
-            Some(range),
+        let file = self.file_in(first.folder).expect("it was read");
+        Ok(Some(ReadEntries {
+            file: &file.name,
+            offset: first.offset(),
+            entries: page.entries,
+            bytes: page.bytes(),
+            range: Some(range),
             payload,
-            epoch,
-        )))
+            epoch_end: file.epoch_end(epoch),
+        }))
     }
 
     /// Versions that commits have left beside pages, in this block of the root ([`Root::beside`]).
@@ -367,31 +370,38 @@ impl PictureReader {
         let header = self.beside_block(index, &mut buffers.block)?;
         let payload = payload_of(&header, &buffers.block);
         let place = self.root.beside_at(index);
+        let BlockSpan { folder, offset, .. } = place.span();
+        let file = self.file_in(folder).expect("it was read");
         let bytes = match place {
             BesidePlace::Block(block) => block.place.extent.bytes(),
             // The extents of the tail's page are counted with the page.
             BesidePlace::Tail(_) => 0,
         };
-        Ok(self.entries_of((place.at(), header.entries, bytes), None, payload, header.epoch_max))
+        Ok(ReadEntries {
+            file: &file.name,
+            offset,
+            entries: header.entries,
+            bytes,
+            range: None,
+            payload,
+            epoch_end: file.epoch_end(header.epoch_max),
+        })
     }
 
     /// Reads a block of the versions beside the pages, in an extent or a tail. The caller of the first read adds the
     /// extent to the reached blocks.
     fn beside_block(&self, index: usize, block: &mut Vec<u8>) -> Result<Header, DurabilityError> {
         match self.root.beside_at(index) {
-            BesidePlace::Block(RemovesPlace { number, checkpoint, place }) => {
-                self.block_in(place, (BlockKind::PendingRemoves, *number, *checkpoint), block)
-            }
+            BesidePlace::Block(removes) => self.block_in(&removes.place, removes.block_name(), block),
             BesidePlace::Tail(tail) => {
                 if index + AHEAD < self.root.beside() {
-                    let (folder, offset) = self.root.beside_at(index + AHEAD).at();
+                    let BlockSpan { folder, offset, .. } = self.root.beside_at(index + AHEAD).span();
                     if let Some(file) = self.file_in(folder) {
                         file.file.will_need(offset, UNIT_BYTES as u64);
                     }
                 }
-                let at = (tail.folder, tail.offset(), u64::from(tail.bytes));
-                let is_it = |header: &Header, crc| tail.is_of((header, crc), self.of.number);
-                self.block_at(at, (tail.header_crc, &is_it), block)
+                let is_it = |header: &Header, crc| tail.is_of(header, crc, self.of.number);
+                self.block_at(tail.span(), tail.header_crc, &is_it, block)
             }
         }
     }
@@ -399,7 +409,7 @@ impl PictureReader {
     /// The error for damage in a block of the versions beside the pages.
     pub(super) fn damaged_removes(&self, index: usize, detail: &str) -> DurabilityError {
         assert!(index < self.root.beside(), "it was read");
-        let (folder, offset) = self.root.beside_at(index).at();
+        let BlockSpan { folder, offset, .. } = self.root.beside_at(index).span();
         let name = self.file_in(folder).map_or("", |file| &file.name);
         DurabilityError::damaged(name, offset, detail)
     }
@@ -419,19 +429,6 @@ impl PictureReader {
         Ok(())
     }
 
-    /// Entries of a block or page whose picture shows the end of `epoch`.
-    fn entries_of<'r>(
-        &'r self,
-        ((folder, offset), entries, bytes): ((u16, u64), u32, u64),
-        range: Option<PageRange<'r>>,
-        payload: &'r [u8],
-        epoch: Epoch,
-    ) -> ReadEntries<'r> {
-        let file = self.file_in(folder).expect("it was read");
-        let epoch_end = file.entries.checkpoint_end(epoch.next(), epoch);
-        ReadEntries { file: &file.name, offset, entries, bytes, range, payload, epoch_end }
-    }
-
     fn file_of(&self, place: &ExtentPlace) -> Option<&OpenedPageFile> {
         self.file_in(place.extent.folder)
     }
@@ -445,14 +442,14 @@ impl PictureReader {
         DurabilityError::damaged(name, place.extent.offset(), detail)
     }
 
-    /// Reads the block at this place, of this kind, number and checkpoint, into `block`, for the first time.
+    /// Reads the block of this name at this place into `block`, for the first time.
     fn block(
         &self,
         place: &ExtentPlace,
-        said: (BlockKind, u64, u64),
+        name: BlockName,
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
-        let header = self.block_in(place, said, block)?;
+        let header = self.block_in(place, name, block)?;
         self.reached.lock().add(place.extent);
         Ok(header)
     }
@@ -461,20 +458,20 @@ impl PictureReader {
     fn block_in(
         &self,
         place: &ExtentPlace,
-        said: (BlockKind, u64, u64),
+        name: BlockName,
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
-        let at = (place.extent.folder, place.extent.offset(), place.extent.bytes());
-        let is_it = |header: &Header, crc| is_at((header, crc), place, said);
-        self.block_at(at, (place.header_crc, &is_it), block)
+        let is_it = |header: &Header, crc| name.is_at(place, header, crc);
+        self.block_at(BlockSpan::of(place.extent), place.header_crc, &is_it, block)
     }
 
-    /// Reads the block with this header checksum, at this offset of the file in this folder, within `length` bytes. The
-    /// file may end earlier. `is_it` checks that the block is the one that the place describes.
+    /// Reads the block with this header checksum, at the beginning of this span. The file may end within the span.
+    /// `is_it` checks that the block is the one that the place describes.
     fn block_at(
         &self,
-        (folder, offset, length): (u16, u64, u64),
-        (header_crc, is_it): (u32, &IsBlock<'_>),
+        BlockSpan { folder, offset, bytes: length }: BlockSpan,
+        header_crc: u32,
+        is_it: &IsBlock<'_>,
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
         let Some(OpenedPageFile { listed, file, bytes, name, .. }) = self.file_in(folder) else {

@@ -17,7 +17,7 @@
 //!
 //! Neighbours: [`super::directory`] has the parts; `store::installed` has the line that names a root.
 
-use super::place::{PageBound, PlaceBytes, encode_extent};
+use super::place::{BlockName, BlockSpan, PageBound, PlaceBytes, encode_extent};
 use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
@@ -37,6 +37,13 @@ pub(crate) struct DirectoryPlace {
     pub(crate) place: ExtentPlace,
 }
 
+impl DirectoryPlace {
+    /// Name of the part's block.
+    pub(super) fn block_name(&self) -> BlockName {
+        BlockName { kind: BlockKind::DirectoryPart, number: self.number, checkpoint: self.checkpoint }
+    }
+}
+
 /// Place of a block of pending removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RemovesPlace {
@@ -45,6 +52,13 @@ pub(crate) struct RemovesPlace {
     /// The checkpoint that wrote the block. The block counts for this checkpoint alone.
     pub(crate) checkpoint: u64,
     pub(crate) place: ExtentPlace,
+}
+
+impl RemovesPlace {
+    /// Name of the block.
+    pub(super) fn block_name(&self) -> BlockName {
+        BlockName { kind: BlockKind::PendingRemoves, number: self.number, checkpoint: self.checkpoint }
+    }
 }
 
 /// Place of a tail: a block of pending removes behind the last block of a page, in the page's last unit. The root's
@@ -73,13 +87,19 @@ impl TailPlace {
         u64::from(self.unit) * UNIT_BYTES as u64 + u64::from(self.unit_offset)
     }
 
+    /// The bytes of the tail.
+    pub(crate) fn span(&self) -> BlockSpan {
+        debug_assert!(self.is_whole(), "a unit has all of {self:?}");
+        BlockSpan { folder: self.folder, offset: self.offset(), bytes: u64::from(self.bytes) }
+    }
+
     /// Folder and unit of the tail.
     pub(crate) fn in_unit(&self) -> (u16, u32) {
         (self.folder, self.unit)
     }
 
     /// True if the block with this header and the checksum `crc` stands here and was written by this checkpoint.
-    pub(crate) fn is_of(&self, (header, crc): (&Header, u32), checkpoint: u64) -> bool {
+    pub(crate) fn is_of(&self, header: &Header, crc: u32, checkpoint: u64) -> bool {
         let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
         header.kind == BlockKind::PendingRemoves
             && found == (self.number, checkpoint, u32::from(self.folder), self.unit)
@@ -127,11 +147,11 @@ pub(crate) enum BesidePlace<'r> {
 }
 
 impl BesidePlace<'_> {
-    /// Folder of the block, and the offset in the file, in bytes.
-    pub(crate) fn at(&self) -> (u16, u64) {
+    /// The bytes of the block's extent, or of the tail.
+    pub(crate) fn span(&self) -> BlockSpan {
         match self {
-            Self::Block(RemovesPlace { place, .. }) => (place.extent.folder, place.extent.offset()),
-            Self::Tail(tail) => (tail.folder, tail.offset()),
+            Self::Block(RemovesPlace { place, .. }) => BlockSpan::of(place.extent),
+            Self::Tail(tail) => tail.span(),
         }
     }
 }
@@ -174,8 +194,8 @@ impl Root {
     /// The payload of the root's block. The checkpoint of this number writes the block.
     pub(crate) fn encode(&self, checkpoint: u64) -> Vec<u8> {
         let out = self.encoded();
-        let said = (self.kind(), self.parts.len() as u32);
-        assert!(Self::decode(&out, said, checkpoint).as_ref() == Some(self), "it reads as it was written");
+        let read = Self::decode(&out, self.kind(), self.parts.len() as u32, checkpoint);
+        assert!(read.as_ref() == Some(self), "it reads as it was written");
         out
     }
 
@@ -203,7 +223,7 @@ impl Root {
 
     /// Decodes a root's payload. The header has the kind and the number of parts. The checkpoint of this number wrote
     /// the root. `None` if no version writes such a payload.
-    pub(crate) fn decode(payload: &[u8], (kind, parts): (BlockKind, u32), checkpoint: u64) -> Option<Self> {
+    pub(crate) fn decode(payload: &[u8], kind: BlockKind, parts: u32, checkpoint: u64) -> Option<Self> {
         let mut from = PlaceBytes(payload);
         let mut root = Self::default();
         for _ in 0..parts {

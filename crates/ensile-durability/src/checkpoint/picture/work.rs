@@ -11,15 +11,13 @@
 //! Neighbours: `manager` steps the work, a page at a time; [`super::writer`] has the blocks, [`super::keeper`] the
 //! whole picture.
 
-use std::sync::Arc;
-
 use ensile_base::{Epoch, Tid};
 
 use super::directory::TakenRange;
-use super::file::{HeldExtents, PageFile};
+use super::file::HeldExtents;
 use super::keeper::PictureKeeper;
 use super::page::PagePlace;
-use super::place::{PageBound, PictureStamp};
+use super::place::PageBound;
 use super::root::{RemovesPlace, TailPlace};
 use super::writer::{BlockWriter, PageTail, tail_room_of};
 use crate::block::HEADER_BYTES;
@@ -36,7 +34,6 @@ use crate::recoverable::EntryKind;
 pub(in crate::checkpoint) struct PageWork {
     pub(in crate::checkpoint) slices: PartSlices,
     attempt: PictureAttempt,
-    stamp: PictureStamp,
     kind: EntryKind,
     page: PageContents,
     /// Taken and unwritten versions that commits have left beside pages.
@@ -70,22 +67,25 @@ pub(in crate::checkpoint) struct PagesWritten {
 }
 
 impl PageWork {
+    /// Begins a part with these slices. `writer` writes the part's blocks, and syncs them once at least `sync_bytes`
+    /// are unsynced.
     pub(in crate::checkpoint) fn new(
         slices: PartSlices,
-        (attempt, stamp, kind): (PictureAttempt, PictureStamp, EntryKind),
-        (file, sync_bytes): (&Arc<PageFile>, u64),
+        attempt: PictureAttempt,
+        kind: EntryKind,
+        writer: BlockWriter,
+        sync_bytes: u64,
         block: CheckpointBlock,
     ) -> Self {
         Self {
             slices,
             attempt,
-            stamp,
             kind,
             page: PageContents::new(),
             block,
             tail: Vec::with_capacity(UNIT_BYTES),
             may_be_displaced: true,
-            writer: BlockWriter::new(file, stamp),
+            writer,
             written: PagesWritten::default(),
             unsynced_bytes: 0,
             sync_bytes,
@@ -115,7 +115,7 @@ impl PageWork {
 
     /// S, which is above the epoch of every entry.
     fn freeze(&self) -> Epoch {
-        self.stamp.epoch.next()
+        self.writer.stamp().epoch.next()
     }
 
     /// Takes the versions that commits have left beside the pages. Writes a block if the block is full or no page
@@ -155,7 +155,7 @@ impl PageWork {
         self.block.reset();
         self.written.removes.push(place);
         self.written.displaced += u64::from(entries);
-        self.wrote((u64::from(entries), place.place.extent.bytes()), false)
+        self.wrote(place.place.extent.bytes(), u64::from(entries), false)
     }
 
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
@@ -171,13 +171,13 @@ impl PageWork {
         let to = if is_last { slice.to.clone() } else { Some(resume[..].into()) };
         let number = keeper.number_of(&bound, to.as_deref());
         let (page, beside) = self.write_page(bound, number, keeper)?;
-        let figures = (u64::from(page.entries) + u64::from(beside), page.bytes());
+        let (bytes, entries) = (page.bytes(), u64::from(page.entries) + u64::from(beside));
         self.written.taken.push(TakenRange { page, to });
         self.page.clear();
         if is_last {
             self.slices.end_current();
         }
-        self.wrote(figures, true)
+        self.wrote(bytes, entries, true)
     }
 
     /// Writes the taken page, and puts as many waiting versions as fit into the page's tail. Returns the number of
@@ -205,7 +205,7 @@ impl PageWork {
     }
 
     /// Counts a write, and syncs once enough bytes are unsynced.
-    fn wrote(&mut self, (entries, bytes): (u64, u64), is_paced: bool) -> Result<PartStep, String> {
+    fn wrote(&mut self, bytes: u64, entries: u64, is_paced: bool) -> Result<PartStep, String> {
         assert_eq!(entries > 0, bytes > 0, "an empty page has no block");
         self.written.entries += entries;
         self.unsynced_bytes += bytes;

@@ -17,7 +17,7 @@ use super::blocks::{encode, encode_block};
 use super::directory::{DirectoryPart, PageDirectory, encode_part};
 use super::file::{HeldExtents, PageFile};
 use super::page::{PAGE_EXTENTS_MAX, PagePlace};
-use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp, is_at};
+use super::place::{PAYLOAD_BYTES_MAX, PageBound, PictureStamp};
 use super::root::{DirectoryPlace, RemovesPlace, Root, TailPlace, tail_room};
 use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::block::scan::ReadBlocks;
@@ -53,6 +53,11 @@ impl BlockWriter {
         Self { held: HeldExtents::of(file), stamp, block: Vec::new(), bytes: 0 }
     }
 
+    /// The stamp of the picture.
+    pub(crate) fn stamp(&self) -> PictureStamp {
+        self.stamp
+    }
+
     /// Bytes of the written extents.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -61,7 +66,8 @@ impl BlockWriter {
     /// Writes one block. `change` adds the fields of the block's kind to the header.
     fn write(
         &mut self,
-        (kind, number): (BlockKind, u64),
+        kind: BlockKind,
+        number: u64,
         change: impl FnOnce(Header) -> Header,
         payload: &[u8],
     ) -> Result<ExtentPlace, String> {
@@ -72,14 +78,14 @@ impl BlockWriter {
 
     /// Writes one block into an extent taken before.
     fn write_at(&mut self, header: Header, extent: Extent, payload: &[u8]) -> Result<ExtentPlace, String> {
-        let place = self.encode((header, extent), payload);
+        let place = self.encode(header, extent, payload);
         self.send(extent)?;
         Ok(place)
     }
 
     /// Makes the block for an extent taken before.
-    fn encode(&mut self, for_extent: (Header, Extent), payload: &[u8]) -> ExtentPlace {
-        encode_block(for_extent, payload, self.held.file().listed().salt, &mut self.block)
+    fn encode(&mut self, header: Header, extent: Extent, payload: &[u8]) -> ExtentPlace {
+        encode_block(header, extent, payload, self.held.file().listed().salt, &mut self.block)
     }
 
     /// Writes the block that was made for this extent.
@@ -142,7 +148,7 @@ impl BlockWriter {
             let extent = self.held.take(Extent::units_of(chunk.len()))?;
             let header = self.stamp.header(kind, number, extent);
             let header = Header { section, entries, previous_crc, ..header };
-            extents.push(self.encode((header, extent), chunk));
+            extents.push(self.encode(header, extent, chunk));
             if chunks.peek().is_none() {
                 tail_place = tail.map(|tail| self.add_tail(extent, tail));
             }
@@ -175,8 +181,8 @@ impl BlockWriter {
         let file = self.held.file();
         let block = file.read(old.extent).map_err(|error| error.to_string())?;
         let found = ReadBlocks::of(&block, file.listed().salt).next().and_then(Result::ok);
-        let said = (BlockKind::Page, page.number, page.checkpoint);
-        let found = found.filter(|found| is_at((&found.header, found.crc), old, said));
+        let name = page.block_name(0);
+        let found = found.filter(|found| name.is_at(old, &found.header, found.crc));
         let Some((found, payload)) = found.as_ref().and_then(|found| Some((found, found.payload()?))) else {
             return Err(format!("{} is damaged at byte {}", file.listed().name, old.extent.offset()));
         };
@@ -199,7 +205,7 @@ impl BlockWriter {
     ) -> Result<RemovesPlace, String> {
         assert!(entries > 0, "a block without entries is not written");
         let change = |header| Header { entries, ..header };
-        let place = self.write((BlockKind::PendingRemoves, number), change, payload)?;
+        let place = self.write(BlockKind::PendingRemoves, number, change, payload)?;
         Ok(RemovesPlace { number, checkpoint: self.stamp.checkpoint, place })
     }
 
@@ -211,14 +217,15 @@ impl BlockWriter {
     pub(crate) fn write_directory(
         &mut self,
         directory: &mut PageDirectory,
-        (removes, tails): (Vec<RemovesPlace>, Vec<TailPlace>),
+        removes: Vec<RemovesPlace>,
+        tails: Vec<TailPlace>,
     ) -> Result<ExtentPlace, String> {
         let checkpoint = self.stamp.checkpoint;
         let to_write = directory.parts.iter_mut().filter(|part| part.place.is_none());
         for (number, part) in (0_u64..).zip(to_write) {
             let pages = part.pages.len() as u32;
             let change = |header| Header { entries: pages, ..header };
-            let place = self.write((BlockKind::DirectoryPart, number), change, &encode_part(&part.pages))?;
+            let place = self.write(BlockKind::DirectoryPart, number, change, &encode_part(&part.pages))?;
             let bytes = part.pages.iter().map(PagePlace::bytes).sum();
             let bound = part.pages[0].bound.clone();
             part.place = Some(DirectoryPlace { bound, number, checkpoint, pages, bytes, place });
@@ -227,7 +234,7 @@ impl BlockWriter {
         let place = |part: &DirectoryPart| part.place.clone().expect("each was written");
         let root = Root { parts: directory.parts.iter().map(place).collect(), removes, tails };
         let change = |header| Header { entries: root.parts.len() as u32, ..header };
-        self.write((root.kind(), 0), change, &root.encode(checkpoint))
+        self.write(root.kind(), 0, change, &root.encode(checkpoint))
     }
 
     /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.

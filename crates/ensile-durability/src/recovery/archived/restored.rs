@@ -121,7 +121,7 @@ impl ArchiveRestore {
                 ControlFlow::Break(()) => Err(DurabilityError::Cancelled),
             }
         };
-        let (next, taken) = source.beside(&disk, (begun, Epoch::ZERO), verifier, &mut spend)?;
+        let (next, taken) = source.beside(&disk, begun, Epoch::ZERO, verifier, &mut spend)?;
         keeper.replace(next)?;
         let (entries, bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
         Ok(RestoredFromArchive {

@@ -30,13 +30,13 @@ use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
 use crate::recovery::file::FileChain;
-use crate::recovery::merge;
+use crate::recovery::merge::{self, MergePieces};
 use crate::recovery::reading::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::names::log_folder;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Callback after each piece of the work.
@@ -238,30 +238,10 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Writes the entries of (`after`, X] into a log file on `target`, and syncs the file and its name. The file is of
-    /// a generation of this database with this number. Returns `None` if the archive has no such entry.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
-    fn take(
-        &self,
-        target: &Arc<dyn Disk>,
-        (database, number, entries): (Identity, u64, EntryKind),
-        after: Epoch,
-        spend: &mut SpendArchivePiece<'_>,
-    ) -> Result<Option<TakenLog>, DurabilityError> {
+    /// Generation of the entries of (`after`, X], with this number, in this database.
+    fn generation(&self, database: Identity, number: u64, entries: EntryKind, after: Epoch) -> Generation {
         assert!(after <= self.to, "a picture is brought forward");
-        let logs = self.logs(after)?;
-        let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
-        if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != entries) {
-            return Err(DurabilityError::damaged(
-                &other.file.to_string(),
-                0,
-                "its entries are of another kind",
-            ));
-        }
-        assert!(first.newest > after, "A2: behind the picture");
-        let generation = Generation {
+        Generation {
             number,
             first: after.next(),
             format: FORMAT,
@@ -271,11 +251,32 @@ impl ArchiveSource {
             database,
             durable: Some(self.to),
             spans: Vec::new(),
-        };
-        let file = SegmentFile {
-            is_merged: true,
-            ..SegmentName { generation: number, logger: 0, number: 0 }.into()
-        };
+        }
+    }
+
+    /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
+    /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
+    fn take(
+        &self,
+        target: &Arc<dyn Disk>,
+        generation: Generation,
+        spend: &mut SpendArchivePiece<'_>,
+    ) -> Result<Option<TakenLog>, DurabilityError> {
+        assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
+        let after = generation.first.previous();
+        let logs = self.logs(after)?;
+        let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
+        if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != generation.entries) {
+            return Err(DurabilityError::damaged(
+                &other.file.to_string(),
+                0,
+                "its entries are of another kind",
+            ));
+        }
+        assert!(first.newest > after, "A2: behind the picture");
         let config = LogConfig::default();
         let source: u64 = logs.iter().flatten().map(|piece| piece.bytes).sum();
         let (bytes_total, mut told) = (2 * source, 0);
@@ -283,8 +284,8 @@ impl ArchiveSource {
             told += written;
             spend(ArchivePiece { written, read: 0, bytes_total })
         };
-        let written =
-            merge::write_file((&*self.disk, target), &config, &generation, (file, logs), &mut wrote)?;
+        let pieces = MergePieces { disk: &*self.disk, logs };
+        let written = merge::write_file(pieces, target, &config, &generation, &mut wrote)?;
         assert!(told < written.bytes, "it has an opening block too");
         spend(ArchivePiece { written: written.bytes - told, read: 0, bytes_total })?;
         target.sync_folder(&log_folder(0))?;
@@ -306,7 +307,8 @@ impl ArchiveSource {
     pub(crate) fn beside(
         &self,
         disk: &Arc<dyn Disk>,
-        (next, after): (Manifest, Epoch),
+        next: Manifest,
+        after: Epoch,
         verifier: &dyn Recoverable,
         spend: &mut SpendArchivePiece<'_>,
     ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
@@ -316,7 +318,8 @@ impl ArchiveSource {
         let number =
             |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
-        let mut taken = self.take(disk, (next.identity, own, open.entries), after, spend)?;
+        let generation = self.generation(next.identity, own, open.entries, after);
+        let mut taken = self.take(disk, generation, spend)?;
         if let Some(taken) = &mut taken {
             taken
                 .verify(&**disk, verifier, spend)
@@ -384,8 +387,7 @@ impl TakenLog {
 
     /// Pieces of the file that an open would replay: the whole file.
     fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
-        let name = SegmentName { generation: self.generation.number, logger: 0, number: 0 };
-        let file = SegmentFile { is_merged: true, ..name.into() };
+        let file = merge::merged_file(self.generation.number);
         let chain = FileChain::read(disk, file, None)?;
         let (end, mark) = (chain.end, chain.mark);
         super::chain::check_origin(&self.generation, &chain)?;

@@ -436,10 +436,10 @@ fn k1_a_file_with_entries_of_the_first_epoch_that_a_checkpoint_does_not_cover_st
     let (count, largest) = (chain.links.len(), chain.links[0].largest);
     assert!(count > 2);
     let name = chain.links[0].file.to_string();
-    free_covered((&disk, None), &mut chain, largest).expect("removes");
+    free_covered(&disk, None, &mut chain, largest).expect("removes");
     assert!(disk.exists(&name).expect("looks"));
     assert_eq!(chain.links.len(), count);
-    free_covered((&disk, None), &mut chain, largest.next()).expect("removes");
+    free_covered(&disk, None, &mut chain, largest.next()).expect("removes");
     assert!(!disk.exists(&name).expect("looks"));
     assert_eq!(chain.links.len(), count - 1);
 }

@@ -307,7 +307,7 @@ impl Cutting<'_> {
     /// Checks that no file belongs to an unlisted checkpoint with a state later than the end of `durable`.
     fn check_later(&self, durable: Epoch) -> Result<(), NoRepair> {
         let known = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
-        let found = later_than(self.disk, self.manifest, (known, durable))?;
+        let found = later_than(self.disk, self.manifest, known, durable)?;
         let is_listed = found.is_some_and(|file| file.is_installed(self.manifest));
         let mut later = found.map(|file| file.to_string());
         for part in leftovers::search::<PartName>(self.disk, self.manifest)? {

@@ -397,7 +397,7 @@ impl Judge {
         let load = self.inventory.load.as_ref().expect("it has items");
         assert!(load.items().contains(&item) && load.unloaded() > 0, "N10: an item that is not loaded");
         let before = load.done().0;
-        let more = load.load_more(item, (&*self.disk, &mut self.part), STEP_BYTES, target);
+        let more = load.load_more(item, &*self.disk, &mut self.part, STEP_BYTES, target);
         let read = load.done().0 - before;
         // A state that keeps rows compares the rows too, and reports the same damage at the same place (N11).
         let is_said = match &more {

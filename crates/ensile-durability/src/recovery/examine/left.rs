@@ -67,7 +67,7 @@ fn judge(
     let covered = checkpoint.map(InstalledCheckpoint::covered).unwrap_or_default();
     let mut found = listing::find(disk, manifest)?.logs;
     for logger in 0..open.logs {
-        let files = listing::take_listed(&mut found, (open.number, logger))?;
+        let files = listing::take_listed(&mut found, open.number, logger)?;
         let next = files.iter().skip(1).copied().map(Some).chain([None]);
         let read = files
             .iter()

@@ -8,7 +8,7 @@ use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
-use crate::store::installed::{InstalledCheckpoint, ListedPageFile, PictureCheckpoint};
+use crate::store::installed::{CheckpointShare, InstalledCheckpoint, ListedPageFile, PictureCheckpoint};
 use crate::store::manifest::Generation;
 use crate::store::names::{PageFileName, SegmentFile, SegmentName};
 use crate::{DurabilityError, EntryKind};
@@ -205,7 +205,10 @@ fn n18_without_a_log_the_installed_picture_is_what_is_durable() {
 #[test]
 fn k1_a_log_that_ends_one_epoch_below_an_installed_checkpoints_end_is_damaged() {
     let chains = [chain(0, 9, 6, 0), chain(1, 7, 6, 0)];
-    let checked = |durable: u64, least: u64| check_high((5, Epoch::new(least)), Epoch::new(durable), &chains);
+    let checked = |durable: u64, durable_min: u64| {
+        let share = CheckpointShare { number: 5, durable_min: Epoch::new(durable_min) };
+        check_high(&share, Epoch::new(durable), &chains)
+    };
     checked(7, 7).expect("it reaches the end");
     checked(8, 7).expect("it goes beyond the end");
     let error = checked(7, 8).expect_err("an epoch is missing").to_string();

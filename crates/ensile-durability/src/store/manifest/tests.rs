@@ -14,8 +14,8 @@ use crate::recoverable::EntryKind;
 use crate::store::application::ApplicationName;
 use crate::store::archive::seal::ArchiveSeal;
 use crate::store::installed::{
-    CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles, PictureCheckpoint,
-    RangesCut,
+    CheckpointShare, CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles,
+    PictureCheckpoint, RangesCut,
 };
 use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
@@ -428,8 +428,9 @@ fn k5_generations_are_listed_from_the_oldest_on_that_a_range_needs() {
     let installed = good.checkpoint.expect("it has one");
     assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(62), Epoch::new(75)));
     assert_eq!((installed.generations(), installed.number()), (3..=4, 9));
-    assert_eq!(installed.written_in(3), Some((8, Epoch::new(64))));
-    assert_eq!((installed.written_in(4), installed.written_in(2)), (Some((9, Epoch::new(75))), None));
+    let share = |number, durable_min| Some(CheckpointShare { number, durable_min: Epoch::new(durable_min) });
+    assert_eq!(installed.written_in(3), share(8, 64));
+    assert_eq!((installed.written_in(4), installed.written_in(2)), (share(9, 75), None));
     // What the generation left does not count any more, or it was merged: not listed.
     assert!(Manifest::parse(&with(&ranges, vec![generation(4, 70, None)]).to_string()).is_ok());
     for (why, generations) in [

@@ -11,7 +11,7 @@ use crate::block::{BlockKind, Header, Salt};
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::picture::directory::{decode_part, encode_part};
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::place::{PageBound, PictureStamp, is_at};
+use crate::checkpoint::picture::place::{BlockName, PageBound, PictureStamp};
 use crate::checkpoint::picture::root::{DirectoryPlace, RemovesPlace, Root, TailPlace};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -44,7 +44,7 @@ fn block(kind: BlockKind, number: u64, first: u32, payload: &[u8], entries: u32)
     let header = Header { entries, ..STAMP.header(kind, number, extent(first)) };
     let section = if kind == BlockKind::Page { 3 } else { 0 };
     let mut out = Vec::new();
-    let place = encode_block((Header { section, ..header }, extent(first)), payload, salt(), &mut out);
+    let place = encode_block(Header { section, ..header }, extent(first), payload, salt(), &mut out);
     (out, place)
 }
 
@@ -116,18 +116,17 @@ fn every_block_of_a_picture_is_found_at_its_place() {
     assert_eq!((header.kind, header.section), (BlockKind::PendingRemoves, 0));
     let (part, pages) = next();
     let (header, root) = next();
-    let root = Root::decode(&root, (header.kind, header.entries), header.checkpoint).expect("a root");
-    assert!(root.tails[0].is_of((&tail.header, tail.crc), 4) && !root.tails[0].is_of((&tail.header, 0), 4));
-    assert!(!root.tails[0].is_of((&tail.header, tail.crc), 5), "N10: another picture's");
+    let root = Root::decode(&root, header.kind, header.entries, header.checkpoint).expect("a root");
+    assert!(root.tails[0].is_of(&tail.header, tail.crc, 4) && !root.tails[0].is_of(&tail.header, 0, 4));
+    assert!(!root.tails[0].is_of(&tail.header, tail.crc, 5), "N10: another picture's");
     let place = &root.parts[0];
-    let is_it = |number, checkpoint| {
-        let crc = place.place.header_crc;
-        is_at((&part, crc), &place.place, (BlockKind::DirectoryPart, number, checkpoint))
-    };
+    let name = |number, checkpoint| BlockName { kind: BlockKind::DirectoryPart, number, checkpoint };
+    let is_it =
+        |number, checkpoint| name(number, checkpoint).is_at(&place.place, &part, place.place.header_crc);
     assert!(is_it(0, 4) && !is_it(1, 4) && !is_it(0, 3), "another number, or another checkpoint");
-    assert!(!is_at((&part, 0), &place.place, (BlockKind::DirectoryPart, 0, 4)), "another checksum");
+    assert!(!name(0, 4).is_at(&place.place, &part, 0), "another checksum");
     let moved = ExtentPlace { extent: extent(2), ..place.place };
-    assert!(!is_at((&part, moved.header_crc), &moved, (BlockKind::DirectoryPart, 0, 4)), "another unit");
+    assert!(!name(0, 4).is_at(&moved, &part, moved.header_crc), "another unit");
     let pages = decode_part(&pages, part.entries).expect("a part");
     assert_eq!(pages[0].number, 9);
     assert_eq!(root.removes[0].checkpoint, 4);

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::block::Header;
 use crate::block::entries::FramedEntries;
 use crate::block::scan::{At, Scanner};
-use crate::block::{BlockKind, Header};
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::displaced::{DisplacedBlock, section_and_body};
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
 use crate::checkpoint::picture::directory::{decode_part, is_part};
 use crate::checkpoint::picture::extents::FreeUnits;
-use crate::checkpoint::picture::place::is_at;
+use crate::checkpoint::picture::place::BlockName;
 use crate::checkpoint::picture::root::{BesidePlace, Root, TailPlace};
 use crate::checkpoint::picture::work::PageWork;
+use crate::checkpoint::picture::writer::BlockWriter;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::ticket::Ticket;
@@ -158,7 +159,7 @@ impl Made {
 fn keeper() -> PictureKeeper {
     let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
     let origin = PagesOrigin { identity, entries: EntryKind::Values, generation: 1 };
-    PictureKeeper::new(origin, CHECKPOINTERS, (&[], 0), None).expect("numbers are left")
+    PictureKeeper::new(origin, CHECKPOINTERS, &[], 0, None).expect("numbers are left")
 }
 
 fn disk() -> SimDisk {
@@ -182,9 +183,10 @@ fn write(
     ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
     for (checkpointer, slices) in parts.into_iter().enumerate() {
         let (stamp, file) = keeper.part(disk, checkpointer)?;
-        let picture = (PictureAttempt::new(number), stamp, EntryKind::Values);
-        let slices = PartSlices::new(slices, (Arc::clone(&ticket), Arc::new(Room::default())));
-        let mut work = PageWork::new(slices, picture, (&file, 64 << 10), CheckpointBlock::new());
+        let slices = PartSlices::new(slices, Arc::clone(&ticket), Arc::new(Room::default()));
+        let (attempt, writer) = (PictureAttempt::new(number), BlockWriter::new(&file, stamp));
+        let block = CheckpointBlock::new();
+        let mut work = PageWork::new(slices, attempt, EntryKind::Values, writer, 64 << 10, block);
         while work.step(made, keeper, true)? != Some(PartStep::Ended) {}
         keeper.part_written(work.end()?);
     }
@@ -233,19 +235,15 @@ struct Reader<'d> {
 }
 
 impl Reader<'_> {
-    fn block(
-        &mut self,
-        place: &ExtentPlace,
-        (kind, number, checkpoint): (BlockKind, u64, u64),
-    ) -> Result<(Header, Vec<u8>), String> {
+    fn block(&mut self, place: &ExtentPlace, name: BlockName) -> Result<(Header, Vec<u8>), String> {
         let file = self.files.iter().find(|file| file.name.folder == u32::from(place.extent.folder));
         let file = file.ok_or("no such file")?;
         let opened = self.disk.open_to_read(&file.name.to_string()).map_err(|error| error.to_string())?;
         let mut scanner = Scanner::new(opened).map_err(|error| error.to_string())?;
         let found = scanner.at(place.extent.offset(), file.salt).map_err(|error| error.to_string())?;
-        let At::Block(header, crc) = found else { return Err(format!("{kind:?} {number}: {found:?}")) };
-        if !is_at((&header, crc), place, (kind, number, checkpoint)) {
-            return Err(format!("{header:?} is not {kind:?} {number} of {checkpoint}"));
+        let At::Block(header, crc) = found else { return Err(format!("{name:?}: {found:?}")) };
+        if !name.is_at(place, &header, crc) {
+            return Err(format!("{header:?} is not {name:?}"));
         }
         self.reached.push(place.extent);
         let payload = scanner.payload(place.extent.offset(), &header).map_err(|error| error.to_string())?;
@@ -261,7 +259,7 @@ impl Reader<'_> {
         let mut scanner = Scanner::new(opened).map_err(|error| error.to_string())?;
         let found = scanner.at(tail.offset(), file.salt).map_err(|error| error.to_string())?;
         let At::Block(header, crc) = found else { return Err(format!("{tail:?}: {found:?}")) };
-        if !tail.is_of((&header, crc), checkpoint) {
+        if !tail.is_of(&header, crc, checkpoint) {
             return Err(format!("{header:?} is not {tail:?}"));
         }
         let payload = scanner.payload(tail.offset(), &header).map_err(|error| error.to_string())?;
@@ -283,20 +281,18 @@ fn add(rows: &mut Rows, tid: Tid, body: &[u8]) -> Result<(), String> {
 fn read(disk: &SimDisk, picture: &Installed) -> Result<Rows, String> {
     let closed = &picture.closed;
     let mut reader = Reader { disk, files: &closed.files, reached: Vec::new() };
-    let (header, payload) = reader.block(&closed.root, (BlockKind::Root, 0, picture.number))?;
-    let root = Root::decode(&payload, (header.kind, header.entries), picture.number).ok_or("no root")?;
+    let (header, payload) = reader.block(&closed.root, BlockName::root(picture.number))?;
+    let root = Root::decode(&payload, header.kind, header.entries, picture.number).ok_or("no root")?;
     let (mut rows, mut pages_found, mut entries) = (Rows::new(), 0, 0);
     let mut units = BTreeSet::new();
     for (at, part) in root.parts.iter().enumerate() {
-        let said = (BlockKind::DirectoryPart, part.number, part.checkpoint);
-        let (header, payload) = reader.block(&part.place, said)?;
+        let (header, payload) = reader.block(&part.place, part.block_name())?;
         let pages = decode_part(&payload, header.entries).ok_or("no part")?;
         assert!(is_part(&pages, part, root.parts.get(at + 1)));
         for page in pages {
             let mut payload = Vec::new();
             for (index, place) in page.extents.iter().enumerate() {
-                let kind = if index == 0 { BlockKind::Page } else { BlockKind::Continuation };
-                let (header, bytes) = reader.block(place, (kind, page.number, page.checkpoint))?;
+                let (header, bytes) = reader.block(place, page.block_name(index))?;
                 assert_eq!(header.section, SECTION);
                 assert_eq!(header.entries, if index == 0 { page.entries } else { index as u32 });
                 let before = index.checked_sub(1).map_or(0, |before| page.extents[before].header_crc);
@@ -319,9 +315,7 @@ fn read(disk: &SimDisk, picture: &Installed) -> Result<Rows, String> {
     }
     for at in 0..root.beside() {
         let (header, payload) = match root.beside_at(at) {
-            BesidePlace::Block(block) => {
-                reader.block(&block.place, (BlockKind::PendingRemoves, block.number, block.checkpoint))?
-            }
+            BesidePlace::Block(block) => reader.block(&block.place, block.block_name())?,
             BesidePlace::Tail(tail) => reader.tail(tail, picture.number)?,
         };
         for entry in FramedEntries::of(&payload) {
@@ -478,8 +472,8 @@ fn a_tail_stands_behind_the_last_block_of_a_page_of_large_rows() {
 fn root_of(disk: &SimDisk, picture: &Installed) -> Root {
     let mut reader = Reader { disk, files: &picture.closed.files, reached: Vec::new() };
     let (header, payload) =
-        reader.block(&picture.closed.root, (BlockKind::Root, 0, picture.number)).expect("it is there");
-    Root::decode(&payload, (header.kind, header.entries), picture.number).expect("a root")
+        reader.block(&picture.closed.root, BlockName::root(picture.number)).expect("it is there");
+    Root::decode(&payload, header.kind, header.entries, picture.number).expect("a root")
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{PageBound, PictureStamp, PlaceBytes, encode_extent, is_at};
+use super::{BlockName, PageBound, PictureStamp, PlaceBytes, encode_extent};
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{BlockKind, Header};
 use crate::twins;
@@ -67,18 +67,22 @@ fn a_block_that_is_in_all_but_one_part_the_one_of_its_place_does_not_stand_there
     let place = ExtentPlace { extent, header_crc: 0x0102_0304 };
     let stamp = PictureStamp { checkpoint: 9, generation: 4, epoch: Epoch::new(20) };
     let header = Header { payload_bytes: 5000, ..stamp.header(BlockKind::Page, 12, extent) };
-    let said = (BlockKind::Page, 12, 9);
-    assert!(is_at((&header, place.header_crc), &place, said));
+    let name = BlockName { kind: BlockKind::Page, number: 12, checkpoint: 9 };
+    assert!(name.is_at(&place, &header, place.header_crc));
     for (part, twin) in twins::headers(&header) {
-        let stands_there = is_at((&twin, place.header_crc), &place, said);
+        let stands_there = name.is_at(&place, &twin, place.header_crc);
         assert_eq!(stands_there, NOT_IN_A_PLACE.contains(&part), "{part}: {twin:?}");
     }
     for (part, twin) in twins::places(place) {
-        assert!(!is_at((&header, place.header_crc), &twin, said), "{part}: {twin:?}");
+        assert!(!name.is_at(&twin, &header, place.header_crc), "{part}: {twin:?}");
     }
-    for other in [(BlockKind::Continuation, 12, 9), (BlockKind::Page, 13, 9), (BlockKind::Page, 12, 8)] {
-        assert!(!is_at((&header, place.header_crc), &place, other), "{other:?}");
+    for other in [
+        BlockName { kind: BlockKind::Continuation, ..name },
+        BlockName { number: 13, ..name },
+        BlockName { checkpoint: 8, ..name },
+    ] {
+        assert!(!other.is_at(&place, &header, place.header_crc), "{other:?}");
     }
     let longer = Header { payload_bytes: 2 * 4096, ..header };
-    assert!(!is_at((&longer, place.header_crc), &place, said), "it takes another unit");
+    assert!(!name.is_at(&place, &longer, place.header_crc), "it takes another unit");
 }

@@ -11,8 +11,8 @@ use ensile_base::checksum::crc32c_append;
 
 use super::{PictureReader, payload_of};
 use crate::DurabilityError;
+use crate::block::Header;
 use crate::block::extent::Extent;
-use crate::block::{BlockKind, Header};
 use crate::checkpoint::picture::page::PagePlace;
 use crate::recoverable::EntryKind;
 
@@ -49,11 +49,8 @@ impl PictureReader {
     ) -> Result<(), DurabilityError> {
         let (mut previous_crc, mut payload_crc, mut epoch) = (0, 0, Epoch::ZERO);
         for (index, place) in page.extents.iter().enumerate() {
-            let (kind, entries) = match index {
-                0 => (BlockKind::Page, page.entries),
-                _ => (BlockKind::Continuation, index as u32),
-            };
-            let header = self.block(place, (kind, page.number, page.checkpoint), block)?;
+            let entries = if index == 0 { page.entries } else { index as u32 };
+            let header = self.block(place, page.block_name(index), block)?;
             let found = (header.section, header.entries, header.previous_crc);
             if found != (page.bound.section, entries, previous_crc) || index > 0 && header.epoch_max != epoch
             {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::super::blocks::{encode, encode_block, opening};
 use super::super::directory::encode_part;
 use super::super::place::{PageBound, PictureStamp};
-use super::super::root::TailPlace;
+use super::super::root::{DirectoryPlace, RemovesPlace, TailPlace};
 use super::*;
 use crate::Refused;
 use crate::block::Salt;
@@ -128,7 +128,7 @@ impl Making {
         let header = Header { owner: u32::from(folder), first_unit: first, ..header };
         let header = Header { first_unit: first, ..(self.change_header)(header) };
         let mut block = Vec::new();
-        let place = encode_block((header, extent), payload, salt(folder), &mut block);
+        let place = encode_block(header, extent, payload, salt(folder), &mut block);
         file.extend_from_slice(&block);
         place
     }
@@ -544,7 +544,7 @@ fn two_blocks_that_share_a_unit_are_damage_though_both_are_right() {
     let inner_extent = Extent { first: 2, ..anywhere };
     let header = Header { section: 3, entries: 1, ..OWN.header(BlockKind::Page, 2, inner_extent) };
     let mut block = Vec::new();
-    let inner = encode_block((header, inner_extent), &payload, salt(0), &mut block);
+    let inner = encode_block(header, inner_extent, &payload, salt(0), &mut block);
     let inner_crc = crc32c(&payload);
     let mut body = vec![b'a'; UNIT_BYTES - HEADER_BYTES - 12];
     body.extend_from_slice(&block);

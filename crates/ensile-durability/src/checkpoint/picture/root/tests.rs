@@ -33,7 +33,7 @@ fn with_tails() -> Root {
 
 /// What a root says of itself, read with what its header says.
 fn decoded(root: &Root, checkpoint: u64) -> Option<Root> {
-    Root::decode(&root.encoded(), (root.kind(), root.parts.len() as u32), checkpoint)
+    Root::decode(&root.encoded(), root.kind(), root.parts.len() as u32, checkpoint)
 }
 
 #[test]
@@ -45,16 +45,16 @@ fn a_root_comes_back_as_it_was_written() {
     for root in [root(), with_tails()] {
         let bytes = root.encode(9);
         for length in 0..bytes.len() {
-            let found = Root::decode(&bytes[..length], (root.kind(), 2), 9);
+            let found = Root::decode(&bytes[..length], root.kind(), 2, 9);
             assert_eq!(found.is_some(), found.is_some_and(|found| found.removes.len() < 2), "to {length}");
         }
-        assert_eq!(Root::decode(&bytes, (root.kind(), 3), 9), None);
+        assert_eq!(Root::decode(&bytes, root.kind(), 3, 9), None);
     }
-    assert_eq!(Root::decode(&with_tails().encode(9), (BlockKind::Root, 2), 9), None, "tails are no blocks");
+    assert_eq!(Root::decode(&with_tails().encode(9), BlockKind::Root, 2, 9), None, "tails are no blocks");
     let mut none = root().encoded();
     let parts = Root { removes: Vec::new(), ..root() }.encoded().len();
     none.splice(parts..parts, [0; 4]);
-    assert_eq!(Root::decode(&none, (BlockKind::RootWithTails, 2), 9), None, "it has tails");
+    assert_eq!(Root::decode(&none, BlockKind::RootWithTails, 2, 9), None, "it has tails");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_tail_that_no_unit_has_room_for_is_none() {
         let first = Root { removes: Vec::new(), tails: Vec::new(), ..root.clone() }.encoded().len();
         let at = first + 4 + TailPlace::PLACE_BYTES;
         bytes[at..at + place.len()].copy_from_slice(&place);
-        assert_eq!(Root::decode(&bytes, (root.kind(), 2), 9), None, "it {why}");
+        assert_eq!(Root::decode(&bytes, root.kind(), 2, 9), None, "it {why}");
     }
 }
 
@@ -118,14 +118,14 @@ fn a_block_that_is_in_all_but_one_part_the_one_of_a_tail_is_another_one() {
         payload_bytes: u32::from(tail.bytes) - HEADER_BYTES as u32,
         ..stamp.header(BlockKind::PendingRemoves, tail.number, unit)
     };
-    assert!(tail.is_of((&header, tail.header_crc), 9));
+    assert!(tail.is_of(&header, tail.header_crc, 9));
     let in_a_place = ["kind", "sequence", "checkpoint", "owner", "first_unit"];
     for (part, twin) in twins::headers(&header) {
-        assert_eq!(tail.is_of((&twin, tail.header_crc), 9), !in_a_place.contains(&part), "{part}: {twin:?}");
+        assert_eq!(tail.is_of(&twin, tail.header_crc, 9), !in_a_place.contains(&part), "{part}: {twin:?}");
     }
     for crc in twins::half_words(tail.header_crc) {
-        assert!(!tail.is_of((&header, crc), 9), "{crc:x}");
+        assert!(!tail.is_of(&header, crc, 9), "{crc:x}");
     }
     let shorter = Header { payload_bytes: header.payload_bytes - 16, ..header };
-    assert!(!tail.is_of((&shorter, tail.header_crc), 9), "it has another length");
+    assert!(!tail.is_of(&shorter, tail.header_crc, 9), "it has another length");
 }
