@@ -26,7 +26,7 @@ use clap::Args;
 use ensile::folder::{
     self, AdoptOptions, AgeFacts, CheckpointFacts, Damage, EntryType, Examination, FileFacts, Loss,
     NotProven, NotProvenReason, PageFileFacts, PictureFacts, RangeFacts, Remedy, RememberedStore,
-    RepairOptions, Repaired, Role, SectionFacts, TableFacts, UnprovenEntries, UnprovenFile, Unread,
+    RepairOptions, Repaired, Role, SectionFacts, TableFacts, Unread,
 };
 use ensile::receipt::Epoch;
 use ensile::recovery::TornTail;
@@ -120,7 +120,7 @@ pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments)
             match adopted.not_proven {
                 Some(left) if left.is_taken() => show(&format!("not proven: {left}\n")),
                 // The user has agreed to the loss, so the line leaves the remedy out.
-                Some(left) => show(&format!("given up: {}\n", left.how_much())),
+                Some(left) => show(&format!("given up: {}\n", left.loss())),
                 None => {}
             }
             ExitCode::SUCCESS
@@ -299,11 +299,6 @@ pub(crate) fn not_proven(found: &Examination) -> String {
     }
     if let Some(left) = &found.not_proven {
         let _ = writeln!(text, "not proven: {left}");
-        for UnprovenFile { file, held } in &left.files {
-            if let Some(UnprovenEntries { entries, bytes, epochs }) = held {
-                let _ = writeln!(text, "  {file}: {entries} entries of {bytes} bytes, {}", between(*epochs));
-            }
-        }
     }
     text
 }
@@ -320,16 +315,9 @@ fn not_proven_json(left: &NotProven) -> Value {
         NotProvenReason::Changed => "changed",
         _ => "other",
     };
-    let file = |UnprovenFile { file, held }: &UnprovenFile| {
-        json!({
-            "file": file, "entries": held.map(|held| held.entries), "bytes": held.map(|held| held.bytes),
-            "epochs": epochs_json(held.map(|held| held.epochs)),
-        })
-    };
     json!({
         "reason": reason, "left_out": left.is_left_out(), "durable_epoch": left.durable.number(),
-        "last_epoch": left.last.number(), "entries": left.entries(), "bytes": left.bytes(),
-        "log_entries": left.log_entries, "files": left.files.iter().map(file).collect::<Vec<_>>(), "says": left.to_string(),
+        "last_epoch": left.last.number(), "files": left.files, "says": left.to_string(),
     })
 }
 
@@ -368,7 +356,7 @@ fn given_up(loss: &Loss) -> String {
     let mut text = match lost(loss) {
         None => "keeps everything: it cuts bytes that do not belong there".to_owned(),
         Some(lost) => format!(
-            "keeps everything up to epoch {}, gives up {lost}: {} entries that can still be read, and those that cannot; \
+            "keeps everything up to epoch {}, gives up {lost}: {} entries that can still be read from logs, and all others; \
              results in these epochs were acknowledged, and would be lost",
             loss.durable.number(),
             loss.entries

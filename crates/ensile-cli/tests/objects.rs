@@ -258,6 +258,9 @@ fn a_damaged_log_is_cut_and_a_damaged_checkpoint_is_to_be_put_back() {
     assert_eq!(counts(&folder.0.join("lost")), (1..=10).collect::<Vec<_>>());
 }
 
+/// Beginning of a report of results that may be missing.
+const LOSS: &str = "results above epoch ";
+
 /// As a process that dies without a word: what it returned is in mapped buffers only.
 fn record_and_die(folder: &Path) -> ! {
     let builder = ObjectsBuilder::new(folder).durability(ObjectDurability::Process);
@@ -352,7 +355,8 @@ fn b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(
     copy(&folder.0.join("data"), &folder.0.join("copy"));
     for command in ["verify", "inspect", "objects check"] {
         let (code, said) = ensile(&folder, &format!("{command} copy"));
-        assert!(code == Some(0) && said.contains("not proven: 10 entries ("), "{said}");
+        assert!(code == Some(0) && said.contains(&format!("not proven: {LOSS}")), "{said}");
+        assert!(said.contains("buffer-1-"), "the files are named: {said}");
         assert!(
             said.contains("open the original in its place, on the same machine and before a reboot"),
             "{said}"
@@ -363,25 +367,25 @@ fn b4_a_copy_of_a_killed_process_is_told_by_each_command_and_adopted_on_request(
     assert_eq!(code, Some(0), "{said}");
     let facts: serde_json::Value = serde_json::from_str(&said).expect("is JSON");
     let left = &facts["examination"]["not_proven"];
-    assert_eq!((&left["reason"], &left["entries"]), (&"copied".into(), &10.into()), "{left}");
+    assert!(left["reason"] == "copied" && !left["files"].as_array().expect("a list").is_empty(), "{left}");
     let (code, said) = ensile(&folder, "adopt copy");
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("not adopted: 10 entries (") && said.contains("ensile adopt --without-buffers"),
+        said.contains(&format!("not adopted: {LOSS}")) && said.contains("ensile adopt --without-buffers"),
         "{said}"
     );
     // The open is refused as before.
     assert!(ObjectsBuilder::new(folder.0.join("copy")).open::<u64, Count>().map(drop).is_err());
     let (code, said) = ensile(&folder, "adopt --without-buffers copy");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("copy: is now database") && said.contains("given up: 10 entries ("), "{said}");
+    assert!(said.contains("copy: is now database") && said.contains(&format!("given up: {LOSS}")), "{said}");
     assert!(
         !said.contains("open the original in its place"),
         "what to do is said before it is agreed to: {said}"
     );
     let copied = ObjectsBuilder::new(folder.0.join("copy")).open::<u64, Count>().expect("opens");
     let left = copied.recovery().not_proven.clone().expect("is told");
-    assert_eq!((left.entries(), left.reason), (10, NotProvenReason::Copied));
+    assert!(!left.files.is_empty() && left.reason == NotProvenReason::Copied, "{left:?}");
     copied.close().expect("closes");
     assert_eq!(counts(&folder.0.join("copy")), [0; 10]);
     // The original has all, and a copy of it that was closed.

@@ -81,7 +81,7 @@ pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
-pub use not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};
+pub use not_proven::{NotProven, NotProvenReason};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
 pub use recovery::archived;

@@ -119,7 +119,6 @@ pub mod receipt {
 pub mod recovery {
     pub use ensile_durability::{
         NotProven, NotProvenReason, Phase, PhaseReport, Progress, RecoveryReport, RememberedStore, TornTail,
-        UnprovenEntries, UnprovenFile,
     };
 }
 

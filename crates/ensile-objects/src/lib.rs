@@ -75,7 +75,7 @@ pub use ensile_durability::{
     Health as LogHealth, LogStats, NameGiven, NotProven, NotProvenReason, OtherType, Phase, PhaseReport,
     RecoveryForecast, RecoveryRates, RecoveryReport, RememberedStore, SharedFolder, SharedObject,
     SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport,
-    ThresholdMeasure, ThresholdReading, TornTail, TypeRole, UnprovenEntries, UnprovenFile, WhenFenced,
+    ThresholdMeasure, ThresholdReading, TornTail, TypeRole, WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};

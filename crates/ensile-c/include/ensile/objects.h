@@ -507,8 +507,8 @@ enum {
     ENSILE_TEXT_MISFIT = 3,
     /* Reason why checkpoints give way by less than set. */
     ENSILE_TEXT_NICENESS_REFUSED = 4,
-    /* Results of a process-safe run that the open left out: the amount, the epochs and the remedy. The folder is a
-     * copy, or the system was restarted after the run. The objects lack these results. */
+    /* Results of a process-safe run that the open left out: the epoch before them, their files and the remedy. The
+     * folder is a copy, or the system was restarted after the run. The objects may lack these results. */
     ENSILE_TEXT_NOT_PROVEN = 5,
     /* Mapped files of a process-safe life that were changed after the death of its process, and the remedy. The open
      * has taken the files all the same. No result is known to be missing, and ENSILE_TEXT_NOT_PROVEN is empty then. */

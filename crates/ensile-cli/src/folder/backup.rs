@@ -188,7 +188,7 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         );
     }
     if let Some(left) = &report.not_proven {
-        text += &format!("not in the backup: {left}\n");
+        text += &format!("perhaps not in the backup: {}. {}\n", left.loss(), left.what_to_do());
     }
     show(&text);
 }

@@ -60,7 +60,7 @@ pub struct RecoveryReport {
     /// Number of entries that only the mapped buffers of a process-safe life had, after the death of the process alone.
     /// The entries count, as every logged entry of the life does.
     pub taken_entries: u64,
-    /// Entries of a process-safe life that the folder cannot prove, with amount, reason and remedy. An open [leaves
+    /// Results of a process-safe life that the folder cannot prove, with files, reason and remedy. An open [leaves
     /// them out](NotProven::is_left_out) if the folder is a copy, or if the system was started or a file system mounted
     /// again since.
     pub not_proven: Option<NotProven>,

@@ -23,11 +23,7 @@ use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
-use super::examine::Nowhere;
 use super::file::FileChain;
-use super::reading::ReadBuffers;
-use super::replay::{self, Bounds};
-use super::report::RecoveryReport;
 use super::unproven::{self, AtOnce};
 use crate::DurabilityError;
 use crate::block::scan::{At, Scanner};
@@ -35,7 +31,7 @@ use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
 use crate::not_proven::{NotProven, NotProvenReason};
 use crate::store::life_run::{is_same_boot, run_of, unknown_mounts};
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::mapped::{self, BufferOwner, HeldAbove, LeftBuffers, LeftEntries};
+use crate::store::mapped::{self, BufferOwner, LeftBuffers, LeftEntries};
 use crate::store::whose;
 
 /// State of the process-safe life of the open generation.
@@ -172,9 +168,9 @@ impl JudgedLife<'_> {
     }
 }
 
-/// Report of the entries that the folder cannot prove. `None` if the life left no entries, or if an open takes the
-/// entries. If the manifest names a life, a damaged folder and a file system that was mounted again always have a
-/// report, because the amount is unknown.
+/// Report of the files whose entries the folder cannot prove. `None` if the life left no entries above D, or if an open
+/// takes the entries. If the manifest names a life, a damaged folder and a file system that was mounted again always
+/// have a report, because they may have lost every trace of the entries.
 ///
 /// # Errors
 /// The disk's.
@@ -202,7 +198,7 @@ pub(super) fn left_uncopied(
     reason.map_or(Ok(None), |reason| told(disk, left, reason, judged))
 }
 
-/// Report of the entries above D, with this reason.
+/// Report of the files with entries above D, with this reason. `None` without such files.
 fn told(
     disk: &dyn Disk,
     left: &LeftByProcess,
@@ -211,9 +207,10 @@ fn told(
 ) -> Result<Option<NotProven>, DurabilityError> {
     let JudgedLife { generation, chains, is_whole, .. } = judged;
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
+    assert!(chains.iter().all(|chain| chain.generation == generation.number), "logs of this generation");
     let durable = judged.proven();
-    let logged = logged_above(disk, (generation, chains), durable)?;
-    let lacking = match reason {
+    let mut last = durable;
+    let mut files = match reason {
         NotProvenReason::OtherBoot | NotProvenReason::OtherMount => Vec::new(),
         // The folder is no copy, so its files are of one moment.
         NotProvenReason::Damaged | NotProvenReason::UnknownBoot | NotProvenReason::NotOpened => {
@@ -224,18 +221,30 @@ fn told(
             mapped::lacking(disk, generation, Some(&blocks))?
         }
     };
-    // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the owner
-    // counts.
-    let counts = |buffer: &HeldAbove| match left {
-        LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
-            Ok(buffer.held.is_some() && buffer.is_of(disk, owner)?)
+    for buffer in mapped::held_above(disk, (generation.number, generation.logs), durable)? {
+        // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the
+        // owner counts.
+        let counts = match left {
+            LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
+                buffer.last.is_some() && buffer.is_of(disk, owner)?
+            }
+            _ => true,
+        };
+        if counts {
+            last = last.max(buffer.last.unwrap_or_default());
+            files.push(buffer.name.to_string());
         }
-        _ => Ok(true),
-    };
-    let told = mapped::not_proven(disk, (reason, durable), generation, (logged, lacking), counts)?;
+    }
+    for link in chains.iter().flat_map(|chain| &chain.links) {
+        let newest = link.runs.iter().map(|run| run.epoch_max).max().unwrap_or_default();
+        if newest > durable {
+            last = last.max(newest);
+            files.push(link.file.to_string());
+        }
+    }
     // A device that was lost may have taken every trace of the entries with it.
     let is_unknown = !is_whole || reason == NotProvenReason::OtherMount;
-    Ok(told.or_else(|| is_unknown.then(|| NotProven::uncounted(reason, durable))))
+    Ok((is_unknown || !files.is_empty()).then_some(NotProven { reason, durable, files, last }))
 }
 
 /// Entries that an open takes, with the report of unproven entries.
@@ -263,30 +272,6 @@ impl TakenLife {
         let counted = lacking.as_ref().map_or(durable, Lacking::high);
         Ok(Self { lacking, not_proven: NotProven::changed(changed, counted) })
     }
-}
-
-/// Number of whole entries above `durable` in the logs of a generation, and the largest epoch of the logs.
-fn logged_above(
-    disk: &dyn Disk,
-    (generation, chains): (&Generation, &[Chain]),
-    durable: Epoch,
-) -> Result<(u64, Epoch), DurabilityError> {
-    assert!(chains.iter().all(|chain| chain.generation == generation.number), "logs of this generation");
-    let bounds = Bounds { first: generation.first, covered: Epoch::ZERO, durable };
-    let (mut skipped, mut buffers) = (RecoveryReport::default(), ReadBuffers::default());
-    for chain in chains {
-        // A piece has neighbouring blocks, and not every block counts.
-        for piece in replay::cut(chain, bounds, &mut skipped).iter().filter(|piece| piece.newest > durable) {
-            match replay::replay(disk, piece, &mut buffers, &Nowhere(piece.kind)) {
-                Ok(counts) => skipped.ignored_entries += counts.ignored,
-                // Damage in a block that a checkpoint covers hides nothing. The replay reads the blocks that count.
-                Err(DurabilityError::Damaged { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-    let last = chains.iter().flat_map(|chain| &chain.links).map(|link| link.largest).max();
-    Ok((skipped.ignored_entries, last.unwrap_or_default()))
 }
 
 /// Entries that the logs lack, and the epoch up to which every entry counts.

@@ -32,7 +32,6 @@ use crate::block::{Salt, padded};
 use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
 use crate::identity::Identity;
-use crate::not_proven::{NotProven, NotProvenReason, UnprovenEntries, UnprovenFile};
 use list::{BufferList, Listed};
 
 const FORMAT: u16 = 1;
@@ -388,8 +387,8 @@ impl LeftBuffers {
 #[derive(Debug)]
 pub(crate) struct HeldAbove {
     pub(crate) name: BufferName,
-    /// Entries of the buffer; `None` if the bytes are damaged. A buffer that straddles the epoch counts whole.
-    pub(crate) held: Option<UnprovenEntries>,
+    /// Epoch of the last entry; `None` if the bytes are damaged.
+    pub(crate) last: Option<Epoch>,
 }
 
 impl HeldAbove {
@@ -413,16 +412,14 @@ pub(crate) fn held_above(
     for logger in 0..logs {
         let names = buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer);
         for name in names.filter(|name| name.generation == generation) {
-            let held = match read(disk, name) {
+            let last = match read(disk, name) {
                 Ok((None, _)) => continue,
-                Ok((Some(left), _)) if left.epochs.1 <= durable => continue,
-                Ok((Some(LeftEntries { bytes, entries, epochs, .. }), _)) => {
-                    Some(UnprovenEntries { entries, bytes: bytes.len() as u32, epochs })
-                }
+                Ok((Some(LeftEntries { epochs: (_, last), .. }), _)) if last <= durable => continue,
+                Ok((Some(LeftEntries { epochs: (_, last), .. }), _)) => Some(last),
                 Err(DurabilityError::Damaged { .. }) => None,
                 Err(error) => return Err(error),
             };
-            found.push(HeldAbove { name, held });
+            found.push(HeldAbove { name, last });
         }
     }
     Ok(found)
@@ -456,7 +453,7 @@ pub(crate) fn lacking(
         for number in listed.numbers() {
             let name = BufferName { generation: generation.number, logger, number };
             let is_there = match disk.exists(&name.to_string())?.then(|| read(disk, name)).transpose() {
-                // `held_above` reports the entries of the buffer.
+                // `held_above` reports the buffer.
                 Ok(Some((Some(_), _))) | Err(DurabilityError::Damaged { .. }) => true,
                 Ok(Some((None, written))) => is_logged(logger, written),
                 Ok(None) => false,
@@ -468,32 +465,6 @@ pub(crate) fn lacking(
         }
     }
     Ok(lacking)
-}
-
-/// Report of the unproven results of this generation: mapped buffers with entries above `durable` for which `counts` is
-/// true, the `lacking` files of a copy, and the `log_entries` in the logs up to epoch `log_last`. `None` without
-/// results.
-///
-/// # Errors
-/// The disk's.
-pub(crate) fn not_proven(
-    disk: &dyn Disk,
-    (reason, durable): (NotProvenReason, Epoch),
-    generation: &Generation,
-    ((log_entries, log_last), lacking): ((u64, Epoch), Vec<String>),
-    counts: impl Fn(&HeldAbove) -> Result<bool, DurabilityError>,
-) -> Result<Option<NotProven>, DurabilityError> {
-    let mut files: Vec<_> = lacking.into_iter().map(|file| UnprovenFile { file, held: None }).collect();
-    let mut last = durable.max(log_last);
-    for buffer in held_above(disk, (generation.number, generation.logs), durable)? {
-        if counts(&buffer)? {
-            let HeldAbove { name, held } = buffer;
-            last = last.max(held.map_or(Epoch::ZERO, |held| held.epochs.1));
-            files.push(UnprovenFile { file: name.to_string(), held });
-        }
-    }
-    let found = !files.is_empty() || log_entries > 0;
-    Ok(found.then_some(NotProven { reason, durable, files, log_entries, last }))
 }
 
 /// Checks the buffers of the owner that are not listed. An unlisted buffer counts no entry: a buffer is listed before

@@ -32,8 +32,7 @@ pub use ensile_durability::examine::{
 pub use ensile_durability::{
     AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, EntryType,
     Lease, LeasedFile, NotProven, NotProvenReason, RememberedStore, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, TypeRole, UnprovenEntries,
-    UnprovenFile, WhenFenced,
+    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, TypeRole, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, RestoreTarget, ask, pause_copy};
 use ensile_index::{Direction, Range};

@@ -31,7 +31,6 @@ use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::checkpoint::leftovers::{self, CheckpointFile};
 use crate::checkpoint::picture::later::later_than;
-use crate::not_proven::UnprovenEntries;
 use crate::store::hint::Hint;
 use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
@@ -233,12 +232,9 @@ impl Cutting<'_> {
             _ => return Ok(None),
         }
         let mut above = LeftAbove::default();
-        for HeldAbove { name, held } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {
-            match held {
-                Some(UnprovenEntries { entries, epochs: (_, high), .. }) => {
-                    above.entries += u64::from(entries);
-                    above.high = above.high.max(high);
-                }
+        for HeldAbove { name, last } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {
+            match last {
+                Some(last) => above.high = above.high.max(last),
                 None => above.unreadable.push(name.to_string()),
             }
         }
@@ -346,7 +342,6 @@ impl Cutting<'_> {
         }
         let left = self.left_by_process(durable)?.unwrap_or_default();
         let seen = seen.max(left.high);
-        loss.entries += left.entries;
         loss.epochs = (seen > durable).then(|| (durable.next(), seen));
         loss.unreadable = unreadable(found, left);
         loss.files = dropped.iter().map(|file| (file.to_string(), 0)).collect();
@@ -382,7 +377,6 @@ impl Cutting<'_> {
             for other in rest {
                 loss.entries += entries_above(self.disk, self.files, other, durable)?;
             }
-            loss.entries += left.entries;
             loss.epochs = (seen > durable).then(|| (durable.next(), seen));
             loss.unreadable = unreadable(found, left);
         }
@@ -406,11 +400,10 @@ impl Cutting<'_> {
     }
 }
 
-/// Readable entries of a process-safe life that mapped buffers hold above the kept epoch. Entries that have meanwhile
-/// reached the log count here too.
+/// Mapped buffers of a process-safe life with entries above the kept epoch.
 #[derive(Default)]
 struct LeftAbove {
-    entries: u64,
+    /// Largest readable epoch of the buffers.
     high: Epoch,
     /// Buffers with contents that are no entries.
     unreadable: Vec<String>,

@@ -390,7 +390,7 @@ pub struct Loss {
     pub durable: Epoch,
     /// First and last epoch of the loss. Results in the lost epochs may have been acknowledged.
     pub epochs: Option<(Epoch, Epoch)>,
-    /// Number of readable entries in the lost epochs. More entries may be lost.
+    /// Number of entries of the lost epochs that can still be read from logs. More entries may be lost.
     pub entries: u64,
     /// Damaged files with unreadable data of unknown epochs. Empty if the cut gives up only bytes that do not belong to
     /// the files.

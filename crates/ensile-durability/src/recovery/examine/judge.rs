@@ -171,7 +171,7 @@ impl Judge {
         };
         let Some(reason) = left.reason(is_whole) else { return Ok(()) };
         let told = self.found.note(taking::left_unproven(&*self.disk, &left, life))?;
-        self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::uncounted(reason, life.proven())));
+        self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::without_files(reason, life.proven())));
         Ok(())
     }
 

@@ -4,8 +4,8 @@
 //! Invariant B4: a backup of such a folder has the results that D covers, and reports the missing results. Nothing is
 //! changed.
 //!
-//! Neighbours: a backup asks before the copy, and after its last read; `recovery::taking` finds and counts, as for an
-//! open.
+//! Neighbours: a backup asks before the copy, and after its last read; `recovery::taking` finds the
+//! results, as for an open.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;

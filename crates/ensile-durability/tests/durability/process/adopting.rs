@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 use ensile_durability::examine::examine;
-use ensile_durability::{DurabilityError, LogConfig, NotProven, NotProvenReason, UnprovenFile, adopt};
+use ensile_durability::{DurabilityError, LogConfig, NotProven, NotProvenReason, adopt};
 use ensile_sim::{SimDisk, Survival};
 
 use super::{
@@ -50,20 +50,14 @@ fn b4_an_adoption_refuses_to_lose_what_a_process_safe_life_returned() {
     let machine = SimDisk::new();
     let (disk, copy) = copied(&machine);
     let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
-    let [UnprovenFile { held: Some(held), .. }] = &left.files[..] else { panic!("{left:?}") };
-    assert_eq!((left.reason, held.entries, left.log_entries), (NotProvenReason::Copied, 1, 0));
-    assert!(
-        held.bytes > 100 && left.bytes() == u64::from(held.bytes) && held.epochs.1 == left.last,
-        "{left:?}"
+    assert_eq!((left.reason, &left.files), (NotProvenReason::Copied, &buffers(&copy)));
+    assert!(left.files.len() == 1 && left.last > left.durable, "{left:?}");
+    let loss = format!(
+        "results above epoch {} that were acknowledged at the level Process ({})",
+        left.durable, left.files[0]
     );
-    assert!(
-        left.to_string().contains(&format!("1 entries ({} bytes in mapped buffers)", left.bytes())),
-        "{left}"
-    );
-    assert!(
-        left.to_string().contains(&format!("of epochs {} to {}", left.durable.next(), left.last)),
-        "{left}"
-    );
+    assert_eq!(left.loss(), loss);
+    assert!(left.to_string().starts_with(&format!("{loss} may be missing. An open leaves")), "{left}");
     // It is agreed to once.
     give_up(&copy).expect("is agreed to");
     let on: Arc<dyn Disk> = Arc::new(copy.mounted());
@@ -95,8 +89,9 @@ fn b4_an_adoption_refuses_to_lose_what_stands_in_a_log_behind_its_marks() {
     machine.copy_tree("original", "copy");
     machine.kill();
     let copy = machine.at("copy");
-    let left = assert_would_lose(&copy, "1 entries in logs of epochs");
-    assert_eq!((left.log_entries, left.files.len(), left.entries()), (1, 0, 1));
+    let logs: Vec<_> = copy.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
+    let left = assert_would_lose(&copy, &logs[0]);
+    assert_eq!(left.files, logs);
     give_up(&copy).expect("is agreed to");
     let rig = open(&copy, safe(2));
     assert_eq!((found(&rig).len(), rig.report.ignored_entries), (1, 1));
@@ -150,7 +145,7 @@ fn b4_an_adoption_asks_where_the_boot_cannot_be_read() {
     let disk = left(1);
     disk.set_no_boot(true);
     let left = assert_would_lose(&disk, "Open the folder where /proc/sys/kernel/random/boot_id");
-    assert_eq!((left.reason, left.entries()), (NotProvenReason::UnknownBoot, 1));
+    assert_eq!((left.reason, left.files), (NotProvenReason::UnknownBoot, buffers(&disk)));
     disk.set_no_boot(false);
     assert_eq!(found(&open(&disk, safe(1))).len(), 2);
 }
@@ -172,7 +167,8 @@ fn b4_a_folder_of_which_a_linked_log_folder_alone_was_copied_is_a_copy_to_each_t
     let on: Arc<dyn Disk> = Arc::new(disk.mounted());
     let examined = examine(&on, &Map::default()).expect("reads");
     let left = told(examined.not_proven.as_ref());
-    assert_eq!((left.reason, left.entries(), examined.to_take), (NotProvenReason::Copied, 1, None));
+    assert_eq!((left.reason, examined.to_take), (NotProvenReason::Copied, None));
+    assert_eq!(left.files, buffers(&disk));
     assert_eq!(assert_would_lose(&disk, "the folder is a copy, and a copy proves nothing"), left);
     give_up(&disk).expect("is agreed to");
     let rig = open(&disk, safe(1));
@@ -180,14 +176,15 @@ fn b4_a_folder_of_which_a_linked_log_folder_alone_was_copied_is_a_copy_to_each_t
 }
 
 #[test]
-fn b4_an_adoption_of_a_damaged_folder_says_why_an_open_takes_nothing_and_counts_what_is_above_d() {
+fn b4_an_adoption_of_a_damaged_folder_says_why_an_open_takes_nothing_and_names_what_is_above_d() {
     // In the boot of its process, and with D.
     let (disk, durable, _) = left_by_two();
-    let unread = buffers(&disk).remove(1);
-    flip(&disk, &unread, 140);
+    let both = buffers(&disk);
+    assert_eq!(both.len(), 2);
+    flip(&disk, &both[1], 140);
     let left = assert_would_lose(&disk, "`ensile verify DIR --repair`: the repair keeps the readable part");
     assert_eq!((left.reason, left.is_left_out(), left.durable), (NotProvenReason::Damaged, false, durable));
-    assert_eq!((left.entries(), left.log_entries, left.files.len()), (1, 0, 2));
+    assert_eq!(left.files, both);
     let on: Arc<dyn Disk> = Arc::new(disk.mounted());
     assert_eq!(told(examine(&on, &Map::default()).expect("reads").not_proven.as_ref()), left);
     drop(on);
@@ -216,11 +213,8 @@ fn b4_an_adoption_without_a_log_tells_the_others_by_their_own_blocks_and_marks()
     let logs: Vec<_> = copy.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
     logs.iter().for_each(|log| copy.lose(log));
     let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
-    assert!(
-        left.files.iter().all(|left| left.file.starts_with("log0/")),
-        "log 1 has all of its own: {left:?}"
-    );
-    assert_eq!((left.entries(), left.durable), (0, durable));
+    assert!(left.files.iter().all(|file| file.starts_with("log0/")), "log 1 has all of its own: {left:?}");
+    assert_eq!((left.last, left.durable), (durable, durable));
 }
 
 #[test]
@@ -229,16 +223,15 @@ fn b4_an_adoption_asks_about_buffers_that_were_not_copied() {
     let (_, copy) = copied(&machine);
     let buffer = buffers(&copy).remove(0);
     copy.lose(&buffer);
-    let left =
-        assert_would_lose(&copy, &format!("the entries of {buffer}, which cannot be read, were returned"));
-    assert_eq!((left.entries(), left.files.len()), (0, 1));
+    let left = assert_would_lose(&copy, &buffer);
+    assert_eq!(left.files, [buffer]);
     // Without their list nobody knows which there were.
     let machine = SimDisk::new();
     let (_, copy) = copied(&machine);
     let list = lists(&copy).remove(0);
     copy.lose(&list);
     let left = assert_would_lose(&copy, &list);
-    assert_eq!((left.entries(), left.files.len()), (1, 2));
+    assert_eq!(left.files, [list, buffers(&copy).remove(0)]);
 }
 
 #[test]
@@ -257,12 +250,12 @@ fn b4_an_adoption_asks_about_a_buffer_that_was_written_to_the_log_while_it_was_c
     for name in disk.files().into_iter().filter(|name| name.contains("/buffer")) {
         copy.put(&name, disk.bytes(&name));
     }
-    let left = assert_would_lose(&copy, ", which cannot be read, were returned");
-    assert_eq!((left.entries(), left.log_entries), (0, 0));
+    let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
+    assert_eq!((left.files, left.last), (buffers(&copy), left.durable));
 }
 
 #[test]
-fn b4_an_adoption_of_a_damaged_copy_asks_though_nothing_can_be_counted() {
+fn b4_an_adoption_of_a_damaged_copy_asks_though_no_file_shows_a_loss() {
     let machine = SimDisk::new();
     let disk = machine.at("original");
     let rig = open(&disk, safe(1));
@@ -277,9 +270,8 @@ fn b4_an_adoption_of_a_damaged_copy_asks_though_nothing_can_be_counted() {
     buffers(&copy).iter().for_each(|name| copy.lose(name));
     let list = lists(&copy).remove(0);
     copy.put(&list, vec![0; copy.bytes(&list).len()]);
-    let left =
-        assert_would_lose(&copy, "entries that cannot be counted, as the folder is damaged, were returned");
-    assert_eq!((left.entries(), left.files.len()), (0, 0));
+    let left = assert_would_lose(&copy, "acknowledged at the level Process may be missing");
+    assert!(left.files.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -288,7 +280,7 @@ fn b4_an_adoption_in_another_boot_asks_though_the_folder_seems_to_be_the_same() 
     let disk = left(1);
     disk.crash_with(Survival::Everything, 1);
     let left = assert_would_lose(&disk, "the operating system has started again");
-    assert_eq!((left.reason, left.entries()), (NotProvenReason::OtherBoot, 1));
+    assert_eq!((left.reason, left.files), (NotProvenReason::OtherBoot, buffers(&disk)));
 }
 
 #[test]
@@ -298,15 +290,14 @@ fn b4_an_adoption_of_a_damaged_copy_tells_all_that_its_buffers_hold() {
     let log = copy.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
     copy.lose(&log);
     let left = assert_would_lose(&copy, "the folder is a copy, and a copy proves nothing");
-    assert_eq!(left.entries(), 1);
+    assert_eq!(left.files, buffers(&copy));
     // So does a buffer that cannot be read.
     let machine = SimDisk::new();
     let (_, copy) = copied(&machine);
     let buffer = buffers(&copy).remove(0);
     flip(&copy, &buffer, 140);
-    let left =
-        assert_would_lose(&copy, &format!("the entries of {buffer}, which cannot be read, were returned"));
-    assert_eq!((left.entries(), left.files.len()), (0, 1));
+    let left = assert_would_lose(&copy, &buffer);
+    assert_eq!(left.files, [buffer]);
 }
 
 #[test]
