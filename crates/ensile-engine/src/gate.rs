@@ -14,20 +14,19 @@
 //!   a waiting thread ends an overdue turn.
 //! - No thread waits here with a lock, a binding or log space. A commit that made way is done, or has waited
 //!   [`PASSING_NANOS_MAX`], before the next turn begins.
-//! - A turn belongs to its thread: transactions that a closure begins inside pass. Before a thread waits at a
-//!   database's gate, the thread gives up its turns at other gates, because threads may wait for these turns.
+//! - A turn belongs to its thread: transactions that a closure begins inside pass. Two threads that wait for each
+//!   other's turns, at the gates of two databases, go on once the first of the turns is overdue.
 //! - I4: In a forked child no function of this module takes a lock.
 //!
 //! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::run` asks for turns.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
+    AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
 };
 use ensile_disk::Process;
 use ensile_epoch::Epochs;
@@ -44,19 +43,13 @@ const PASSING_NANOS_MAX: u64 = 10_000_000;
 const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// This thread's turns, at any gate: a set mark gives a turn up. The address of the variable identifies the thread.
-    static TURNS: RefCell<Vec<Arc<AtomicBool>>> = const { RefCell::new(Vec::new()) };
+    /// The address of the variable identifies the thread.
+    static THREAD: u8 = const { 0 };
 }
 
 /// A number that no other thread has during the life of this thread.
 fn this_thread() -> usize {
-    TURNS.with(|turns| (&raw const *turns).addr())
-}
-
-/// Gives up this thread's turns, before the thread waits at another gate.
-fn give_up_turns() {
-    // Relaxed: the mark only hastens an end that the lock of the other gate orders.
-    TURNS.with(|turns| turns.borrow().iter().for_each(|given_up| given_up.store(true, Ordering::Relaxed)));
+    THREAD.with(|thread| (&raw const *thread).addr())
 }
 
 /// Reason for the refusal of a commit.
@@ -89,27 +82,11 @@ struct TurnOrder {
     last_number: u64,
     /// Numbers of the turns that threads wait for, in the order of arrival.
     waiting: VecDeque<u64>,
-    /// The present turn.
-    current: Option<CurrentTurn>,
+    /// End of the present turn's time in nanoseconds, by the database's clock. `None` without a turn.
+    until_nanos: Option<u64>,
     /// Number of commits that made way and are not done.
     passing: usize,
     ended_nanos: u64,
-}
-
-/// The present turn.
-#[derive(Debug)]
-struct CurrentTurn {
-    /// End of the turn's time in nanoseconds, by the database's clock.
-    until_nanos: u64,
-    /// True if the turn's holder waits elsewhere.
-    given_up: Arc<AtomicBool>,
-}
-
-impl CurrentTurn {
-    fn is_overdue(&self, clock: &Clock) -> bool {
-        // Relaxed: a late load only ends the turn a little later.
-        clock.nanos() >= self.until_nanos || self.given_up.load(Ordering::Relaxed)
-    }
 }
 
 impl Gate {
@@ -186,8 +163,7 @@ impl Gate {
     pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
         let mut turns = self.turns.lock();
         turns.passing += 1;
-        while turns.current.is_some() && !self.is_mine() && !self.is_closed() {
-            give_up_turns();
+        while turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed() {
             turns = self.wait(turns, clock);
         }
         Passing { gate: self }
@@ -215,7 +191,6 @@ impl Gate {
         turns.waiting.push_back(number);
         let is_late = || deadline.is_some_and(|deadline| clock.nanos() >= deadline);
         while !turns.may_begin(number, clock) && !self.is_closed() && !is_late() {
-            give_up_turns();
             turns = self.wait(turns, clock);
         }
         let may_begin = turns.may_begin(number, clock);
@@ -228,12 +203,9 @@ impl Gate {
         if !may_begin {
             return Ok(None);
         }
-        debug_assert!(turns.current.is_none(), "one turn at a time (P1)");
+        debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
         let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
-        let given_up = Arc::new(AtomicBool::new(false));
-        TURNS.with(|turns| turns.borrow_mut().push(Arc::clone(&given_up)));
-        let until_nanos = clock.nanos().saturating_add(longest);
-        turns.current = Some(CurrentTurn { until_nanos, given_up: Arc::clone(&given_up) });
+        turns.until_nanos = Some(clock.nanos().saturating_add(longest));
         // Relaxed: only this thread compares the holder with itself.
         self.holder.store(this_thread(), Ordering::Relaxed);
         // Relaxed: the counter is only reported.
@@ -241,7 +213,7 @@ impl Gate {
         // Relaxed: the fence below orders the store (P1); the word is written under the lock only.
         self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
         drop(turns);
-        let turn = ClosureTurn { gate: self, number, clock, given_up };
+        let turn = ClosureTurn { gate: self, number, clock };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
         // A commit bound before the fence may have checked the word before the turn, and takes effect. A commit bound
@@ -267,7 +239,7 @@ impl Gate {
     }
 
     fn end_if_overdue(&self, turns: &mut TurnOrder, clock: &Clock) {
-        if turns.current.as_ref().is_some_and(|turn| turn.is_overdue(clock)) {
+        if turns.until_nanos.is_some_and(|until| clock.nanos() >= until) {
             self.end(turns, clock);
         }
     }
@@ -279,13 +251,13 @@ impl Gate {
     #[cfg(feature = "audit")]
     pub(crate) fn check_at_rest(&self) {
         let turns = self.turns.lock();
-        let is_idle = turns.current.is_none() && turns.waiting.is_empty() && turns.passing == 0;
+        let is_idle = turns.until_nanos.is_none() && turns.waiting.is_empty() && turns.passing == 0;
         assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
     }
 
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
-        debug_assert!(turns.current.is_some(), "a turn that ends was somebody's");
-        turns.current = None;
+        let ended = turns.until_nanos.take();
+        debug_assert!(ended.is_some(), "a turn that ends was somebody's");
         turns.ended_nanos = clock.nanos();
         // Relaxed: the word is written under the lock only.
         let word = self.word.load(Ordering::Relaxed) & CLOSED;
@@ -305,7 +277,7 @@ impl TurnOrder {
     /// As [`TurnOrder::may_begin`], for a turn that no other thread waits for.
     fn may_begin_alone(&self, clock: &Clock) -> bool {
         let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
-        self.current.is_none() && has_passed
+        self.until_nanos.is_none() && has_passed
     }
 }
 
@@ -334,7 +306,6 @@ pub(crate) struct ClosureTurn<'g> {
     gate: &'g Gate,
     number: u64,
     clock: &'g Clock,
-    given_up: Arc<AtomicBool>,
 }
 
 impl ClosureTurn<'_> {
@@ -347,7 +318,6 @@ impl ClosureTurn<'_> {
 
 impl Drop for ClosureTurn<'_> {
     fn drop(&mut self) {
-        let _ = TURNS.try_with(|turns| turns.borrow_mut().retain(|turn| !Arc::ptr_eq(turn, &self.given_up)));
         if !self.gate.process.is_this() {
             return;
         }

@@ -11,8 +11,7 @@
 //!   semi-fuzzy mode the versions are in the lists of workers, and are taken after the close (N9).
 //! - N13: A late caller takes, closes and ends nothing of a later attempt.
 //! - K3: A picture gives way if its commits displace more than the limit. The heartbeat checks the limit, and
-//!   checkpointers check between pages. The heartbeat and the checkpointer that ends the picture close its pages in
-//!   steps.
+//!   checkpointers check between pages. The thread that ends the picture closes its pages at once.
 //! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
 //!   row.
 //!
@@ -38,7 +37,7 @@ use crate::record::Scratch;
 use crate::record::page_map::{PageBounds, PageMap};
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 use crate::shared::SharedState;
-use crate::shared::pictures::{CLOSED_PER_STEP, EndingMaps, PageSpace, PictureAttempts, Pictures};
+use crate::shared::pictures::{PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -47,13 +46,12 @@ impl Pages for SharedState {
         let (attempt, carried) = {
             let mut attempts = pictures.attempts.lock();
             if let Some(ended) = attempts.end() {
-                self.begin_to_close_pages(&mut attempts, ended);
+                self.close_pages(&attempts, ended);
             }
             self.catch_up(&mut attempts);
             (attempts.begin(wanted), attempts.carried())
         };
         // From here on only this attempt is published, or a newer attempt.
-        while self.close_pages_step() {}
         self.collect_after_pictures();
         // Versions of the last picture do not count against this picture.
         self.free_ended();
@@ -183,10 +181,9 @@ impl Pages for SharedState {
         {
             let mut attempts = self.own_pictures().attempts.lock();
             if let Some(ended) = attempts.end_if_newest(attempt) {
-                self.begin_to_close_pages(&mut attempts, ended);
+                self.close_pages(&attempts, ended);
             }
         }
-        while self.close_pages_step() {}
         // Versions may also remain of an attempt that gave way.
         self.free_ended();
     }
@@ -269,7 +266,7 @@ impl SharedState {
     /// Ends the picture under way, if a picture is under way, for this reason.
     pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
         if let Some(ended) = attempts.give_way(why) {
-            self.begin_to_close_pages(attempts, ended);
+            self.close_pages(attempts, ended);
         }
     }
 
@@ -318,79 +315,29 @@ impl SharedState {
         }
     }
 
-    /// Begins the close of an ended attempt's pages, and ends its takes. Its maps stay published, and continue to
-    /// collect marks.
-    fn begin_to_close_pages(&self, attempts: &mut PictureAttempts, attempt: PictureAttempt) {
+    /// Ends the takes of an ended attempt, closes all of its pages, and puts their versions aside. Its maps stay
+    /// published, and continue to collect marks. The caller holds the lock of the attempts, under which the attempt has
+    /// ended, so no thread publishes maps beside open pages (N13).
+    fn close_pages(&self, attempts: &PictureAttempts, ended: PictureAttempt) {
+        debug_assert!(!attempts.goes_on(ended), "an attempt that goes on has open pages");
+        let pictures = self.own_pictures();
         self.logged_tables.end_picture();
-        self.own_pictures().take_no_more();
+        pictures.take_no_more();
         // Tables added after this have no open page.
-        let tables = self.logged_tables.all().into_iter().map(|(id, _)| id).collect();
-        attempts.begin_to_close_pages(EndingMaps { attempt, tables, closed: 0 });
-    }
-
-    /// Closes some pages of the ended attempt. False if all pages are closed.
-    pub(crate) fn close_pages_step(&self) -> bool {
-        self.close_some_pages(&mut self.own_pictures().attempts.lock())
-    }
-
-    /// As [`SharedState::close_pages_step`], for the heartbeat. The holder of the lock does the step instead, or
-    /// publishes maps.
-    pub(crate) fn try_close_pages_step(&self) -> bool {
-        let attempts =
-            self.pictures.as_ref().and_then(|pictures| pictures.attempts.try_lock_unless_panicked());
-        attempts.is_some_and(|mut attempts| self.close_some_pages(&mut attempts))
-    }
-
-    /// Closes pages, and puts their versions aside. No thread publishes other maps in the meantime: a publication waits
-    /// for the lock, and for the last of these pages (N13).
-    fn close_some_pages(&self, attempts: &mut PictureAttempts) -> bool {
-        let Some(ending) = attempts.ending() else { return false };
-        let (mut lists, mut left) = (Vec::new(), CLOSED_PER_STEP);
-        while let Some(&table) = ending.tables.last()
-            && left > 0
-        {
-            let Some(table) = self.logged_tables.get(table) else { unreachable!("tables stay") };
-            left -= self.close_pages_of(&table, ending, left, &mut lists);
+        for (_, table) in self.logged_tables.all() {
+            let mut pin = self.epochs.register_pin();
+            let call = pin.begin(self.epochs.now());
+            let Some(map) = table.pages.load(call.pinned()) else {
+                unreachable!("each table has a map while an attempt's pages are closed (N1)")
+            };
+            assert!(map.attempt() == ended && map.is_over(), "no page of a later attempt is closed (N13)");
+            // Commits with this map leave no more versions in these pages.
+            let left = map.pages().iter().filter_map(|page| page.close_behind(|| ()).1);
+            let lists: Vec<_> = left.filter(|list| !list.is_empty()).collect();
+            pictures.put_aside(lists);
         }
-        let has_more = !ending.tables.is_empty();
-        self.own_pictures().put_aside(lists);
-        if !has_more {
-            attempts.were_closed();
-            self.drop_displaced();
-            self.own_pictures().end();
-        }
-        has_more
-    }
-
-    /// Closes up to `most` pages of the table. Returns the number of closed pages, or 1 for none, as the cost of the
-    /// step.
-    fn close_pages_of(
-        &self,
-        table: &LoggedTable,
-        ending: &mut EndingMaps,
-        most: usize,
-        lists: &mut Vec<PendingList>,
-    ) -> usize {
-        let mut pin = self.epochs.register_pin();
-        let call = pin.begin(self.epochs.now());
-        let Some(map) = table.pages.load(call.pinned()) else {
-            unreachable!("each table has a map while an attempt's pages are closed (N1)")
-        };
-        assert!(
-            map.attempt() == ending.attempt && map.is_over(),
-            "no page of a later attempt is closed (N13)"
-        );
-        let pages = &map.pages()[ending.closed..];
-        let closed = pages.len().min(most);
-        // Commits with this map leave no more versions in these pages.
-        let left = pages[..closed].iter().filter_map(|page| page.close_behind(|| ()).1);
-        lists.extend(left.filter(|list| !list.is_empty()));
-        ending.closed += closed;
-        if closed == pages.len() {
-            ending.tables.pop();
-            ending.closed = 0;
-        }
-        closed.max(1)
+        self.drop_displaced();
+        pictures.end();
     }
 }
 

@@ -128,11 +128,9 @@ impl SharedState {
     }
 
     /// Frees a bounded amount of neglected garbage (E6), of threads that wait, read, have ended, or fall behind. Also
-    /// closes pages of ended pictures and frees their versions. False if no garbage is left.
+    /// frees versions of ended pictures. False if no garbage is left.
     pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
-        // Pages are closed first, because lists come from pages.
-        let has_open = self.try_close_pages_step();
-        let has_more = self.free_ended_step() || has_open;
+        let has_more = self.free_ended_step();
         let Collector { worker, before_last: limits, due, .. } = collector;
         if due.is_empty() {
             return has_more;

@@ -3,14 +3,15 @@
 //!
 //! Invariants:
 //! - N9: A take empties the lists of every worker, also of idle workers and of workers whose threads have ended.
-//! - N13: One lock serialises the publication and the end of attempts. An attempt is over when a newer attempt begins.
+//! - N13: One lock serialises the publication and the end of attempts. The thread that ends an attempt closes its pages
+//!   before it releases the lock. An attempt is over when a newer attempt begins.
 //!   A take hands out only versions left to its own attempt. An attempt without an installed picture hands all marks on
 //!   to the next attempt. If the marks of the old attempt are incomplete, and completing them is too early, every page
 //!   of the next attempt is marked.
 //! - N10, N14: A loaded picture counts as an attempt without an installed picture. Its marks are complete: they come
 //!   from load and replay.
 //! - K3: An attempt gives way if commits displace more than the limit. No commit waits for the attempt, and no commit
-//!   fails. The heartbeat closes pages and frees versions in steps, because epochs would wait for a long run.
+//!   fails. The heartbeat frees versions in steps, because epochs would wait for a long run.
 //!
 //! Neighbours: commits test `is_under_way` and count bytes (`commit::displaced`). `open::pages` begins and ends
 //! pictures and frees taken versions. `database::health` reports the figures.
@@ -27,8 +28,6 @@ use crate::record::blocks::Blocks;
 use crate::record::page_map::LOADED;
 use crate::record::pending::{PageMarks, PendingList, PendingRemove};
 
-/// Largest number of pages of an ended picture that a step closes. Small under shuttle, for commits between the steps.
-pub(crate) const CLOSED_PER_STEP: usize = if cfg!(shuttle) { 2 } else { 1024 };
 /// Largest number of versions of ended pictures that a step frees, and number of bytes after which a step ends.
 const FREED_PER_STEP: usize = 1024;
 const FREED_BYTES_PER_STEP: usize = 16 << 20;
@@ -97,20 +96,8 @@ pub(crate) struct PictureAttempts {
     marks_due: Option<Epoch>,
     /// True if the attempt's picture is installed.
     is_installed: bool,
-    /// Maps of an ended attempt, until the last of their pages is closed.
-    ending: Option<EndingMaps>,
     /// Number of the last attempt that gave way, and the reason.
     gave_way: Option<(u64, PagesEnded)>,
-}
-
-/// Maps of an ended attempt. Their pages are closed in steps.
-#[derive(Debug)]
-pub(crate) struct EndingMaps {
-    pub(crate) attempt: PictureAttempt,
-    /// Tables with open pages. The last table is next.
-    pub(crate) tables: Vec<u32>,
-    /// Number of closed pages in the map of that table.
-    pub(crate) closed: usize,
 }
 
 impl PictureAttempts {
@@ -141,11 +128,6 @@ impl PictureAttempts {
         debug_assert!(attempt.number() <= self.newest, "attempts are named as they begin");
         let is_newest = attempt.number() == self.newest;
         debug_assert!(!(is_newest && self.is_published), "an attempt is published once");
-        // Only the newest attempt is published. The pages of an attempt that ended before were closed by then.
-        assert!(
-            !is_newest || self.ending.is_none(),
-            "no maps are published beside a former one's open pages (N13)"
-        );
         self.is_published |= is_newest;
         self.has_marks |= is_newest && self.carried.is_none();
         is_newest
@@ -208,23 +190,6 @@ impl PictureAttempts {
             self.gave_way = Some((self.newest, why));
         }
         ended
-    }
-
-    /// Notes the maps of the ended attempt, for the close of their pages.
-    pub(crate) fn begin_to_close_pages(&mut self, ending: EndingMaps) {
-        debug_assert!(!self.is_published && self.ending.is_none(), "one attempt's maps are published");
-        self.ending = Some(ending);
-    }
-
-    /// Maps with pages still to close.
-    pub(crate) fn ending(&mut self) -> Option<&mut EndingMaps> {
-        self.ending.as_mut()
-    }
-
-    /// Notes that the last page is closed.
-    pub(crate) fn were_closed(&mut self) {
-        let ended = self.ending.take();
-        debug_assert!(ended.is_some_and(|ended| ended.tables.is_empty()), "all of them were closed");
     }
 
     /// Reason for the end of an attempt.
@@ -503,7 +468,7 @@ impl SharedState {
     /// Frees all versions of ended pictures.
     pub(crate) fn free_ended(&self) {
         while self.free_ended_step() {}
-        // Buffers may remain of a picture whose last pages another thread has closed in the meantime.
+        // Buffers may remain of a picture that another thread has ended in the meantime.
         if let Some(pictures) = self.pictures.as_ref().filter(|pictures| !pictures.is_under_way()) {
             pictures.give_memory_back();
         }

@@ -12,7 +12,7 @@ use crate::record::CopyTarget;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
 use crate::record::pending::{PageMarks, PendingRemove, RemovePlace};
 use crate::shared::SharedState;
-use crate::shared::pictures::{CLOSED_PER_STEP, FREED_PER_STEP, PictureAttempts};
+use crate::shared::pictures::{FREED_PER_STEP, PictureAttempts};
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result, Table, Tuning};
 
@@ -122,8 +122,8 @@ fn what_comes_and_goes_meanwhile_does_not_wait() -> Result<()> {
     Ok(())
 }
 
-/// Rows, so many that their pages are closed in three steps.
-const ROWS: u64 = 2 * CLOSED_PER_STEP as u64 + 5;
+/// Number of rows, and of the pages of their table.
+const ROWS: u64 = 5;
 
 /// A picture with a page for each row, of those that are wanted.
 fn begin_with(db: &Database, clock: &Clock, wanted: WantedPages) -> (PictureAttempt, Epoch) {
@@ -163,53 +163,44 @@ fn open_with_rows(semi_fuzzy: bool) -> Result<(Database, Clock, Table<u64, u64>)
     Ok((db, clock, table))
 }
 
-/// N13: epochs wait for no closing of all pages. Meanwhile nothing is taken of the picture that has ended, what is left
-/// to it is freed, and no other one is published.
+/// N13: nothing is taken of the picture that has ended, nothing is left to it any more, and its versions are freed
+/// before the next picture.
 #[test]
-fn pages_of_a_picture_that_gave_way_are_closed_step_by_step() -> Result<()> {
-    for (semi_fuzzy, next_comes_early) in [(false, false), (false, true), (true, false), (true, true)] {
+fn n13_a_picture_that_gives_way_has_all_of_its_pages_closed() -> Result<()> {
+    for semi_fuzzy in [false, true] {
         let (db, clock, table) = open_with_rows(semi_fuzzy)?;
         let shared = db.shared();
         let pictures = shared.pictures.as_ref().expect("opened for pictures");
         let first = begin_with(&db, &clock, WantedPages::All);
+        db.run(|tx| tx.put(&table, &0, &0))?;
+        let left = shared.displaced_bytes().0;
+        assert!(left > 0 && pictures.is_under_way());
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
         shared.give_way(&mut pictures.attempts.lock(), why);
-        assert!(pictures.is_under_way(), "its pages are open");
+        assert!(!pictures.is_under_way());
         assert_eq!(rows(shared, first), Err(why), "nothing is taken of it");
-        assert!(shared.close_pages_step(), "some are closed");
-        // Pages are closed in their order: the last ones are open.
-        for (key, is_left) in [(0, false), (ROWS - 1, true)] {
-            let before = shared.displaced_bytes().0;
-            db.run(|tx| tx.put(&table, &key, &0))?;
-            assert_eq!(shared.displaced_bytes().0 > before, is_left, "row {key}");
+        db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &0)))?;
+        assert_eq!(shared.displaced_bytes().0, left, "nothing more is left to it");
+        let mut pin = shared.epochs.register_pin();
+        let call = pin.begin(shared.epochs.now());
+        for (id, table) in shared.logged_tables.all() {
+            let map = table.pages.load(call.pinned()).expect("of the first picture");
+            assert!(map.pages().iter().all(|page| page.is_closed()), "pages of table {id}");
         }
-        if !next_comes_early {
-            let more: Vec<bool> = [0; 3].map(|_| shared.close_pages_step()).into();
-            assert_eq!(more, [true, false, false], "and the catalogue's");
-            assert!(!pictures.is_under_way());
-            let mut pin = shared.epochs.register_pin();
-            let call = pin.begin(shared.epochs.now());
-            for (id, table) in shared.logged_tables.all() {
-                let map = table.pages.load(call.pinned()).expect("of the first picture");
-                assert!(map.pages().iter().all(|page| page.is_closed()), "pages of table {id}");
-            }
-        }
+        drop(call);
         let second = begin_with(&db, &clock, WantedPages::Changed);
         assert_eq!(shared.displaced_bytes().0, 0, "nothing of the first one is left");
         assert_eq!(keys(shared, second.0), Ok(0), "nor handed out");
         assert_eq!(rows(shared, second), Ok(ROWS as u32));
         shared.end_pages(second.0);
-        assert!(
-            !pictures.is_under_way() && !shared.close_pages_step(),
-            "who ends it closes all of its pages"
-        );
+        assert!(!pictures.is_under_way());
     }
     Ok(())
 }
 
-/// N6, N13: maps go on collecting marks while their pages are closed, and behind that.
+/// N6, N13: maps go on collecting marks when their pages are closed.
 #[test]
-fn what_is_changed_while_pages_are_closed_is_in_the_next_picture() -> Result<()> {
+fn what_is_changed_behind_a_picture_that_gave_way_is_in_the_next_picture() -> Result<()> {
     for semi_fuzzy in [false, true] {
         let (db, clock, table) = open_with_rows(semi_fuzzy)?;
         let shared = db.shared();
@@ -219,20 +210,16 @@ fn what_is_changed_while_pages_are_closed_is_in_the_next_picture() -> Result<()>
         assert_eq!(rows(shared, first), Ok(ROWS as u32));
         shared.end_pages(first.0);
         shared.picture_installed(first.0);
-        change(5)?;
+        change(1)?;
         let second = begin_with(&db, &clock, WantedPages::Changed);
+        change(0)?;
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
         shared.give_way(&mut pictures.attempts.lock(), why);
-        assert!(shared.close_pages_step(), "some are closed");
-        // Its page is closed, that of the last row is open.
-        change(0)?;
         change(ROWS - 1)?;
-        while shared.close_pages_step() {}
-        change(ROWS / 2)?;
         assert_eq!(rows(shared, second), Err(why));
         shared.end_pages(second.0);
         let third = begin_with(&db, &clock, WantedPages::Changed);
-        assert_eq!(rows(shared, third), Ok(4), "what the second one was to write, and what came since");
+        assert_eq!(rows(shared, third), Ok(3), "what the second one was to write, and what came since");
         shared.end_pages(third.0);
     }
     Ok(())
