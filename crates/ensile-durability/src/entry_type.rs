@@ -72,7 +72,7 @@ impl EntryType {
     /// Creates a type. A character of the name that is no printable ASCII becomes an escape sequence, and a long name
     /// is cut.
     #[must_use]
-    pub fn new((role, version): (TypeRole, u16), name: &str, fingerprint: Option<u64>) -> Self {
+    pub fn new(role: TypeRole, version: u16, name: &str, fingerprint: Option<u64>) -> Self {
         Self { role, version, name: printable(name), fingerprint }
     }
 
@@ -90,7 +90,7 @@ impl EntryType {
             "none" => None,
             digits => Some(u64::from_str_radix(digits, 16).ok()?),
         };
-        Some(Self::new((role, version.parse().ok()?), name, fingerprint)).filter(|read| read.line() == line)
+        Some(Self::new(role, version.parse().ok()?, name, fingerprint)).filter(|read| read.line() == line)
     }
 
     /// Line of the type, without a line end.

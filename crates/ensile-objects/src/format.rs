@@ -23,8 +23,8 @@ pub(crate) const OF_LOG: &str = "an entry of the log stands in a checkpoint";
 /// Reason for the refusal of a checkpoint entry in the log.
 pub(crate) const OF_CHECKPOINT: &str = "an entry of a checkpoint stands in the log";
 
-/// Checks that this program knows a version.
-pub(crate) fn check_version((version, newest): (u16, u16), what: &str) -> Result<(), Box<str>> {
+/// Checks that this program, which knows versions up to `newest`, knows a version.
+pub(crate) fn check_version(version: u16, newest: u16, what: &str) -> Result<(), Box<str>> {
     if version > newest {
         let why = format!("{what} is of version {version}, and this program knows versions up to {newest}");
         return Err(why.into());
@@ -45,6 +45,15 @@ pub enum ObjectLife {
     Removal,
 }
 
+/// Place of a piece in its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PiecePlace {
+    /// Size of the whole object in bytes.
+    pub(crate) total: u64,
+    /// Offset of the piece in bytes.
+    pub(crate) offset: u64,
+}
+
 /// Meaning of an entry for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
@@ -62,12 +71,7 @@ pub(crate) enum BodyForm {
     /// In a checkpoint: the absence of the object.
     Absent,
     /// In a checkpoint: a piece of the object.
-    Piece {
-        /// Size of the whole object in bytes.
-        total: u64,
-        /// Offset of the piece in bytes.
-        offset: u64,
-    },
+    Piece(PiecePlace),
 }
 
 impl BodyForm {
@@ -82,7 +86,7 @@ impl BodyForm {
             Self::Call(Some(ObjectLife::Removal)) => 7,
             Self::Whole => 16,
             Self::Absent => 17,
-            Self::Piece { .. } => 18,
+            Self::Piece(_) => 18,
         }
     }
 
@@ -92,7 +96,7 @@ impl BodyForm {
     }
 
     const fn place_bytes(self) -> usize {
-        if matches!(self, Self::Piece { .. }) { PIECE_PLACE_BYTES } else { 0 }
+        if matches!(self, Self::Piece(_)) { PIECE_PLACE_BYTES } else { 0 }
     }
 }
 
@@ -103,7 +107,8 @@ impl BodyForm {
 #[inline]
 pub(crate) fn encode_body(
     out: &mut Vec<u8>,
-    (form, version): (BodyForm, u16),
+    form: BodyForm,
+    version: u16,
     key: impl FnOnce(&mut Vec<u8>),
     bytes: impl FnOnce(&mut Vec<u8>),
 ) -> Result<(), usize> {
@@ -153,6 +158,16 @@ pub(crate) struct ObjectBody<'b> {
 }
 
 impl<'b> ObjectBody<'b> {
+    /// The whole object of a key, in this version's encoding.
+    pub(crate) fn whole(version: u16, key: &'b [u8], bytes: &'b [u8]) -> Self {
+        Self { form: BodyForm::Whole, version, key, bytes }
+    }
+
+    /// The absence of a key's object.
+    pub(crate) fn absent(key: &'b [u8]) -> Self {
+        Self { form: BodyForm::Absent, version: 0, key, bytes: &[] }
+    }
+
     /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         HEAD_BYTES + self.key.len() + self.form.place_bytes() + self.bytes.len()
@@ -165,7 +180,7 @@ impl<'b> ObjectBody<'b> {
         out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.version.to_le_bytes());
         out.extend_from_slice(self.key);
-        if let BodyForm::Piece { total, offset } = self.form {
+        if let BodyForm::Piece(PiecePlace { total, offset }) = self.form {
             out.extend_from_slice(&total.to_le_bytes());
             out.extend_from_slice(&offset.to_le_bytes());
         }
@@ -198,7 +213,7 @@ impl<'b> ObjectBody<'b> {
                     number.copy_from_slice(&place[at..at + 8]);
                     u64::from_le_bytes(number)
                 };
-                BodyForm::Piece { total: number(0), offset: number(8) }
+                BodyForm::Piece(PiecePlace { total: number(0), offset: number(8) })
             }
             _ => return Err("its form is not known"),
         };

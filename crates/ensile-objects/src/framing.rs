@@ -41,7 +41,7 @@ mod tests {
     use ensile_durability::{Entry, Recoverable as _};
 
     use super::ObjectFraming;
-    use crate::format::{BodyForm, ObjectBody};
+    use crate::format::{BodyForm, ObjectBody, PiecePlace};
 
     #[test]
     fn an_entry_in_the_wrong_place_is_refused_and_shown_twice_one_is_not() {
@@ -50,7 +50,7 @@ mod tests {
             ObjectBody { form, version: 1, key: b"key", bytes: b"bytes" }.encode(&mut out);
             out
         };
-        let piece = body(BodyForm::Piece { total: 9, offset: 0 });
+        let piece = body(BodyForm::Piece(PiecePlace { total: 9, offset: 0 }));
         let (call, whole) = (body(BodyForm::Call(None)), body(BodyForm::Whole));
         let entry = |body| [Entry { tid: Tid::first_of(Epoch::new(3)), body }];
         for _ in 0..2 {

@@ -133,8 +133,8 @@ impl NamedObjects {
         let body = ObjectBody::decode(entry.body)?;
         match body.form {
             BodyForm::Whole | BodyForm::Absent => {}
-            BodyForm::Piece { total, offset } => {
-                if self.pieces.add(entry.tid, &body, (total, offset))?.is_none() {
+            BodyForm::Piece(place) => {
+                if self.pieces.add(entry.tid, &body, place)?.is_none() {
                     return Ok(());
                 }
             }

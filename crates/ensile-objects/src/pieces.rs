@@ -18,7 +18,7 @@ use ensile_base::limits::{OBJECT_BYTES_MAX, OBJECT_PIECE_BYTES};
 use ensile_base::sync::Mutex;
 use ensile_durability::CheckpointBlock;
 
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, ObjectBody, PiecePlace};
 
 /// Bytes of a place without an object.
 const PLACE_BYTES: usize = 8;
@@ -57,36 +57,24 @@ impl<'r> WalkPlace<'r> {
         self.0[..PLACE_BYTES].copy_from_slice(&next.to_le_bytes());
     }
 
-    /// Puts an entry of an object into the block, whole or its first pieces; the remainder waits here. False if a
-    /// remainder waits: the block is full.
+    /// Puts an entry into the block: the absence of an object, or a whole object, if need be its first pieces. The
+    /// remainder waits here. False if a remainder waits: the block is full.
     #[must_use = "if something waits, the walk stops here"]
-    pub(crate) fn push(
-        &mut self,
-        block: &mut CheckpointBlock,
-        tid: Tid,
-        (version, key): (u16, &[u8]),
-        object: &[u8],
-    ) -> bool {
+    pub(crate) fn push(&mut self, block: &mut CheckpointBlock, tid: Tid, entry: &ObjectBody<'_>) -> bool {
         assert_eq!(self.0.len(), PLACE_BYTES, "what waits comes first");
-        debug_assert!(object.len() <= OBJECT_BYTES_MAX, "its length was looked at");
-        let whole = ObjectBody { form: BodyForm::Whole, version, key, bytes: object };
-        if object.len() <= OBJECT_PIECE_BYTES && block.has_room(whole.len()) {
-            block.push(tid, |body| whole.encode(body));
+        debug_assert!(matches!(entry.form, BodyForm::Whole | BodyForm::Absent), "pieces are made here");
+        debug_assert!(entry.bytes.len() <= OBJECT_BYTES_MAX, "its length was looked at");
+        if entry.bytes.len() <= OBJECT_PIECE_BYTES && block.has_room(entry.len()) {
+            block.push(tid, |body| entry.encode(body));
             return true;
         }
-        self.keep(tid, 0, (version, key), object);
+        self.keep(tid, entry);
         self.push_waiting(block)
     }
 
-    /// As [`WalkPlace::push`], for a key without an object.
-    #[must_use = "if something waits, the walk stops here"]
-    pub(crate) fn push_absent(&mut self, block: &mut CheckpointBlock, tid: Tid, key: &[u8]) -> bool {
-        assert_eq!(self.0.len(), PLACE_BYTES, "what waits comes first");
-        self.keep(tid, ABSENT, (0, key), &[]);
-        self.push_waiting(block)
-    }
-
-    fn keep(&mut self, tid: Tid, offset: u64, (version, key): (u16, &[u8]), object: &[u8]) {
+    fn keep(&mut self, tid: Tid, entry: &ObjectBody<'_>) {
+        let ObjectBody { form, version, key, bytes: object } = *entry;
+        let offset = if form == BodyForm::Absent { ABSENT } else { 0 };
         self.0.extend_from_slice(&tid.bits().to_le_bytes());
         self.0.extend_from_slice(&offset.to_le_bytes());
         self.0.extend_from_slice(&version.to_le_bytes());
@@ -108,7 +96,7 @@ impl<'r> WalkPlace<'r> {
             let form = match offset {
                 ABSENT => BodyForm::Absent,
                 _ if object.len() <= OBJECT_PIECE_BYTES => BodyForm::Whole,
-                offset => BodyForm::Piece { total, offset },
+                offset => BodyForm::Piece(PiecePlace { total, offset }),
             };
             let begin = if offset == ABSENT { 0 } else { offset as usize };
             let end = object.len().min(begin + OBJECT_PIECE_BYTES);
@@ -150,8 +138,9 @@ impl Assembly {
         &self,
         tid: Tid,
         body: &ObjectBody<'_>,
-        (total, offset): (u64, u64),
+        place: PiecePlace,
     ) -> Result<Option<Vec<u8>>, &'static str> {
+        let PiecePlace { total, offset } = place;
         let length = body.bytes.len() as u64;
         let fits = offset.checked_add(length).is_some_and(|end| end <= total);
         if !fits || length == 0 || total > OBJECT_BYTES_MAX as u64 {

@@ -86,7 +86,7 @@ impl TypeShape {
     /// Type of a folder's entries of this role and version.
     pub(crate) fn stated(self, role: TypeRole, version: u16) -> StatedType {
         let Self { name, fingerprint, former_names } = self;
-        StatedType { entry_type: EntryType::new((role, version), &name, fingerprint), former_names }
+        StatedType { entry_type: EntryType::new(role, version, &name, fingerprint), former_names }
     }
 }
 

@@ -54,7 +54,7 @@ use super::walk::Slice;
 use crate::block::Salt;
 use crate::control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 use crate::control::load::{LoadAverage, LoadCounts};
-use crate::control::recovery_time::{LogWork, RecoveryForecast, RecoveryOutlook};
+use crate::control::recovery_time::{DataAmount, LogWork, RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation};
 use crate::identity::Identity;
 use crate::range::RangeStart;
@@ -306,11 +306,12 @@ impl Life {
 
     /// Predicts a recovery after `log_bytes` of log since the open.
     fn forecast(&self, log_bytes: u64, target: Option<Duration>) -> RecoveryForecast {
-        let installed = self.installed.as_ref().map_or((0, 0), |of| (of.bytes(), of.entries()));
+        let amount = |of: &InstalledCheckpoint| DataAmount { bytes: of.bytes(), entries: of.entries() };
+        let installed = self.installed.as_ref().map(amount).unwrap_or_default();
         let replayed = self.replayed_bytes(log_bytes);
         // The size of a first checkpoint is unknown, and at most the size of the log.
         let written =
-            if installed.0 > 0 { self.next_taken().bytes(self.installed.as_ref()) } else { replayed };
+            if installed.bytes > 0 { self.next_taken().bytes(self.installed.as_ref()) } else { replayed };
         let expected = RecoveryOutlook::expected(written, self.last_took, self.terms.bandwidth);
         self.outlook.forecast(installed, replayed, expected, target)
     }
@@ -320,7 +321,8 @@ impl Life {
         if let Some(adaptive) = &self.rules.adaptive {
             self.load.observe(seen.now_nanos, seen.load_counts(), adaptive);
         }
-        self.outlook.observe(seen.now_nanos, (seen.log_bytes, seen.log_records), seen.applied_nanos);
+        let logged = DataAmount { bytes: seen.log_bytes, entries: seen.log_records };
+        self.outlook.observe(seen.now_nanos, logged, seen.applied_nanos);
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Removed(name) => return Action::Stop(self.end(name, DurabilityError::Removed)),

@@ -67,6 +67,13 @@ impl Default for RecoveryCosts {
     }
 }
 
+/// Amount of a checkpoint or of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DataAmount {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+}
+
 /// Amount of log, with the time that applying took when the log was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogWork {
@@ -274,13 +281,9 @@ impl RecoveryOutlook {
         dot(&self.costs.replay, work.amounts()) / self.threads
     }
 
-    /// Records the bytes and entries logged since the open, and the time of applying, if measured.
-    pub(crate) fn observe(
-        &mut self,
-        now_nanos: u64,
-        (bytes, entries): (u64, u64),
-        applied_nanos: Option<u64>,
-    ) {
+    /// Records the amount logged since the open, and the time of applying, if measured.
+    pub(crate) fn observe(&mut self, now_nanos: u64, logged: DataAmount, applied_nanos: Option<u64>) {
+        let DataAmount { bytes, entries } = logged;
         let expected = || (entries as f64 * self.costs.applied_entry) as u64;
         self.seen = LogWork { bytes, entries, applied_nanos: applied_nanos.unwrap_or_else(expected) };
         self.applied_nanos = applied_nanos;
@@ -323,12 +326,11 @@ impl RecoveryOutlook {
         }
     }
 
-    /// Forecast for an installed checkpoint of these bytes and entries. `replayed_bytes` is the part of the log that a
-    /// recovery would replay. After a checkpoint of a part of the state, `replayed_bytes` exceeds the log since that
-    /// checkpoint.
+    /// Forecast for an installed checkpoint of this amount. `replayed_bytes` is the part of the log that a recovery
+    /// would replay. After a checkpoint of a part of the state, `replayed_bytes` exceeds the log since that checkpoint.
     pub(crate) fn forecast(
         &self,
-        (bytes, entries): (u64, u64),
+        installed: DataAmount,
         replayed_bytes: u64,
         checkpoint: Duration,
         target: Option<Duration>,
@@ -338,14 +340,14 @@ impl RecoveryOutlook {
         // The unknown part of the log is taken to resemble the known part.
         let share = if all.bytes > 0 { replayed_bytes as f64 / all.bytes as f64 } else { 0.0 };
         let replay = self.cost(&all) * share;
-        let load = dot(&self.costs.load, [bytes as f64, entries as f64]) / self.threads;
+        let load = dot(&self.costs.load, [installed.bytes as f64, installed.entries as f64]) / self.threads;
         let growth = self.last_growth.max(self.growth) * checkpoint.as_nanos() as f64;
         let per_second =
             |amount: u64, nanos: f64| if nanos > 0.0 { (amount as f64 * 1e9 / nanos) as u64 } else { 0 };
         let rates = RecoveryRates {
             is_measured: self.costs.is_measured,
             threads: self.threads as u64,
-            load_bytes_per_second: per_second(bytes, load),
+            load_bytes_per_second: per_second(installed.bytes, load),
             replay_entries_per_second: per_second(all.entries, self.cost(&all)),
             applied_nanos_per_entry: all.applied_nanos / all.entries.max(1),
         };

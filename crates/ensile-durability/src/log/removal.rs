@@ -74,7 +74,6 @@ impl Log {
         }
         self.store.remove_older_below(covered, clearance, |file| self.note_removed(file, removed))?;
         let disk = self.store.disk();
-        let from = (&**disk, self.store.archive());
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
             let mut spaces = Vec::new();
@@ -84,7 +83,7 @@ impl Log {
             };
             let now = self.clock.nanos();
             let is_kept = |file: &ClosedFile| self.store.hold().keeps(file, now);
-            let result = logger.closed.remove_below(from, covered, is_kept, note);
+            let result = logger.closed.remove_below(&**disk, self.store.archive(), covered, is_kept, note);
             if removed.files > before {
                 let folder = log_folder(index as u32);
                 disk.sync_folder(&folder)?;

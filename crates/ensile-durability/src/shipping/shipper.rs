@@ -33,7 +33,7 @@ use self::uploads::{Upload, UploadOf};
 use super::chain::{self, Installed};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
 use super::shared::SharedStore;
-use super::state::{Base, ShippedFiles, lacking, parts_of};
+use super::state::{Base, LogSources, ShippedFiles, parts_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::control::pace::WritePace;
@@ -476,14 +476,14 @@ impl Shipper {
         let next = lacking.iter().find(|closed| !work.passed_over.contains_key(&closed.file)).cloned();
         if let Some(next) = next {
             // `false`: no older state now, because the shipper may first put the missing objects again.
-            if now >= work.publish_at && self.publish(work, (&closed, false), now)? == Published::Worked {
+            if now >= work.publish_at && self.publish(work, &closed, false, now)? == Published::Worked {
                 return Ok(true);
             }
             let file = next.file;
             let begun = self.begin_log(work, next);
             return begun.map(|()| true).map_err(|error| passed_over(work, file, now, error));
         }
-        match self.publish(work, (&closed, lacking.is_empty()), now)? {
+        match self.publish(work, &closed, lacking.is_empty(), now)? {
             Published::Worked => return Ok(true),
             // Only if the manifest names every file, because the next life ignores an unnamed file (H5).
             Published::IsSaid if lacking.is_empty() => self.store.hold().caught_up(),
@@ -553,7 +553,7 @@ impl Shipper {
         let is_listed = |older: &&Generation| !listed.lists(older.number);
         let older = work.base.live.iter().filter(is_listed).cloned();
         let generations: Vec<Generation> = older.chain(listed.generations.iter().cloned()).collect();
-        lacking(&generations, (&work.inventory, closed), covered)
+        LogSources { inventory: &work.inventory, closed }.lacking(&generations, covered)
     }
 
     /// Permits the removal of the log files that the newest shared manifest names, and of the files that its checkpoint
@@ -570,7 +570,8 @@ impl Shipper {
     fn publish(
         &self,
         work: &mut ShipWork,
-        (closed, may_be_less): (&[ClosedFile], bool),
+        closed: &[ClosedFile],
+        may_be_less: bool,
         now: u64,
     ) -> Result<Published, DurabilityError> {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
@@ -729,8 +730,7 @@ impl Shipper {
         let Some(under_way) = &work.under_way else { return Ok(false) };
         let Some((part, salt, file)) = under_way.next_part(&work.inventory) else { return Ok(false) };
         let bytes = file.len()?;
-        let of = UploadOf::Part(part);
-        work.part_upload = Some(self.upload_of(of, (part.to_string(), bytes, salt), file));
+        work.part_upload = Some(self.upload_of(UploadOf::Part(part), bytes, salt, file));
         Ok(true)
     }
 

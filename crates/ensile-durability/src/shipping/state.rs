@@ -115,6 +115,14 @@ impl ShippedFiles {
     }
 }
 
+/// Log files of a database, in the shared store and in the database's folder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogSources<'f> {
+    pub(crate) inventory: &'f ShippedFiles,
+    /// Log files of the folder that get no more blocks.
+    pub(crate) closed: &'f [ClosedFile],
+}
+
 /// A checkpoint, and the generations after the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
@@ -188,7 +196,7 @@ impl Base {
             self.frozen.iter().filter(|frozen| frozen.number >= oldest).cloned().collect();
         let mut next = None;
         for generation in self.live.iter().filter(|live| live.number >= oldest) {
-            let ended = self.ended(generation, (inventory, closed));
+            let ended = self.ended(generation, LogSources { inventory, closed });
             let has_more = generation.durable.is_none() || ended.is_none();
             let cut = self.cut.as_ref().filter(|cut| cut.number == generation.number);
             generations.extend(ended.or_else(|| cut.cloned()));
@@ -202,7 +210,7 @@ impl Base {
         let next = next.unwrap_or((last.number, last.salt));
         let first = generations.last().and_then(|last| last.durable).map_or(last.first, Epoch::next);
         let number = if generations.is_empty() { last.number } else { number::next(last.number)? };
-        generations.push(without_log(&last, (number, first), shipper));
+        generations.push(without_log(&last, number, first, shipper));
         let least = self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
         let fits = |checkpoint: &InstalledCheckpoint| generations.iter().all(|one| one.fits(checkpoint));
         if first.previous() < least || !self.checkpoint.iter().all(fits) {
@@ -215,11 +223,11 @@ impl Base {
 
     /// The generation as the store has it, closed. A closed generation needs all of its files and keeps its own D; an
     /// open generation is closed at S.
-    fn ended(&self, generation: &Generation, of: (&ShippedFiles, &[ClosedFile])) -> Option<Generation> {
-        let (inventory, covered) = (of.0, self.covered());
+    fn ended(&self, generation: &Generation, sources: LogSources<'_>) -> Option<Generation> {
+        let (inventory, covered) = (sources.inventory, self.covered());
         let mut logs = Vec::new();
         for logger in 0..generation.logs {
-            let files = files_of_log(generation, logger, of, covered);
+            let files = sources.files_of(generation, logger, covered);
             let (file, _) = files.first()?;
             let first = file.name.number;
             // Otherwise earlier files are missing that the checkpoint does not cover (H3).
@@ -307,7 +315,7 @@ pub(crate) fn parts_of(checkpoint: Option<&InstalledCheckpoint>) -> Vec<(PartNam
 }
 
 /// The generation without a log, after all files in the store.
-fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identity) -> Generation {
+fn without_log(last: &Generation, number: u64, first: Epoch, shipper: Identity) -> Generation {
     Generation {
         number,
         first,
@@ -322,47 +330,42 @@ fn without_log(last: &Generation, (number, first): (u64, Epoch), shipper: Identi
     }
 }
 
-/// Files of one log of a generation in the store or the database's folder, in order. Files that the checkpoint covers
-/// are omitted, except the last file.
-fn files_of_log(
-    generation: &Generation,
-    logger: u32,
-    (inventory, closed): (&ShippedFiles, &[ClosedFile]),
-    covered: Epoch,
-) -> Vec<(SegmentFile, Epoch)> {
-    let is_own = |file: &SegmentFile| (file.name.generation, file.name.logger) == (generation.number, logger);
-    let shipped = inventory.logs.iter().filter(|(_, shipped)| shipped.shared.salt == generation.salt);
-    let shipped = shipped.map(|(file, shipped)| (*file, shipped.largest));
-    let local = closed.iter().map(|closed| (closed.file.archived(), closed.largest));
-    let all: BTreeMap<SegmentFile, Epoch> = shipped.chain(local).filter(|(file, _)| is_own(file)).collect();
-    let mut files: Vec<_> = all.into_iter().collect();
-    let first = files.iter().position(|(_, largest)| *largest >= covered);
-    files.drain(..first.unwrap_or(files.len().saturating_sub(1)));
-    files
-}
-
-/// Closed log files of these generations that the store lacks and a state needs, oldest first. The state's checkpoint
-/// covers epochs below `covered`.
-pub(crate) fn lacking(
-    generations: &[Generation],
-    (inventory, closed): (&ShippedFiles, &[ClosedFile]),
-    covered: Epoch,
-) -> Vec<ClosedFile> {
-    let mut lacking: Vec<ClosedFile> = Vec::new();
-    // A store may lack thousands of files after a long absence, and each step calls the function.
-    let here: BTreeMap<SegmentFile, &ClosedFile> =
-        closed.iter().map(|closed| (closed.file.archived(), closed)).collect();
-    for generation in generations {
-        let files = (0..generation.logs)
-            .flat_map(|logger| files_of_log(generation, logger, (inventory, closed), covered))
-            .filter(|(file, _)| !inventory.has_log(*file, generation.salt));
-        lacking.extend(files.filter_map(|(file, _)| here.get(&file).map(|closed| (*closed).clone())));
+impl LogSources<'_> {
+    /// Files of one log of a generation, in order. Files that the checkpoint covers are omitted, except the last file.
+    fn files_of(&self, generation: &Generation, logger: u32, covered: Epoch) -> Vec<(SegmentFile, Epoch)> {
+        let is_own =
+            |file: &SegmentFile| (file.name.generation, file.name.logger) == (generation.number, logger);
+        let logs = &self.inventory.logs;
+        let shipped = logs.iter().filter(|(_, shipped)| shipped.shared.salt == generation.salt);
+        let shipped = shipped.map(|(file, shipped)| (*file, shipped.largest));
+        let local = self.closed.iter().map(|closed| (closed.file.archived(), closed.largest));
+        let all: BTreeMap<SegmentFile, Epoch> =
+            shipped.chain(local).filter(|(file, _)| is_own(file)).collect();
+        let mut files: Vec<_> = all.into_iter().collect();
+        let first = files.iter().position(|(_, largest)| *largest >= covered);
+        files.drain(..first.unwrap_or(files.len().saturating_sub(1)));
+        files
     }
-    lacking.sort_by_key(|closed| {
-        let SegmentName { generation, logger, number } = closed.file.name;
-        (generation, number, logger)
-    });
-    lacking
+
+    /// Closed log files of these generations that the store lacks and a state needs, oldest first. The state's
+    /// checkpoint covers epochs below `covered`.
+    pub(crate) fn lacking(&self, generations: &[Generation], covered: Epoch) -> Vec<ClosedFile> {
+        let mut lacking: Vec<ClosedFile> = Vec::new();
+        // A store may lack thousands of files after a long absence, and each step calls the function.
+        let here: BTreeMap<SegmentFile, &ClosedFile> =
+            self.closed.iter().map(|closed| (closed.file.archived(), closed)).collect();
+        for generation in generations {
+            let files = (0..generation.logs)
+                .flat_map(|logger| self.files_of(generation, logger, covered))
+                .filter(|(file, _)| !self.inventory.has_log(*file, generation.salt));
+            lacking.extend(files.filter_map(|(file, _)| here.get(&file).map(|closed| (*closed).clone())));
+        }
+        lacking.sort_by_key(|closed| {
+            let SegmentName { generation, logger, number } = closed.file.name;
+            (generation, number, logger)
+        });
+        lacking
+    }
 }
 
 /// The files of these generations, as a manifest names them.

@@ -171,7 +171,7 @@ impl Archive {
         if state.noted >= newest && state.list.is_some() {
             return Ok(());
         }
-        let noted = self.note_generations(&mut state, manifest, (&manifest.generations, &|_| false));
+        let noted = self.note_generations(&mut state, manifest, &manifest.generations, &|_| false);
         state.noted = if noted.is_ok() { newest } else { state.noted };
         self.outcome(&self.list_error, noted)
     }
@@ -188,7 +188,7 @@ impl Archive {
         is_empty: impl Fn(u64) -> bool,
     ) -> Result<(), DurabilityError> {
         let mut state = self.state.lock();
-        let noted = self.note_generations(&mut state, manifest, (decided, &is_empty));
+        let noted = self.note_generations(&mut state, manifest, decided, &is_empty);
         self.outcome(&self.list_error, noted)
     }
 
@@ -201,7 +201,8 @@ impl Archive {
         &self,
         state: &mut ArchiveState,
         manifest: &Manifest,
-        (generations, is_empty): (&[Generation], &dyn Fn(u64) -> bool),
+        generations: &[Generation],
+        is_empty: &dyn Fn(u64) -> bool,
     ) -> Result<(), DurabilityError> {
         let before = self.read(state)?;
         let begun = || {

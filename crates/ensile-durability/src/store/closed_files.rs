@@ -120,7 +120,8 @@ impl ClosedFiles {
     /// The disk's errors. If a file cannot be archived, the reason: the file and all later files stay.
     pub(crate) fn remove_below(
         &self,
-        (disk, archive): (&dyn Disk, Option<&Archive>),
+        disk: &dyn Disk,
+        archive: Option<&Archive>,
         covered: Epoch,
         is_kept: impl Fn(&ClosedFile) -> bool,
         mut note: impl FnMut(&ClosedFile, Option<Box<dyn KeptSpace>>),

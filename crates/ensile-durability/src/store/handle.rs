@@ -212,8 +212,8 @@ impl OpenStore {
         let is_listed = |closed: &ClosedFile| closed.file.name.generation >= listed;
         let now = self.clock.nanos();
         let is_kept = |closed: &ClosedFile| is_listed(closed) || self.hold.keeps(closed, now);
-        let from = (&*self.disk, self.archive());
-        let removed = self.older.remove_below(from, covered, is_kept, |file, space| {
+        let (disk, archive) = (&*self.disk, self.archive());
+        let removed = self.older.remove_below(disk, archive, covered, is_kept, |file, space| {
             folders.insert(file.file.name.logger);
             spaces.extend(space.map(|space| (file.file.name.logger, space)));
             note(file);

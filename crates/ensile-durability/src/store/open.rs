@@ -98,7 +98,7 @@ impl Store {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         // Checks that need no lock. The same checks are repeated under the locks.
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
-            check_opening(&*disk, manifest, (opening, copy))?;
+            check_opening(&*disk, manifest, opening, copy)?;
             shipping.check(&*disk, manifest)?;
             naming.check(&*disk, manifest)?;
             types.check(&*disk, &manifest.types)
@@ -160,7 +160,8 @@ fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
 fn check_opening(
     disk: &dyn Disk,
     manifest: &Manifest,
-    (opening, copy): (Opening, Option<UnfinishedCopy>),
+    opening: Opening,
+    copy: Option<UnfinishedCopy>,
 ) -> Result<(), DurabilityError> {
     whose::check_creating(disk, manifest)?;
     match UnfinishedCopy::of(manifest) {

@@ -42,7 +42,8 @@ pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Ve
 /// [`DurabilityError::InUse`], or an error of the disk.
 pub(crate) fn renew_marks(
     disk: &dyn Disk,
-    (manifest, names): (&Manifest, &[String]),
+    manifest: &Manifest,
+    names: &[String],
     locks: &mut Locks,
 ) -> Result<(), DurabilityError> {
     for name in names {

@@ -78,7 +78,7 @@ fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
 #[test]
 fn i6_what_is_shipped_and_taken_over_keeps_the_types_of_its_entries() {
     let of = |name: &str| {
-        let entry_type = EntryType::new((TypeRole::Object, 1), name, None);
+        let entry_type = EntryType::new(TypeRole::Object, 1, name, None);
         let types = StatedTypes::new([StatedType { entry_type, former_names: Vec::new() }]);
         LogConfig { types, ..rig::shipping_log(2, false) }
     };

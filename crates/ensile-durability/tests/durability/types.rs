@@ -18,7 +18,7 @@ use crate::rig::{Map, config};
 
 /// Types of a program whose objects are of this version and name.
 fn of(version: u16, name: &str) -> LogConfig {
-    let entry_type = EntryType::new((TypeRole::Object, version), name, Some(version.into()));
+    let entry_type = EntryType::new(TypeRole::Object, version, name, Some(version.into()));
     let types = StatedTypes::new([StatedType { entry_type, former_names: Vec::new() }]);
     LogConfig { types, segment_bytes: 4096, ..config(1) }
 }

@@ -63,7 +63,7 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     fn passed(&self, epoch: Epoch) {
         let unmarked = self.loaded.first_unmarked();
         let apply = |tid, (object, body): (u64, Box<[u8]>)| {
-            if let Err(why) = self.replay_entry((object, tid), &body, unmarked) {
+            if let Err(why) = self.replay_entry(object, tid, &body, unmarked) {
                 if self.opens_poisoned {
                     self.poisoned.add(object, format!("its operation {tid} is not replayed: {why}"));
                     return;
@@ -141,13 +141,13 @@ impl<A: Application> ApplicationState<A> {
         let body = ObjectBody::decode(entry.body)?;
         let object = number_of(&body)?;
         let version = body.version;
-        check_version((version, self.version), "an object")?;
+        check_version(version, self.version, "an object")?;
         let whole;
         let bytes = match body.form {
             BodyForm::Whole => Some(body.bytes),
             BodyForm::Absent => None,
-            BodyForm::Piece { total, offset } => {
-                let Some(bytes) = self.pieces.add(entry.tid, &body, (total, offset))? else { return Ok(()) };
+            BodyForm::Piece(place) => {
+                let Some(bytes) = self.pieces.add(entry.tid, &body, place)? else { return Ok(()) };
                 whole = bytes;
                 Some(&whole[..])
             }
@@ -174,12 +174,7 @@ impl<A: Application> ApplicationState<A> {
 
     /// Replays an operation, unless the loaded bytes include the operation (O4), the object does not exist (O10), or
     /// the object is poisoned (O6).
-    fn replay_entry(
-        &self,
-        (object, tid): (u64, Tid),
-        body: &[u8],
-        unmarked: Option<Epoch>,
-    ) -> CallBackResult {
+    fn replay_entry(&self, object: u64, tid: Tid, body: &[u8], unmarked: Option<Epoch>) -> CallBackResult {
         if self.opens_poisoned && self.poisoned.has(object) {
             return Ok(());
         }
@@ -231,7 +226,7 @@ fn called(body: &[u8], newest: u16) -> Result<Option<(u64, Option<ObjectLife>)>,
     let BodyForm::Call(life) = body.form else {
         return if body.form.is_of_log() { Ok(None) } else { Err(OF_CHECKPOINT.into()) };
     };
-    check_version((body.version, newest), "an operation")?;
+    check_version(body.version, newest, "an operation")?;
     call_of(body.bytes)?;
     Ok(Some((number_of(&body)?, life)))
 }

@@ -18,6 +18,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
 use super::{Application, ApplicationState, Slots};
+use crate::format::ObjectBody;
 use crate::pieces::WalkPlace;
 use crate::runtime::watch::CallBackProgress;
 
@@ -159,9 +160,9 @@ impl ObjectWriter<'_> {
         let key = object.to_le_bytes();
         let has_room = match (&mut self.sink, bytes) {
             (ObjectSink::Block { place, block }, Some(bytes)) => {
-                place.push(block, tid, (self.version, &key), bytes)
+                place.push(block, tid, &ObjectBody::whole(self.version, &key, bytes))
             }
-            (ObjectSink::Block { place, block }, None) => place.push_absent(block, tid, &key),
+            (ObjectSink::Block { place, block }, None) => place.push(block, tid, &ObjectBody::absent(&key)),
             (ObjectSink::Collected { objects, room }, bytes) => {
                 objects.push_back(CollectedObject { number: object, bytes: bytes.map(Box::from) });
                 *room = room.saturating_sub(bytes.map_or(0, <[u8]>::len) + key.len());

@@ -91,11 +91,20 @@ struct NamedType {
     format: NamedFormat,
 }
 
+/// A variant of an enum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct EnumVariant {
+    /// Number of the enum in [`Trace::types`].
+    number: usize,
+    /// Number of the variant in the enum.
+    variant: usize,
+}
+
 /// Reason why a pass failed, apart from a refused value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassFailure {
     /// A type needs itself at this enum and variant, or without an enum.
-    Endless(Option<(usize, usize)>),
+    Endless(Option<EnumVariant>),
     /// A variant was refused.
     VariantRefused,
     /// The type needs a format that describes itself.
@@ -114,13 +123,13 @@ struct Trace {
     /// Types under way, outermost first.
     under_way: Vec<usize>,
     /// Variants under way, outermost first.
-    variants_under_way: Vec<(usize, usize)>,
+    variants_under_way: Vec<EnumVariant>,
     /// Number of named types under way, with the types that are only filled.
     depth: usize,
     /// Number of options, sequences, maps and tuples under way within the innermost named type.
     unnamed_depth: usize,
     /// Variants that led to an endless value: others are tried first.
-    avoided: BTreeSet<(usize, usize)>,
+    avoided: BTreeSet<EnumVariant>,
     /// First variant of each enum that was filled. Its value is finite, wherever the enum stands.
     filled: BTreeMap<usize, usize>,
     /// Number of serde's calls in all passes.

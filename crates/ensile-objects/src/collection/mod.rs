@@ -52,8 +52,12 @@ const TOGETHER: usize = 16;
 /// Largest number of bytes of a cell that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
-/// Hash of a key, and a guessed cell of the key.
-type FoundAhead<'c, K, T> = (KeyHash, Option<&'c ObjectCell<K, T>>);
+/// Lookup of a key before its object is locked.
+struct KeyLookup<'c, K, T> {
+    hash: KeyHash,
+    /// Guessed cell of the key: a cell without a lock, perhaps of another key.
+    guess: Option<&'c ObjectCell<K, T>>,
+}
 
 /// The objects, and the state of recovery and checkpoints beside the objects.
 pub(crate) struct ObjectsState<K, T: Persistent> {
@@ -199,9 +203,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         if !self.is_usual {
             return self.submit_unusual(&key, operation);
         }
-        let found = self.find_ahead(&key);
+        let lookup = self.find_ahead(&key);
         let worker = self.operation(&key, operation)?;
-        self.change((&key, found), worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
+        self.change(&key, lookup, worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
     }
 
     /// As [`submit`](Self::submit), without a log or with checked operations.
@@ -210,7 +214,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let apply = |state: &mut CellState<K, T>| self.apply(key, state, operation);
         let (output, receipt) = if self.runtime.is_logged {
             let worker = self.operation(key, operation)?;
-            self.change((key, self.find_ahead(key)), worker, Poison::Refuses, apply)?
+            self.change(key, self.find_ahead(key), worker, Poison::Refuses, apply)?
         } else {
             self.change_unlogged(key, Poison::Refuses, apply)?
         };
@@ -261,7 +265,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         }
         let worker = self.operation(&key, operation)?;
         let mut worker = self.runtime.unless_refused(worker)?;
-        let (hash, mut guess) = self.find_ahead(&key);
+        let KeyLookup { hash, mut guess } = self.find_ahead(&key);
         loop {
             // Without log space: `check` is user code (O3).
             let guessed = guess.take().and_then(|cell| locked_guess(cell, &key));
@@ -340,7 +344,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     pub fn look<R>(&self, key: &K, look: impl FnOnce(Option<&T>) -> R) -> Result<(R, ObjectReceipt<'_>)> {
         self.runtime.check_caller()?;
         let hash = self.state.shards.hash(key);
-        let (seen, epoch) = self.look_at(key, (hash, self.state.shards.guess(hash)), look)?;
+        let guess = self.state.shards.guess(hash);
+        let (seen, epoch) = self.look_at(key, KeyLookup { hash, guess }, look)?;
         Ok((seen, ObjectReceipt::new(&self.runtime, epoch)))
     }
 
@@ -365,8 +370,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if found[0].is_none() {
                 return Ok(ObjectReceipt::new(&self.runtime, rests_on));
             }
-            for (key, found) in found.into_iter().flatten() {
-                let ((), epoch) = self.look_at(key, found, |object| look(number, object))?;
+            for (key, lookup) in found.into_iter().flatten() {
+                let ((), epoch) = self.look_at(key, lookup, |object| look(number, object))?;
                 rests_on = rests_on.max(epoch);
                 number += 1;
             }
@@ -387,9 +392,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             if found[0].is_none() {
                 return;
             }
-            for (_, (_, guess)) in found.into_iter().flatten() {
+            for (_, lookup) in found.into_iter().flatten() {
                 let _user_code = UserCode::begin();
-                let state = guess.and_then(|cell| cell.try_lock());
+                let state = lookup.guess.and_then(|cell| cell.try_lock());
                 state.iter().filter_map(|state| state.key.as_ref()).for_each(ObjectKey::prefetch);
             }
         }
@@ -400,23 +405,23 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     fn find_ahead_of<'k, Q>(
         &self,
         keys: &mut impl Iterator<Item = &'k Q>,
-    ) -> [Option<(&'k Q, FoundAhead<'_, K, T>)>; TOGETHER]
+    ) -> [Option<(&'k Q, KeyLookup<'_, K, T>)>; TOGETHER]
     where
         K: Borrow<Q>,
         Q: Hash + ?Sized + 'k,
     {
         let shards = &self.state.shards;
-        let mut found = [None; TOGETHER];
+        let mut found = [const { None }; TOGETHER];
         for (place, key) in found.iter_mut().zip(keys) {
             let hash = shards.hash(key);
             shards.prefetch_slot(hash);
-            *place = Some((key, (hash, None)));
+            *place = Some((key, KeyLookup { hash, guess: None }));
         }
-        for (_, (hash, guess)) in found.iter_mut().flatten() {
-            *guess = shards.guess(*hash);
-            guess
-                .iter()
-                .for_each(|cell| prefetch::lines(*cell, size_of_val(*cell).min(PREFETCHED_BYTES_MAX)));
+        for (_, lookup) in found.iter_mut().flatten() {
+            lookup.guess = shards.guess(lookup.hash);
+            if let Some(cell) = lookup.guess {
+                prefetch::lines(cell, size_of_val(cell).min(PREFETCHED_BYTES_MAX));
+            }
         }
         found
     }
@@ -442,13 +447,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     fn look_at<R>(
         &self,
         key: &K,
-        (hash, mut guess): (KeyHash, Option<&ObjectCell<K, T>>),
+        mut lookup: KeyLookup<'_, K, T>,
         look: impl FnOnce(Option<&T>) -> R,
     ) -> Result<(R, Epoch)> {
         loop {
-            let state = match guess.take().and_then(|cell| locked_guess(cell, key)) {
+            let state = match lookup.guess.take().and_then(|cell| locked_guess(cell, key)) {
                 Some(state) => state,
-                None => match self.state.shards.find(key, hash) {
+                None => match self.state.shards.find(key, lookup.hash) {
                     Ok(cell) => cell.lock(),
                     Err(epoch) => {
                         let _user_code = self.runtime.user_code();
@@ -463,7 +468,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return Err(poisoned(key));
             }
             let _user_code = self.runtime.user_code();
-            return Ok((look(state.object.as_ref()), self.rests_on(&state, hash)));
+            return Ok((look(state.object.as_ref()), self.rests_on(&state, lookup.hash)));
         }
     }
 
@@ -643,7 +648,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let mut worker = self.runtime.worker()?;
         let encoded = {
             let _user_code = self.runtime.user_code();
-            encode_body(&mut worker.body, (form, version), |out| key.encode(out), encode)
+            encode_body(&mut worker.body, form, version, |out| key.encode(out), encode)
         };
         if let Err(bytes) = encoded {
             self.runtime.give_back(worker);
@@ -652,33 +657,34 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(worker)
     }
 
-    /// Hash of a key, and a guessed cell of the key. The cell's memory is prefetched: the entry is encoded meanwhile.
+    /// Lookup of a key. The guessed cell's memory is prefetched: the entry is encoded meanwhile.
     #[inline]
-    fn find_ahead(&self, key: &K) -> FoundAhead<'_, K, T> {
+    fn find_ahead(&self, key: &K) -> KeyLookup<'_, K, T> {
         let hash = self.state.shards.hash(key);
         let guess = self.state.shards.guess(hash);
         guess.iter().for_each(|cell| ask_for_ends(cell));
-        (hash, guess)
+        KeyLookup { hash, guess }
     }
 
     /// Logs the worker's entry under the object's lock, and applies `change` to the object.
     #[inline]
     fn change<O>(
         &self,
-        (key, (hash, guess)): (&K, FoundAhead<'_, K, T>),
+        key: &K,
+        lookup: KeyLookup<'_, K, T>,
         mut worker: Box<LogWorker>,
         poison: Poison,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(O, ObjectReceipt<'_>)> {
         // The usual case: the guessed cell is the key's, its lock is free, and the log has space.
-        if let Some(mut state) = guess.and_then(|cell| locked_guess(cell, key))
+        if let Some(mut state) = lookup.guess.and_then(|cell| locked_guess(cell, key))
             && !(state.is_poisoned && poison == Poison::Refuses)
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid)
         {
             self.runtime.give_back(worker);
             return Ok((change(&mut state), ObjectReceipt::new(&self.runtime, tid.epoch())));
         }
-        self.change_waiting((key, hash), worker, poison, change)
+        self.change_waiting(key, lookup.hash, worker, poison, change)
     }
 
     /// As [`change`](Self::change), with every wait, creation and refusal.
@@ -686,7 +692,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     #[inline(never)]
     fn change_waiting<O>(
         &self,
-        (key, hash): (&K, KeyHash),
+        key: &K,
+        hash: KeyHash,
         mut worker: Box<LogWorker>,
         poison: Poison,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
@@ -734,7 +741,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             become_it(state);
         };
         let ((), receipt) = match worker {
-            Some(worker) => self.change((key, self.find_ahead(key)), worker, Poison::Ends, change)?,
+            Some(worker) => self.change(key, self.find_ahead(key), worker, Poison::Ends, change)?,
             None => self.change_unlogged(key, Poison::Ends, change)?,
         };
         Ok(receipt)

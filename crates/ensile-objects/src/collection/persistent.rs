@@ -223,12 +223,13 @@ pub(crate) fn stated_types<K: ObjectKey, T: Persistent>() -> StatedTypes {
     StatedTypes::new([key, object, operation].into_iter().flatten())
 }
 
-/// Decodes bytes with a version, if this program knows the version.
+/// Decodes bytes with a version, if this program, which knows versions up to `newest`, knows the version.
 pub(super) fn of_version<T>(
-    versions: (u16, u16),
+    version: u16,
+    newest: u16,
     what: &str,
     decode: impl FnOnce() -> CodecResult<T>,
 ) -> CodecResult<T> {
-    check_version(versions, what)?;
+    check_version(version, newest, what)?;
     decode()
 }

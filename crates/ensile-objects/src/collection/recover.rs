@@ -125,8 +125,8 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         let object = match body.form {
             BodyForm::Whole => Some(object_of(body.version, body.bytes)?),
             BodyForm::Absent => None,
-            BodyForm::Piece { total, offset } => {
-                let Some(bytes) = self.pieces.add(entry.tid, &body, (total, offset))? else { return Ok(()) };
+            BodyForm::Piece(place) => {
+                let Some(bytes) = self.pieces.add(entry.tid, &body, place)? else { return Ok(()) };
                 Some(object_of(body.version, &bytes)?)
             }
             _ => return Err(OF_LOG.into()),
@@ -147,7 +147,7 @@ fn refused(entry: usize, why: &str) -> Refused {
 }
 
 fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
-    of_version((version, T::VERSION), "an object", || T::decode(version, bytes))
+    of_version(version, T::VERSION, "an object", || T::decode(version, bytes))
 }
 
 /// Key and change of a log entry; `None` for an application's own objects.
@@ -157,7 +157,7 @@ fn logged<K: ObjectKey, T: Persistent>(body: &[u8]) -> CodecResult<Option<(K, Lo
     let change = match body.form {
         BodyForm::Operation => {
             let decode = || T::decode_operation(version, body.bytes);
-            LoggedChange::Operation(of_version((version, T::OPERATION_VERSION), "an operation", decode)?)
+            LoggedChange::Operation(of_version(version, T::OPERATION_VERSION, "an operation", decode)?)
         }
         BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
         BodyForm::Removal => LoggedChange::Removal,

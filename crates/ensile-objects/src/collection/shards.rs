@@ -125,6 +125,14 @@ impl KeyHash {
     }
 }
 
+/// Place of a cell in a collection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CellPlace {
+    pub(super) shard: usize,
+    /// Number of the cell in its shard.
+    pub(super) number: u32,
+}
+
 /// All cells of a collection.
 pub(super) struct Shards<K, T> {
     hasher: KeyHasher,
@@ -217,19 +225,19 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         cell
     }
 
-    /// Removes a cell, of this shard and number, from its shard. The caller holds the cell's lock.
-    pub(super) fn remove(&self, (shard, number): (usize, u32), cell: &mut MutexGuard<'_, CellState<K, T>>) {
+    /// Removes the cell at a place from its shard. The caller holds the cell's lock.
+    pub(super) fn remove(&self, place: CellPlace, cell: &mut MutexGuard<'_, CellState<K, T>>) {
         let epoch = cell.tid.epoch();
         assert!(cell.object.is_none() && !cell.is_poisoned, "what goes is known not to be there");
         // Hashed first: a hash that panics leaves everything unchanged.
         let tag = self.hash(cell.key.as_ref().expect("a cell that is taken out is in its shard")).tag();
         (cell.key, cell.tid) = (None, Tid::ZERO);
-        let shard = &self.shards[shard];
+        let shard = &self.shards[place.shard];
         let mut state = shard.state.lock();
         state.gone = state.gone.max(epoch);
-        shard.numbers.remove(tag, number);
-        state.keys[number as usize] = None;
-        state.free.push(number);
+        shard.numbers.remove(tag, place.number);
+        state.keys[place.number as usize] = None;
+        state.free.push(place.number);
     }
 
     /// Up to `count` cells of a shard from this number on, with their numbers. A cell may be in no table.

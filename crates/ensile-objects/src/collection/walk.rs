@@ -15,7 +15,8 @@ use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
 use super::ObjectsState;
 use super::persistent::{ObjectKey, Persistent};
-use super::shards::{ObjectCell, SHARDS};
+use super::shards::{CellPlace, ObjectCell, SHARDS};
+use crate::format::ObjectBody;
 use crate::pieces::WalkPlace;
 
 /// Number of cells between two looks into a shard.
@@ -33,6 +34,23 @@ enum WalkedObject {
     Whole(Tid),
 }
 
+impl CellPlace {
+    /// Place of the first cell of a shard.
+    fn first_of(shard: usize) -> Self {
+        Self { shard, number: 0 }
+    }
+
+    /// Place with this number in a walk.
+    fn of_walk(number: u64) -> Self {
+        Self { shard: (number >> 32) as usize, number: number as u32 }
+    }
+
+    /// Number in a walk, which visits the cells in the order of these numbers.
+    fn in_walk(self) -> u64 {
+        (self.shard as u64) << 32 | u64::from(self.number)
+    }
+}
+
 impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
@@ -44,13 +62,13 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let _user_code = UserCode::begin();
         let end = slice.to.as_deref().map_or(SHARDS, shard_of);
-        let mut place = WalkPlace::of(resume, (shard_of(&slice.from) as u64) << 32);
+        let mut place = WalkPlace::of(resume, CellPlace::first_of(shard_of(&slice.from)).in_walk());
         if !place.push_waiting(block) {
             return true;
         }
         let (mut key, mut object) = (Vec::new(), Vec::new());
         loop {
-            let (shard, number) = ((place.next() >> 32) as usize, place.next() as u32);
+            let CellPlace { shard, number } = CellPlace::of_walk(place.next());
             if shard >= end {
                 return false;
             }
@@ -58,29 +76,30 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
             let mut ahead = self.shards.from(shard, number.saturating_add(FETCHED_AHEAD), TOGETHER);
             for (number, cell) in self.shards.from(shard, number, TOGETHER) {
                 ahead.next().into_iter().for_each(|(_, later)| prefetch(later));
-                let here = (shard as u64) << 32 | u64::from(number);
-                behind = Some(here + 1);
-                match self.look(cell, (shard, number), low, &mut key, &mut object) {
+                let here = CellPlace { shard, number };
+                let next = here.in_walk() + 1;
+                behind = Some(next);
+                match self.look(cell, here, low, &mut key, &mut object) {
                     Err(why) => {
                         *self.refusal.lock() = Some(why);
                         return false;
                     }
                     Ok(WalkedObject::Nothing) => {}
                     Ok(WalkedObject::Absent(tid)) => {
-                        place.set_next(here + 1);
-                        if !place.push_absent(block, tid, &key) {
+                        place.set_next(next);
+                        if !place.push(block, tid, &ObjectBody::absent(&key)) {
                             return true;
                         }
                     }
                     Ok(WalkedObject::Whole(tid)) => {
-                        place.set_next(here + 1);
-                        if !place.push(block, tid, (T::VERSION, &key), &object) {
+                        place.set_next(next);
+                        if !place.push(block, tid, &ObjectBody::whole(T::VERSION, &key, &object)) {
                             return true;
                         }
                     }
                 }
             }
-            place.set_next(behind.unwrap_or((shard as u64 + 1) << 32));
+            place.set_next(behind.unwrap_or(CellPlace::first_of(shard + 1).in_walk()));
         }
     }
 
@@ -98,7 +117,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
     fn look(
         &self,
         cell: &ObjectCell<K, T>,
-        place: (usize, u32),
+        place: CellPlace,
         low: Epoch,
         key_bytes: &mut Vec<u8>,
         bytes: &mut Vec<u8>,

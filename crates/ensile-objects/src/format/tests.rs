@@ -1,6 +1,6 @@
 //! The documented bytes are the bytes.
 
-use super::{BodyForm, ObjectBody, ObjectLife, call_head};
+use super::{BodyForm, ObjectBody, ObjectLife, PiecePlace, call_head};
 
 const DOCUMENT: &str = include_str!("../../../../docs/internals/formats/objects.md");
 
@@ -28,7 +28,7 @@ fn the_documented_bodies_are_read_and_written_again() {
         ("end", body(BodyForm::Call(Some(ObjectLife::Removal)), 0, &[5, 0, 0, 0][..])),
         ("whole", body(BodyForm::Whole, 2, &[9][..])),
         ("absent", body(BodyForm::Absent, 0, &[][..])),
-        ("piece", body(BodyForm::Piece { total: 65537, offset: 65536 }, 2, &[1][..])),
+        ("piece", body(BodyForm::Piece(PiecePlace { total: 65537, offset: 65536 }), 2, &[1][..])),
     ];
     let documented = examples();
     assert_eq!(documented.len(), known.len());

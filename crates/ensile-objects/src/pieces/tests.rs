@@ -5,7 +5,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::CheckpointBlock;
 
 use super::{Assembly, WalkPlace};
-use crate::format::{BodyForm, ObjectBody};
+use crate::format::{BodyForm, ObjectBody, PiecePlace};
 
 fn tid() -> Tid {
     Tid::first_of(Epoch::new(3))
@@ -22,8 +22,9 @@ fn piece_of(
     offset: u64,
     bytes: &[u8],
 ) -> Result<Option<Vec<u8>>, &'static str> {
-    let form = BodyForm::Piece { total, offset };
-    assembly.add(tid, &ObjectBody { form, version: 1, key: b"key", bytes }, (total, offset))
+    let place = PiecePlace { total, offset };
+    let form = BodyForm::Piece(place);
+    assembly.add(tid, &ObjectBody { form, version: 1, key: b"key", bytes }, place)
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn o5_a_long_object_fills_several_blocks_and_keeps_its_tid() {
     let mut pieces = 0;
     let mut block = CheckpointBlock::new();
     let mut place = WalkPlace::of(&mut resume, 5);
-    let mut is_through = place.push(&mut block, tid(), (1, b"key"), &object);
+    let mut is_through = place.push(&mut block, tid(), &ObjectBody::whole(1, b"key", &object));
     loop {
         blocks += 1;
         pieces += block.entries();

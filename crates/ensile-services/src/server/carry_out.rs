@@ -128,7 +128,7 @@ pub(super) struct NewReply<'b> {
 
 impl NewReply<'_> {
     /// Writes an error in place of the bytes from `begin` on.
-    fn replace_by_error(&mut self, begin: usize, version: RespVersion, (code, text): (&str, &str)) {
+    fn replace_by_error(&mut self, begin: usize, version: RespVersion, code: &str, text: &str) {
         self.buffer.truncate(begin);
         ReplyEncoder::new(self.buffer, version).error(code, text);
     }
@@ -156,7 +156,7 @@ pub(super) fn carry_out<S: Service>(
          refused as POISONED until the server is started again, and all else is served",
         panic_text(&*panic).unwrap_or("without a text")
     );
-    reply.replace_by_error(begin, client.version, ("PANICKED", &told));
+    reply.replace_by_error(begin, client.version, "PANICKED", &told);
     // The text may depend on anything logged by now.
     Flow::Reply(state.service.kept().newest_epoch())
 }
@@ -175,7 +175,7 @@ fn carry_out_or_panic<S: Service>(
         KnownCommand::Common(command) => {
             let flow = common::carry_out(state, client, command, request, &mut encoder);
             if let Err(error) = check_length(&encoder) {
-                reply.replace_by_error(begin, version, (error.code(), &error.to_string()));
+                reply.replace_by_error(begin, version, error.code(), &error.to_string());
             }
             flow
         }
@@ -189,7 +189,7 @@ fn carry_out_or_panic<S: Service>(
                         // Relaxed: a figure.
                         state.turned_away.fetch_add(1, Ordering::Relaxed);
                     }
-                    reply.replace_by_error(begin, version, (error.code(), &error.to_string()));
+                    reply.replace_by_error(begin, version, error.code(), &error.to_string());
                     Flow::Reply(error.rests_on(&request.rests, || state.service.kept().newest_epoch()))
                 }
             }

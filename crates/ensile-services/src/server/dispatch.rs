@@ -51,12 +51,13 @@ impl ClientReplies<'_> {
     }
 }
 
-/// Takes a request, and writes the reply. `None` if the request needs memory that lacks now: nothing was carried out,
-/// and the request is to be taken again (W16).
+/// Takes a request, with the service's command of its name if there is one, and writes the reply. `None` if the request
+/// needs memory that lacks now: nothing was carried out, and the request is to be taken again (W16).
 pub(super) fn take<S: Service>(
     state: &ServerState<S>,
     client: &mut ClientState,
-    (request, command): (Request<'_>, Option<&'static ServiceCommand<S>>),
+    request: Request<'_>,
+    command: Option<&'static ServiceCommand<S>>,
     replies: &mut ClientReplies<'_>,
 ) -> Option<Flow> {
     replies.reply.clear();
@@ -80,7 +81,7 @@ pub(super) fn take<S: Service>(
             return Some(ANSWERED);
         }
         WhileQueueing::Queued if client.queue.is_some() => {
-            return enqueue(state, client, (request, !command.may_repeat()), replies);
+            return enqueue(state, client, &command, request, replies);
         }
         _ => {}
     }
@@ -103,14 +104,15 @@ fn refuse(client: &mut ClientState) {
 fn enqueue<S: Service>(
     state: &ServerState<S>,
     client: &mut ClientState,
-    (request, changes): (Request<'_>, bool),
+    command: &KnownCommand<S>,
+    request: Request<'_>,
     replies: &mut ClientReplies<'_>,
 ) -> Option<Flow> {
     let queue = client.queue.as_mut()?;
     let mut refusal = None;
     // A refused queue keeps nothing.
     if !queue.is_refused() {
-        let queued = QueuedRequest::new(request, changes, replies.reply);
+        let queued = QueuedRequest::new(request, !command.may_repeat(), replies.reply);
         if queue.has_room(&queued) {
             match fit_of_growth(queue.growth_bytes(&queued), replies.unsent) {
                 MemoryFit::Fits => queue.push(&queued),
@@ -191,7 +193,7 @@ fn carry_out_all<S: Service>(
                 "W2: each request has room for its reply"
             );
             let room = QueuedRoom { bytes_max: REPLY_BYTES.saturating_sub(behind), queue };
-            epoch = epoch.max(carry_out_queued(state, client, (request, command), replies, &room));
+            epoch = epoch.max(carry_out_queued(state, client, request, command, replies, &room));
         }
         encoded = &encoded[requests.consumed()..];
     }
@@ -218,7 +220,8 @@ impl QueuedRoom<'_> {
 fn carry_out_queued<S: Service>(
     state: &ServerState<S>,
     client: &mut ClientState,
-    (request, command): (Request<'_>, Option<&'static ServiceCommand<S>>),
+    request: Request<'_>,
+    command: Option<&'static ServiceCommand<S>>,
     replies: &mut ClientReplies<'_>,
     room: &QueuedRoom<'_>,
 ) -> Epoch {

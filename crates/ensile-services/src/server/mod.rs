@@ -488,11 +488,14 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let mut client_replies =
             ClientReplies { reply: &mut self.reply, unsent: replies, decoder_bytes: requests.memory_bytes() };
         let (mut taken, mut flow) = (0, ANSWERED);
-        for request in requests.iter().zip(commands) {
+        for (request, command) in requests.iter().zip(commands) {
             if !client_replies.unsent.has_room() {
                 break;
             }
-            let Some(next) = dispatch::take(&self.state, client, request, &mut client_replies) else { break };
+            let Some(next) = dispatch::take(&self.state, client, request, command, &mut client_replies)
+            else {
+                break;
+            };
             (taken, flow) = (taken + 1, next);
             let ClientReplies { reply, unsent, .. } = &mut client_replies;
             match flow {

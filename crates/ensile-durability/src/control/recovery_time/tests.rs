@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{LogWork, MeasuredRecovery, RecoveryCosts, RecoveryForecast, RecoveryOutlook, dot};
+use super::{DataAmount, LogWork, MeasuredRecovery, RecoveryCosts, RecoveryForecast, RecoveryOutlook, dot};
 use crate::control::trigger::{CheckpointReason, CheckpointVerdict, Policy, Situation, Trigger};
 
 const SECOND: u64 = 1_000_000_000;
@@ -20,6 +20,10 @@ fn true_costs() -> RecoveryCosts {
         applied_entry: 0.0,
         is_measured: true,
     }
+}
+
+fn amount(bytes: u64, entries: u64) -> DataAmount {
+    DataAmount { bytes, entries }
 }
 
 fn work(entries: u64, entry_bytes: u64, applied: u64) -> LogWork {
@@ -83,8 +87,8 @@ fn a_life_that_measures_nothing_is_predicted_by_what_applying_took_at_recoveries
     assert_near(costs.applied_entry, 200_000.0, 1e-6);
     let predicted = |entries, applied_nanos| {
         let mut outlook = RecoveryOutlook::new(costs, THREADS, LogWork::default(), 0);
-        outlook.observe(SECOND, (entries * 60, entries), applied_nanos);
-        outlook.forecast((0, 0), entries * 60, Duration::ZERO, None)
+        outlook.observe(SECOND, amount(entries * 60, entries), applied_nanos);
+        outlook.forecast(DataAmount::default(), entries * 60, Duration::ZERO, None)
     };
     let took = measured(replayed).replay_nanos as f64;
     for applied_nanos in [Some(replayed.applied_nanos), None] {
@@ -135,8 +139,8 @@ fn what_was_too_short_or_much_disturbed_teaches_little() {
 fn half_the_threads_take_twice_as_long() {
     let outlook = |threads| {
         let mut outlook = RecoveryOutlook::new(true_costs(), threads, LogWork::default(), 0);
-        outlook.observe(SECOND, (100_000_000, 1_000_000), None);
-        outlook.forecast((500_000_000, 4_000_000), 100_000_000, Duration::ZERO, None)
+        outlook.observe(SECOND, amount(100_000_000, 1_000_000), None);
+        outlook.forecast(amount(500_000_000, 4_000_000), 100_000_000, Duration::ZERO, None)
     };
     let (one, two) = (outlook(1), outlook(2));
     assert_eq!((one.load, one.replay), (two.load * 2, two.replay * 2));
@@ -149,22 +153,23 @@ fn a_target_below_loading_alone_is_refused_with_the_figure() {
     let outlook = RecoveryOutlook::new(true_costs(), THREADS, LogWork::default(), 0);
     let with = |millis| {
         let target = Some(Duration::from_millis(millis));
-        outlook.forecast((500_000_000, 4_000_000), 0, Duration::ZERO, target).refusal()
+        outlook.forecast(amount(500_000_000, 4_000_000), 0, Duration::ZERO, target).refusal()
     };
     let said = with(1_410).expect("60 ms and 1,350 ms are not below it");
     assert!(said.contains("takes 1.4s") && said.contains("370370370 bytes a second"), "{said}");
     assert_eq!(with(1_411), None);
-    assert_eq!(outlook.forecast((1 << 40, 0), 0, Duration::ZERO, None).refusal(), None, "nobody asks");
+    assert_eq!(outlook.forecast(amount(1 << 40, 0), 0, Duration::ZERO, None).refusal(), None, "nobody asks");
 }
 
 #[test]
 fn what_earlier_lives_left_counts_until_a_checkpoint_is_installed() {
     let before = work(1_000_000, 100, 0);
     let mut outlook = RecoveryOutlook::new(true_costs(), THREADS, before, 0);
-    let replay =
-        |outlook: &RecoveryOutlook, bytes| outlook.forecast((0, 0), bytes, Duration::ZERO, None).replay;
+    let replay = |outlook: &RecoveryOutlook, bytes| {
+        outlook.forecast(DataAmount::default(), bytes, Duration::ZERO, None).replay
+    };
     assert_eq!(replay(&outlook, 100_000_000), Duration::from_millis(500));
-    outlook.observe(SECOND, (50_000_000, 500_000), None);
+    outlook.observe(SECOND, amount(50_000_000, 500_000), None);
     assert_eq!(replay(&outlook, 150_000_000), Duration::from_millis(750));
     outlook.installed(work(400_000, 100, 0));
     assert_eq!(replay(&outlook, 10_000_000), Duration::from_millis(50));
@@ -192,9 +197,9 @@ struct World {
 
 impl World {
     /// Of a checkpoint: entries of 125 bytes.
-    fn installed(&self) -> (u64, u64) {
+    fn installed(&self) -> DataAmount {
         let entries = self.target.as_nanos() as f64 * 0.4 * THREADS as f64 / (3.0 * 125.0 + 300.0);
-        (entries as u64 * 125, entries as u64)
+        amount(entries as u64 * 125, entries as u64)
     }
 
     /// What was logged by the end of each look, and what that takes to replay.
@@ -213,8 +218,9 @@ impl World {
         let trigger = Trigger { recovery_time: Some(self.target), ..Trigger::default() };
         let logged = self.logged();
         let mut outlook = RecoveryOutlook::new(believed, THREADS, LogWork::default(), 0);
-        let (bytes, entries) = self.installed();
-        let load = dot(&true_costs().load, [bytes as f64, entries as f64]) / THREADS as f64;
+        let installed = self.installed();
+        let load =
+            dot(&true_costs().load, [installed.bytes as f64, installed.entries as f64]) / THREADS as f64;
         let expected = Duration::from_nanos(self.checkpoint_looks as u64 * LOOK);
         let (mut base, mut under_way, mut begun, mut worst) = ((LogWork::default(), 0.0), None, 0, 0.0_f64);
         for (look, &(all, cost)) in logged.iter().enumerate() {
@@ -226,9 +232,9 @@ impl World {
                 (base, under_way) = (from, None);
                 outlook.installed(base.0);
             }
-            outlook.observe(look as u64 * LOOK, (all.bytes, all.entries), Some(all.applied_nanos));
+            outlook.observe(look as u64 * LOOK, amount(all.bytes, all.entries), Some(all.applied_nanos));
             let replayed = all.bytes - base.0.bytes;
-            let recovery = outlook.forecast((bytes, entries), replayed, expected, Some(self.target));
+            let recovery = outlook.forecast(installed, replayed, expected, Some(self.target));
             if trigger.verdict(&situation(recovery))
                 == CheckpointVerdict::Begins(CheckpointReason::RecoveryTime)
             {
@@ -241,8 +247,9 @@ impl World {
     /// How many would do for somebody who knows what will be logged: each begins as late as it may.
     fn fewest(&self) -> usize {
         let logged = self.logged();
-        let (bytes, entries) = self.installed();
-        let load = dot(&true_costs().load, [bytes as f64, entries as f64]) / THREADS as f64;
+        let installed = self.installed();
+        let load =
+            dot(&true_costs().load, [installed.bytes as f64, installed.entries as f64]) / THREADS as f64;
         let most = self.target.as_nanos() as f64 - true_costs().rest - load;
         let (mut base, mut look, mut begun) = (0.0, 0, 0);
         while let Some((_, behind)) = logged.get(look + 1 + self.checkpoint_looks) {
@@ -335,9 +342,9 @@ fn the_growth_is_that_of_a_whole_window_however_often_somebody_looks() {
     let growth = |looks: &[(u64, u64)]| {
         let mut outlook = outlook(LogWork::default());
         for (millis, entries) in looks {
-            outlook.observe(millis * 1_000_000, (entries * 100, *entries), Some(0));
+            outlook.observe(millis * 1_000_000, amount(entries * 100, *entries), Some(0));
         }
-        outlook.forecast((0, 0), 0, Duration::from_secs(1), None).growth
+        outlook.forecast(DataAmount::default(), 0, Duration::from_secs(1), None).growth
     };
     let steady = growth(&[(500, 5000), (1000, 10_000)]);
     assert!(steady > Duration::from_millis(1), "{steady:?}");
@@ -352,16 +359,16 @@ fn a_checkpoint_that_is_installed_takes_the_log_of_earlier_lives_with_it() {
     let records = |outlook: &RecoveryOutlook| {
         let bytes = outlook.seen().bytes + 50_000_000;
         let RecoveryForecast { log_entries, log_bytes, .. } =
-            outlook.forecast((0, 0), bytes, Duration::ZERO, None);
+            outlook.forecast(DataAmount::default(), bytes, Duration::ZERO, None);
         (log_entries, log_bytes)
     };
-    outlook.observe(SECOND, (100_000, 1000), Some(0));
+    outlook.observe(SECOND, amount(100_000, 1000), Some(0));
     assert_eq!(records(&outlook), (51_000, 50_100_000), "what is left of earlier lives, and this one's");
     let base = outlook.seen();
-    outlook.observe(2 * SECOND, (300_000, 3000), Some(0));
+    outlook.observe(2 * SECOND, amount(300_000, 3000), Some(0));
     outlook.installed(base);
     let RecoveryForecast { log_entries, replay, .. } =
-        outlook.forecast((0, 0), 200_000, Duration::ZERO, None);
+        outlook.forecast(DataAmount::default(), 200_000, Duration::ZERO, None);
     assert_eq!(log_entries, 2000, "what came behind its walk");
     let all = dot(&true_costs().replay, [200_000.0, 2000.0, 0.0]) / THREADS as f64;
     assert_near(replay.as_nanos() as f64, all, 0.01);

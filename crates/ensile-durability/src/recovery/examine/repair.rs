@@ -81,7 +81,7 @@ pub fn repair_with(
         let manifest = expect_manifest(&**disk)?;
         let now = renewable_marks(&**disk, &manifest)?;
         renewable.retain(|folder| now.contains(folder));
-        renew_marks(&**disk, (&manifest, &renewable), &mut locks)?;
+        renew_marks(&**disk, &manifest, &renewable, &mut locks)?;
     }
     let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
     let Some(plan) = plan else {

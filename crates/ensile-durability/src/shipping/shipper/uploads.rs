@@ -32,6 +32,16 @@ pub(super) enum UploadOf {
     Log(ClosedFile, LookedFile),
 }
 
+impl UploadOf {
+    /// Name of the file, without the end epoch of a closed file's name.
+    fn name(&self) -> String {
+        match self {
+            Self::Part(part) => part.to_string(),
+            Self::Log(closed, _) => closed.file.archived().to_string(),
+        }
+    }
+}
+
 /// State of the present object.
 #[derive(Debug)]
 enum ObjectUnderWay {
@@ -93,19 +103,15 @@ impl Shipper {
             };
         };
         let looked = log_file::look(disk.open_to_read(&name)?, &closed)?;
-        let (name, bytes, salt) = (closed.file.archived().to_string(), closed.bytes, looked.salt);
+        let (bytes, salt) = (closed.bytes, looked.salt);
         let of = UploadOf::Log(closed, looked);
-        work.log_upload = Some(self.upload_of(of, (name, bytes, salt), file.into()));
+        work.log_upload = Some(self.upload_of(of, bytes, salt, file.into()));
         Ok(())
     }
 
-    /// An upload of this file, with no work done yet.
-    pub(super) fn upload_of(
-        &self,
-        of: UploadOf,
-        (name, bytes, salt): (String, u64, Salt),
-        file: Arc<dyn DiskFile>,
-    ) -> Upload {
+    /// An upload of this file of `bytes` bytes, with no work done yet.
+    pub(super) fn upload_of(&self, of: UploadOf, bytes: u64, salt: Salt, file: Arc<dyn DiskFile>) -> Upload {
+        let name = of.name();
         let object_bytes = Some(self.config.object_bytes).filter(|most| *most < bytes);
         let shared = SharedFile { shipper: self.database, salt, bytes, crc: 0, object_bytes };
         let pieces = shared.pieces(&name).into();

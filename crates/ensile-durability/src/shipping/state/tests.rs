@@ -109,7 +109,8 @@ fn manifest() -> SharedManifest {
 
 /// The numbers of the files that the store lacks.
 fn lacks(inventory: &ShippedFiles, covered: u64) -> Vec<u64> {
-    let lacking = lacking(&[generation()], (inventory, &closed(0..4)), Epoch::new(covered));
+    let sources = LogSources { inventory, closed: &closed(0..4) };
+    let lacking = sources.lacking(&[generation()], Epoch::new(covered));
     lacking.iter().map(|closed| closed.file.name.number).collect()
 }
 

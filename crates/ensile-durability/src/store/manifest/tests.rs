@@ -188,9 +188,9 @@ fn application() -> ApplicationName {
 
 fn types() -> Vec<EntryType> {
     vec![
-        EntryType::new((TypeRole::Key, 0), "string", Some(0x6c62_272e_07bb_0142)),
-        EntryType::new((TypeRole::Object, 1), "Count", Some(0x0011_2233_4455_66aa)),
-        EntryType::new((TypeRole::Operation, 1), "Change", None),
+        EntryType::new(TypeRole::Key, 0, "string", Some(0x6c62_272e_07bb_0142)),
+        EntryType::new(TypeRole::Object, 1, "Count", Some(0x0011_2233_4455_66aa)),
+        EntryType::new(TypeRole::Operation, 1, "Change", None),
     ]
 }
 

@@ -119,11 +119,11 @@ fn of_format(text: &str, format: u32) -> String {
 
 #[test]
 fn i6_types_are_said_by_a_newer_format_and_nothing_else_changes() {
-    let entry_type = |role, name| EntryType::new(role, name, Some(0x1a));
+    let entry_type = |role, version, name| EntryType::new(role, version, name, Some(0x1a));
     let types = vec![
-        entry_type((TypeRole::Key, 0), "string"),
-        entry_type((TypeRole::Object, 1), "Count"),
-        entry_type((TypeRole::Object, 2), "Tally"),
+        entry_type(TypeRole::Key, 0, "string"),
+        entry_type(TypeRole::Object, 1, "Count"),
+        entry_type(TypeRole::Object, 2, "Tally"),
     ];
     let typed = SharedManifest { types, ..manifest() };
     let parse = |text: &str| SharedManifest::parse(text.as_bytes());

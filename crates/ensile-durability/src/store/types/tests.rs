@@ -10,11 +10,12 @@ use super::{StatedType, StatedTypes};
 use crate::DurabilityError;
 use crate::entry_type::{EntryType, TypeRole};
 
-const KEY: (TypeRole, u16) = (TypeRole::Key, 0);
-const OPERATION: (TypeRole, u16) = (TypeRole::Operation, 1);
+fn key(name: &str, fingerprint: Option<u64>) -> EntryType {
+    EntryType::new(TypeRole::Key, 0, name, fingerprint)
+}
 
 fn object(version: u16, name: &str, fingerprint: Option<u64>) -> EntryType {
-    EntryType::new((TypeRole::Object, version), name, fingerprint)
+    EntryType::new(TypeRole::Object, version, name, fingerprint)
 }
 
 fn stated(types: impl IntoIterator<Item = EntryType>) -> StatedTypes {
@@ -28,7 +29,7 @@ fn check(stated: &StatedTypes, found: &[EntryType]) -> Result<(), DurabilityErro
 
 #[test]
 fn i6_a_type_is_read_from_its_line_and_has_one_spelling() {
-    for entry_type in [object(7, "Count", Some(0x1a)), EntryType::new(KEY, "(u32, string)", None)] {
+    for entry_type in [object(7, "Count", Some(0x1a)), key("(u32, string)", None)] {
         assert_eq!(EntryType::parse(&entry_type.line()), Some(entry_type));
     }
     let line = "type object version 7 fingerprint 000000000000001a name Count";
@@ -67,7 +68,7 @@ fn i6_a_type_is_compared_with_the_type_of_its_own_version_and_with_stated_parts(
         object(1, "Count", None),
         object(2, "Count", Some(9)),
         object(3, "Other", Some(9)),
-        EntryType::new(OPERATION, "Other", Some(9)),
+        EntryType::new(TypeRole::Operation, 1, "Other", Some(9)),
     ] {
         check(&stated([same]), &found).expect("is the same, or not compared");
     }
@@ -83,12 +84,12 @@ fn i6_a_type_is_compared_with_the_type_of_its_own_version_and_with_stated_parts(
 
 #[test]
 fn i6_an_open_adds_types_of_versions_that_no_entry_can_have_yet() {
-    let own = [object(2, "Tally", Some(2)), EntryType::new(KEY, "u64", Some(3))];
+    let own = [object(2, "Tally", Some(2)), key("u64", Some(3))];
     let types = stated(own.clone());
     let all = [own[1].clone(), own[0].clone()];
     assert_eq!(types.at_open(&[], true), all, "a new folder has nothing else");
     assert_eq!(types.at_open(&[], false), [], "an older folder may have entries of every version");
-    let before = [EntryType::new(KEY, "u64", Some(3)), object(1, "Count", Some(1))];
+    let before = [key("u64", Some(3)), object(1, "Count", Some(1))];
     let after = [before[0].clone(), before[1].clone(), own[0].clone()];
     assert_eq!(types.at_open(&before, false), after);
     assert_eq!(types.at_open(&after, false), after);
@@ -98,7 +99,7 @@ fn i6_an_open_adds_types_of_versions_that_no_entry_can_have_yet() {
 
 #[test]
 fn i6_a_checkpoint_leaves_the_types_of_the_program_and_the_types_of_other_roles() {
-    let before = [EntryType::new(KEY, "u64", None), object(1, "Count", Some(1)), object(2, "Count", Some(2))];
+    let before = [key("u64", None), object(1, "Count", Some(1)), object(2, "Count", Some(2))];
     let after = stated([object(2, "Tally", Some(4))]).at_checkpoint(&before);
     assert_eq!(after, [before[0].clone(), object(2, "Tally", Some(4))]);
     let after = stated([object(2, "Tally", None)]).at_checkpoint(&before);

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{NamedFormat, Trace, ValueFormat, VariantFormat};
+use super::{EnumVariant, NamedFormat, Trace, ValueFormat, VariantFormat};
 
 impl Trace {
     /// True if a type with unknown parts is reached from the formats, without a type under way.
@@ -43,7 +43,7 @@ impl Trace {
         let variants = self.variants(number);
         let is_unknown = |at: &usize| variants[*at] == VariantFormat::Unknown;
         let unknown = || (0..variants.len()).filter(is_unknown);
-        let is_good = |at: &usize| !self.avoided.contains(&(number, *at));
+        let is_good = |at: &usize| !self.avoided.contains(&EnumVariant { number, variant: *at });
         let leads_on = |variant: &VariantFormat| match variant {
             VariantFormat::Known(_, parts) => self.is_open(parts),
             VariantFormat::Unknown | VariantFormat::Refused => false,
@@ -58,10 +58,11 @@ impl Trace {
         let variants = self.variants(number);
         let heights = self.heights();
         let known = (0..variants.len()).filter_map(|at| Some((variant_height(&variants[at], &heights)?, at)));
+        let variant = |at: &usize| EnumVariant { number, variant: *at };
         let is_free = |at: &usize| {
-            variants[*at] != VariantFormat::Refused && !self.variants_under_way.contains(&(number, *at))
+            variants[*at] != VariantFormat::Refused && !self.variants_under_way.contains(&variant(at))
         };
-        let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&(number, *at));
+        let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&variant(at));
         let all = || 0..variants.len();
         let smallest = known.min().map(|(_, at)| at);
         let filled = || self.filled.get(&number).copied();

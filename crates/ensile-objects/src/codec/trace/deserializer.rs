@@ -13,8 +13,8 @@ use serde::de::{
 };
 
 use super::{
-    CALLS_MAX, DEPTH_MAX, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity, UNNAMED_DEPTH_MAX,
-    ValueFormat, VariantFormat,
+    CALLS_MAX, DEPTH_MAX, EnumVariant, NamedFormat, PartNames, PassFailure, Trace, TypeIdentity,
+    UNNAMED_DEPTH_MAX, ValueFormat, VariantFormat,
 };
 
 /// Made-up integers, in the order in which a type gets them.
@@ -217,8 +217,7 @@ impl<'de> MapAccess<'de> for &mut TracedEntry<'_> {
 /// A variant of an enum.
 struct TracedVariant<'t> {
     trace: &'t mut Trace,
-    /// Number of the enum, and of the variant.
-    place: (usize, usize),
+    place: EnumVariant,
     found: &'t mut VariantFormat,
     is_filling: bool,
 }
@@ -228,7 +227,7 @@ impl<'de, 't> EnumAccess<'de> for TracedVariant<'t> {
     type Variant = Self;
 
     fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> TracedResult<(S::Value, Self)> {
-        let index: U32Deserializer<InputRefused> = (self.place.1 as u32).into_deserializer();
+        let index: U32Deserializer<InputRefused> = (self.place.variant as u32).into_deserializer();
         match seed.deserialize(index) {
             Ok(variant) => Ok((variant, self)),
             Err(_) => {
@@ -475,7 +474,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let Some(variant) = to_trace.or_else(|| trace.variant_to_fill(number)) else {
                 return Err(trace.fail_as_endless());
             };
-            let place = (number, variant);
+            let place = EnumVariant { number, variant };
             trace.variants_under_way.push(place);
             let mut found = VariantFormat::Unknown;
             let input = TracedVariant { trace: &mut *trace, place, found: &mut found, is_filling };
@@ -492,14 +491,14 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
 impl Trace {
     /// Notes the format of a variant. A variant that was only filled is not noted, unless the type refuses the variant.
-    fn note_variant(&mut self, (number, variant): (usize, usize), found: VariantFormat, is_filling: bool) {
+    fn note_variant(&mut self, of: EnumVariant, found: VariantFormat, is_filling: bool) {
         let is_noted = match found {
             VariantFormat::Unknown => false,
             VariantFormat::Refused => true,
             VariantFormat::Known(..) => !is_filling,
         };
-        if let (true, NamedFormat::Enum(variants)) = (is_noted, &mut self.types[number].format) {
-            variants[variant] = found;
+        if let (true, NamedFormat::Enum(variants)) = (is_noted, &mut self.types[of.number].format) {
+            variants[of.variant] = found;
         }
     }
 }

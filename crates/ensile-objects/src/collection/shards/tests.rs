@@ -2,7 +2,7 @@
 
 use ensile_base::{Epoch, Tid};
 
-use super::{KeyHasher, Shards};
+use super::{CellPlace, KeyHasher, Shards};
 
 #[test]
 fn r1_an_absence_rests_on_the_largest_epoch_of_all_that_went_from_its_shard() {
@@ -13,7 +13,7 @@ fn r1_an_absence_rests_on_the_largest_epoch_of_all_that_went_from_its_shard() {
     for ((number, cell), epoch) in (0..).zip(cells).zip([5, 9, 7]) {
         let mut state = cell.lock();
         state.tid = Tid::first_of(Epoch::new(epoch));
-        shards.remove((shard, number), &mut state);
+        shards.remove(CellPlace { shard, number }, &mut state);
     }
     assert_eq!(shards.gone(shard), Epoch::new(9));
     assert_eq!(shards.find(&keys[2], shards.hash(&keys[2])).err(), Some(Epoch::new(9)));
