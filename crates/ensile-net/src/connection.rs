@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use crate::event::{CloseReason, ConnectionId};
 use crate::limits::NetLimits;
-use crate::memory::{LoopMemory, MemoryFit};
-use crate::memory_wait::{MemoryClaim, MemoryWait, is_over};
 use crate::replies::ReplyQueue;
 use crate::timers::TimerId;
 use crate::transport::Transport;
-use ensile_base::sync::Arc;
 
 /// Least room of a read, in bytes.
 const READ_BYTES: usize = 16 << 10;
+/// Most room that stays for arrivals while no bytes are present.
+const KEEP_BYTES: usize = 2 * READ_BYTES;
 
 /// A connection of a loop.
 #[derive(Debug)]
@@ -24,8 +23,6 @@ pub(crate) struct Connection {
     pub(crate) replies: ReplyQueue,
     received: Vec<u8>,
     consumed: usize,
-    /// Room for arrived bytes while no bytes are present, in bytes: a part of `free_bytes`.
-    idle_bytes: usize,
     /// True from a readiness until a call returns `WouldBlock`.
     pub(crate) may_read: bool,
     pub(crate) may_write: bool,
@@ -41,15 +38,12 @@ pub(crate) struct Connection {
     lingers_since_nanos: Option<u64>,
     /// Silence of the peer after which a connection that lingers is closed.
     quiet: Option<Duration>,
-    pub(crate) memory: MemoryWait,
     /// True while an event of arrived bytes is in the queue.
     pub(crate) is_announced: bool,
     /// True while the connection is listed for a turn.
     pub(crate) is_listed: bool,
-    /// True while the loop lists the connection as one whose buffers keep room.
-    is_in_room_list: bool,
-    /// Number of bytes that the loop counts as the room of the connection.
-    pub(crate) noted_room_bytes: usize,
+    /// Memory of the connection as the loop counts it, in bytes (W16).
+    pub(crate) counted_bytes: usize,
     /// Timer of the next look at limits of time.
     pub(crate) timer: Option<TimerId>,
     /// Time of the last arrival.
@@ -58,23 +52,15 @@ pub(crate) struct Connection {
     sent_nanos: u64,
     /// Time from which unsent bytes have waited. Every sent byte begins the time anew.
     waits_since_nanos: Option<u64>,
-    /// Start of the backlog that the client has not taken whole, and its remaining bytes.
-    backlog: Option<(u64, usize)>,
 }
 
 impl Connection {
-    pub(crate) fn new(
-        id: ConnectionId,
-        limits: &NetLimits,
-        memory: &Arc<LoopMemory>,
-        now_nanos: u64,
-    ) -> Self {
+    pub(crate) fn new(id: ConnectionId, limits: &NetLimits, now_nanos: u64) -> Self {
         Self {
             id,
-            replies: ReplyQueue::new(id, limits, memory),
+            replies: ReplyQueue::new(id, limits),
             received: Vec::new(),
             consumed: 0,
-            idle_bytes: (2 * READ_BYTES).min(limits.free_bytes / 2),
             // The first call finds out: readiness may have come before the loop knew the socket.
             may_read: true,
             may_write: true,
@@ -84,16 +70,13 @@ impl Connection {
             told_since_nanos: None,
             lingers_since_nanos: None,
             quiet: None,
-            memory: MemoryWait::default(),
             is_announced: false,
             is_listed: false,
-            is_in_room_list: false,
-            noted_room_bytes: 0,
+            counted_bytes: 0,
             timer: None,
             heard_nanos: now_nanos,
             sent_nanos: now_nanos,
             waits_since_nanos: None,
-            backlog: None,
         }
     }
 
@@ -108,21 +91,17 @@ impl Connection {
 
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed = self.consumed.saturating_add(bytes).min(self.received.len());
-        if bytes > 0 {
-            self.memory.goes_on();
-        }
         if self.consumed == self.received.len() {
             self.received.clear();
             self.consumed = 0;
-            self.received.shrink_to(self.idle_bytes);
-            self.replies.set_received(self.received.capacity());
-        } else if self.replies.counts() && self.unread().len() <= self.received.capacity() / 4 {
+            self.received.shrink_to(KEEP_BYTES);
+        } else if self.received.capacity() > KEEP_BYTES && self.unread().len() <= self.received.capacity() / 4
+        {
             // The beginning of the next request keeps no room of a large request. A byte is moved a constant number of
             // times, because three times as many bytes were consumed.
             self.received.drain(..self.consumed);
             self.consumed = 0;
-            self.received.shrink_to((2 * self.received.len()).max(self.idle_bytes));
-            self.replies.set_received(self.received.capacity());
+            self.received.shrink_to((2 * self.received.len()).max(KEEP_BYTES));
         }
     }
 
@@ -134,63 +113,25 @@ impl Connection {
     pub(crate) fn begin_ending(&mut self) {
         self.is_ending = true;
         (self.received, self.consumed) = (Vec::new(), 0);
-        self.memory.set_lacks_room(false);
-        self.replies.set_received(0);
     }
 
-    /// Memory of the connection with the room that its buffers keep, in bytes.
-    pub(crate) fn room_bytes(&self) -> usize {
-        self.received.capacity() + self.replies.room_bytes()
+    /// Memory of the connection with the room of its buffers, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.received.capacity() + self.replies.memory_bytes()
     }
 
-    /// True if the buffers keep room, and the loop did not list the connection for that. It does from now on.
-    pub(crate) fn enter_room_list(&mut self) -> bool {
-        let enters = !self.is_in_room_list && (self.received.capacity() > 0 || self.replies.keeps_room());
-        self.is_in_room_list |= enters;
-        enters
-    }
-
-    /// Gives back the room of the buffers after `room_kept` of silence, and leaves the list (W17). True if the
-    /// connection is silent.
+    /// Gives back the room of the buffers after `room_kept` of silence (W17). True if there was room.
     pub(crate) fn release_room(&mut self, room_kept: Duration, now_nanos: u64) -> bool {
-        let is_silent = is_over(self.heard_nanos.max(self.sent_nanos), room_kept, now_nanos);
+        let silence_nanos = now_nanos.saturating_sub(self.heard_nanos.max(self.sent_nanos));
+        let is_silent = u128::from(silence_nanos) >= room_kept.as_nanos();
         let is_done = self.received.is_empty() && self.replies.is_empty() && !self.is_announced;
-        if is_silent && is_done {
+        let has_room = self.received.capacity() > 0 || self.replies.keeps_room();
+        let releases = is_silent && is_done && has_room;
+        if releases {
             self.received = Vec::new();
             self.replies.release_room();
-            self.replies.set_received(0);
-            self.is_in_room_list = false;
         }
-        is_silent && is_done
-    }
-
-    #[cfg(feature = "simulation")]
-    pub(crate) fn is_in_room_list(&self) -> bool {
-        self.is_in_room_list
-    }
-
-    /// True if the connection waits for memory. Notes the start of the wait, or of the time with more than
-    /// `free_bytes`, while the client has no reply to take.
-    pub(crate) fn note_memory(&mut self, now_nanos: u64) -> bool {
-        let waits = !self.is_ending && (self.memory.lacks_room() || self.replies.waits_for_memory());
-        let holds_some =
-            self.replies.counts() && (!self.unread().is_empty() || self.replies.owner_bytes() > 0);
-        self.memory.note(waits, (waits || holds_some) && self.replies.is_empty(), now_nanos);
-        waits
-    }
-
-    /// Claim of waiting connections on this connection. The time of a waiting connection counts from `from_nanos` on.
-    pub(crate) fn claim(&self, limits: &NetLimits, from_nanos: u64, now_nanos: u64) -> Option<MemoryClaim> {
-        if self.is_ending || self.memory.is_told() {
-            return None;
-        }
-        if let Some(is_long) =
-            self.memory.is_stuck_for_long(limits, (from_nanos, self.heard_nanos), now_nanos)
-        {
-            return is_long.then_some(MemoryClaim::Told);
-        }
-        let is_closed = self.backlog.is_some_and(|(since, _)| is_over(since, limits.ending, now_nanos));
-        (is_closed && self.replies.counts()).then_some(MemoryClaim::Closed)
+        releases
     }
 
     /// Closes the connection, while it lingers, after this silence of the peer.
@@ -203,9 +144,7 @@ impl Connection {
         let has_room = if self.is_ending {
             self.dropped_bytes < limits.linger_bytes_max
         } else {
-            !self.replies.is_full()
-                && !self.replies.waits_for_memory()
-                && self.unread().len() < limits.unread_bytes_max
+            !self.replies.is_full() && self.unread().len() < limits.unread_bytes_max
         };
         self.may_read && !self.peer_ended && has_room
     }
@@ -219,12 +158,8 @@ impl Connection {
         now_nanos: u64,
     ) -> Result<usize, CloseReason> {
         let mut taken = 0;
-        self.memory.set_lacks_room(false);
         while taken < limits.step_bytes && self.wants_read(limits) {
-            if !self.make_room(limits) {
-                self.memory.set_lacks_room(true);
-                break;
-            }
+            self.make_room(limits);
             match transport.read(self.id.token(), &mut self.received) {
                 Ok(0) => self.peer_ended = true,
                 Ok(bytes) => {
@@ -245,40 +180,17 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Makes room for another read, within the limit of unread bytes. Consumed bytes go first. False if memory lacks.
-    fn make_room(&mut self, limits: &NetLimits) -> bool {
+    /// Makes room for another read, within the limit of unread bytes. Consumed bytes go first.
+    fn make_room(&mut self, limits: &NetLimits) {
         if self.received.capacity() - self.received.len() >= READ_BYTES / 2 {
-            return true;
+            return;
         }
         self.received.drain(..self.consumed);
         self.consumed = 0;
-        // A doubling reads as much as was read before, so a byte is moved a constant number of times.
-        let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
         // A read without room would be taken for the peer's end.
-        let least = READ_BYTES.min(self.idle_bytes).max(1);
-        let mut room = self.received.len().max(least).min(room_max);
-        if self.is_ending {
-            // The read bytes are dropped, a piece at a time.
-            self.received.reserve_exact(room);
-            self.replies.set_received(self.received.capacity());
-            return true;
-        }
-        loop {
-            let wanted = self.received.len() + room;
-            match self.replies.may_receive(wanted.max(self.received.capacity())) {
-                MemoryFit::Fits => break,
-                // With a quarter of the present bytes, a byte is still moved a constant number of times.
-                _ if room > least && room > self.received.len() / 4 => room /= 2,
-                fit => {
-                    self.memory.set_never_fits(fit == MemoryFit::Never);
-                    return false;
-                }
-            }
-        }
-        self.received.reserve_exact(room);
-        // The capacity is the requested capacity, or a little more.
-        self.replies.set_received(self.received.capacity());
-        true
+        let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
+        // A doubling reads as much as was read before, so a byte is moved a constant number of times.
+        self.received.reserve_exact(self.received.len().max(READ_BYTES).min(room_max));
     }
 
     /// Sends as many bytes as the transport takes.
@@ -303,25 +215,18 @@ impl Connection {
         }
         let waits = !self.replies.to_send().is_empty();
         self.waits_since_nanos = waits.then(|| self.waits_since_nanos.unwrap_or(now_nanos));
-        self.backlog = waits.then(|| match self.backlog {
-            Some((since, left)) if left as u64 > sent => (since, left - sent as usize),
-            _ => (now_nanos, self.replies.to_send().len()),
-        });
         Ok(sent)
     }
 
-    /// Checks counts against contents, and returns the bytes that count in the loop.
+    /// Checks counts against contents.
     #[cfg(feature = "simulation")]
-    pub(crate) fn check(&self) -> usize {
+    pub(crate) fn check(&self) {
         assert!(self.consumed <= self.received.len(), "W2: no byte is consumed before it arrives");
         assert!(!self.is_ending || self.received.is_empty(), "W13: bytes that come at the end are dropped");
         let is_idle = self.received.is_empty() && !self.is_ending;
         let room = self.received.capacity();
-        assert!(
-            !is_idle || room <= self.idle_bytes.max(1),
-            "W16: {room} bytes of room, and nothing is unread"
-        );
-        self.replies.check(room)
+        assert!(!is_idle || room <= KEEP_BYTES, "W16: {room} bytes of room, and nothing is unread");
+        self.replies.check();
     }
 
     /// Reason to end now; `None` if the connection goes on.
@@ -380,11 +285,7 @@ impl Connection {
             let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
-        // A connection that waits for memory is not silent: the loop does not read.
-        let idle = limits.idle.filter(|_| self.replies.is_empty() && !self.memory.waits())?;
+        let idle = limits.idle.filter(|_| self.replies.is_empty())?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))
     }
 }
-
-#[cfg(test)]
-mod tests;

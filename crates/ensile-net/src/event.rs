@@ -35,11 +35,14 @@ pub enum CloseReason {
     Failed(io::ErrorKind),
     /// More bytes of replies waited than [`crate::NetLimits::unsent_bytes_max`].
     Unsent,
-    /// The peer took nothing for [`crate::NetLimits::stalled`]. Or the peer did not take the waiting replies within
-    /// [`crate::NetLimits::ending`], and the connection was to end, or other connections waited for its memory.
+    /// The peer took nothing for [`crate::NetLimits::stalled`]. Or the connection was to end, and the peer did not take
+    /// the waiting replies within [`crate::NetLimits::ending`].
     Stalled,
     /// No input came for [`crate::NetLimits::idle`].
     Idle,
+    /// The connection had the largest buffers when the buffers of all connections exceeded the limit
+    /// ([`crate::ConnectionMemory`]).
+    Evicted,
     /// The writer of a reply panicked ([`crate::NetLoop::last_panic`]): no reply may follow a missing reply.
     Panicked,
 }
@@ -53,11 +56,6 @@ pub enum NetEvent {
     Received(ConnectionId),
     /// The connection has ended; its unsent replies are lost.
     Closed(ConnectionId, CloseReason),
-    /// The connection needs more memory than all connections may have together, or has waited for memory for
-    /// [`crate::NetLimits::memory_wait`], or has a part of a request and most of the memory that other connections have
-    /// waited for. The owner tells the client and ends the connection ([`crate::NetLoop::close_when_sent`]), which
-    /// gives the memory back.
-    OutOfMemory(ConnectionId),
     /// The client was silent for [`crate::NetLimits::room_kept`], and all its requests and replies are done. The loop
     /// has given back the room of the connection's buffers. The owner may do the same with its own.
     Silent(ConnectionId),

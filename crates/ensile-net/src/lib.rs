@@ -54,7 +54,6 @@ mod event;
 mod limits;
 mod machine;
 mod memory;
-mod memory_wait;
 mod net_loop;
 mod replies;
 #[cfg(any(
@@ -82,7 +81,7 @@ pub use epoll::Epoll;
 pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;
 pub use machine::{MachineTransport, TransportChoice};
-pub use memory::{ConnectionMemory, MemoryFit};
+pub use memory::ConnectionMemory;
 #[cfg(feature = "simulation")]
 pub use net_loop::check::CheckedLoop;
 pub use net_loop::{NetLoop, NetStats};

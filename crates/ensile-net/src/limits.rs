@@ -1,6 +1,6 @@
 //! Limits of the clients of a loop: connections, bytes, time.
 //!
-//! Neighbours: [`crate::NetLoop`] enforces the limits (W2, W3, W13, W16).
+//! Neighbours: [`crate::NetLoop`] enforces the limits (W2, W3, W13, W17).
 
 use std::time::Duration;
 
@@ -35,14 +35,6 @@ pub struct NetLimits {
     /// Number of bytes that are read and dropped from a client while the connection ends. At this number the connection
     /// is closed.
     pub linger_bytes_max: usize,
-    /// Number of unread and unsent bytes that a connection may have without counting against the shared memory of
-    /// connections ([`ConnectionMemory`](crate::ConnectionMemory)).
-    pub free_bytes: usize,
-    /// Wait for shared memory after which the loop reports a connection
-    /// ([`NetEvent::OutOfMemory`](crate::NetEvent::OutOfMemory)), if a connection that owes its client nothing waits
-    /// this long. Candidates are the waiting connections, and the connections whose clients have sent a part of a
-    /// request and are silent for this time. The loop reports the candidate with most memory.
-    pub memory_wait: Duration,
     /// Silence after which a connection gives back the room that its buffers keep for the next request and reply, and
     /// the owner is told ([`NetEvent::Silent`](crate::NetEvent::Silent)). Up to twice this time may pass.
     pub room_kept: Duration,
@@ -51,15 +43,6 @@ pub struct NetLimits {
     pub step_bytes: usize,
     /// Pause of accepting after an error such as a lack of descriptors.
     pub accept_pause: Duration,
-}
-
-impl NetLimits {
-    /// Longest wait of a connection for memory. After this time the connection does not wait for connections that came
-    /// much later, and a connection with most of the wanted memory gives the memory back, although its client still
-    /// sends.
-    pub(crate) fn memory_wait_max(&self) -> Duration {
-        self.memory_wait.saturating_add(self.stalled)
-    }
 }
 
 impl Default for NetLimits {
@@ -75,8 +58,6 @@ impl Default for NetLimits {
             keepalive: Some(Duration::from_secs(300)),
             linger: Duration::from_secs(30),
             linger_bytes_max: 1 << 30,
-            free_bytes: 64 << 10,
-            memory_wait: Duration::from_secs(10),
             room_kept: Duration::from_secs(1),
             step_bytes: 64 << 10,
             accept_pause: Duration::from_millis(100),

@@ -120,6 +120,10 @@ impl Transport for MachineTransport {
         self.transport.wait(wait_max, ready)
     }
 
+    fn held_bytes(&self, connection: SocketToken) -> usize {
+        self.transport.held_bytes(connection)
+    }
+
     fn wake_up(&self) -> LoopWakeUp {
         self.transport.wake_up()
     }

@@ -1,33 +1,46 @@
 //! The memory of the connections of a server: a limit over its loops, beside the limits of each connection (W16).
 //!
-//! The first [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) of a connection do not count, so a request and a
-//! reply of common size change nothing here. Further bytes count in the loop of the connection. A loop takes blocks
-//! from the shared limit and gives blocks back: several threads write a cache line only for a block.
+//! If the buffers of all connections exceed the limit, the connection with the largest buffers is closed. The loop that
+//! has this connection closes it. A loop that notices the excess wakes that loop, and takes nothing more meanwhile.
 //!
 //! Invariants:
-//! - W16: loops have taken no more than the limit, except for one reply per loop.
-//! - Only the thread of a loop writes the loop's counts.
+//! - W16: a loop closes a connection for its memory only if no connection of any loop has more.
+//! - The shared count is the sum of the loops' counts, and a loop's count the sum of its connections' counts.
 //!
-//! Neighbours: [`crate::replies`] and [`crate::connection`] count bytes; [`crate::NetLoop`] looks again at connections
-//! that wait for memory.
+//! Neighbours: [`crate::NetLoop`] counts its connections and closes the largest; connections, replies and transports
+//! have the buffers.
 
-use ensile_base::sync::{Arc, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
 
-/// Smallest number of blocks in the limit. A loop takes a block at a time, and keeps at most two free blocks.
-const BLOCKS: usize = 256;
-/// Largest size of a block in bytes.
-const BLOCK_BYTES_MAX: usize = 1 << 20;
+use ensile_base::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
-/// Limit of the memory of all connections of a server together, beyond
-/// [`NetLimits::free_bytes`](crate::NetLimits::free_bytes) of each.
+use crate::event::ConnectionId;
+use crate::transport::LoopWakeUp;
+
+/// Unit of a connection's count in bytes. The usual requests and replies change no count, so loops do not write the
+/// shared count.
+const UNIT_BYTES: usize = 4 << 10;
+
+/// The count of a connection with this number of bytes.
+pub(crate) fn counted(bytes: usize) -> usize {
+    bytes.next_multiple_of(UNIT_BYTES)
+}
+
+/// Limit of the memory of all connections of a server together.
 #[derive(Debug)]
 pub struct ConnectionMemory {
     bytes_max: usize,
-    block_bytes: usize,
-    /// Number of bytes that loops have taken.
-    taken: AtomicUsize,
-    /// Number of connections that have waited for too long. After a change, every loop looks at its own connections.
-    demands: AtomicUsize,
+    /// Sum of the counts of all connections.
+    bytes: AtomicUsize,
+    loops: Mutex<Vec<Arc<LoopPart>>>,
+}
+
+/// The part of a loop that other loops see.
+#[derive(Debug)]
+struct LoopPart {
+    /// Count of the largest connection.
+    largest_bytes: AtomicUsize,
+    wake_up: LoopWakeUp,
 }
 
 impl ConnectionMemory {
@@ -35,8 +48,7 @@ impl ConnectionMemory {
     /// [`NetLoop::with_memory`](crate::NetLoop::with_memory).
     #[must_use]
     pub fn new(bytes_max: usize) -> Arc<Self> {
-        let block_bytes = (bytes_max / BLOCKS).clamp(1, BLOCK_BYTES_MAX);
-        Arc::new(Self { bytes_max, block_bytes, taken: AtomicUsize::new(0), demands: AtomicUsize::new(0) })
+        Arc::new(Self { bytes_max, bytes: AtomicUsize::new(0), loops: Mutex::new(Vec::new()) })
     }
 
     /// The limit, in bytes.
@@ -45,223 +57,116 @@ impl ConnectionMemory {
         self.bytes_max
     }
 
-    /// Number of bytes that loops have taken, in blocks: the bytes in use are no more.
+    /// Memory of all connections, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        // Relaxed: a count; the count orders nothing.
-        self.taken.load(Ordering::Relaxed)
-    }
-
-    /// Takes bytes if the limit allows. True if taken.
-    fn try_take(&self, bytes: usize) -> bool {
-        let within = |taken: usize| taken.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
-        // Relaxed, twice: a count; the memory itself belongs to its loop alone.
-        self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within).is_ok()
-    }
-
-    /// Takes bytes that are in use already.
-    fn take(&self, bytes: usize) {
-        // Relaxed: a count; the memory itself belongs to its loop alone.
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn give_back(&self, bytes: usize) {
-        // Relaxed: a count; the memory itself belongs to its loop alone.
-        let before = self.taken.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "W16: a loop gives back what it has taken");
+        // Acquire: pairs with the addition in `LoopMemory::change`. A loop that sees the sum sees the largest
+        // connection that was added.
+        self.bytes.load(Ordering::Acquire)
     }
 }
 
-/// A loop's part of the memory.
+/// The memory of a loop's connections.
 #[derive(Debug)]
 pub(crate) struct LoopMemory {
     shared: Arc<ConnectionMemory>,
-    /// Counted bytes of the connections, and bytes taken for the connections. Only the thread of the loop writes both.
-    used: AtomicUsize,
-    taken: AtomicUsize,
+    part: Arc<LoopPart>,
+    /// Connections with a count, in the order of their counts.
+    by_bytes: BTreeSet<(usize, ConnectionId)>,
+    /// Sum of the counts, and the largest sum since the last report.
+    bytes: usize,
+    peak_bytes: usize,
 }
 
 impl LoopMemory {
-    pub(crate) fn new(shared: Arc<ConnectionMemory>) -> Arc<Self> {
-        Arc::new(Self { shared, used: AtomicUsize::new(0), taken: AtomicUsize::new(0) })
+    /// The memory of a loop without connections, which `wake_up` wakes.
+    pub(crate) fn new(shared: Arc<ConnectionMemory>, wake_up: LoopWakeUp) -> Self {
+        let part = Arc::new(LoopPart { largest_bytes: AtomicUsize::new(0), wake_up });
+        shared.loops.lock().push(Arc::clone(&part));
+        Self { shared, part, by_bytes: BTreeSet::new(), bytes: 0, peak_bytes: 0 }
     }
 
-    fn used(&self) -> usize {
-        // Relaxed: only this thread writes the count.
-        self.used.load(Ordering::Relaxed)
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    fn taken(&self) -> usize {
-        // Relaxed: only this thread writes the count.
-        self.taken.load(Ordering::Relaxed)
+    /// Largest memory since the last call.
+    pub(crate) fn take_peak(&mut self) -> usize {
+        std::mem::replace(&mut self.peak_bytes, self.bytes)
     }
 
-    fn set(&self, used: usize, taken: usize) {
-        debug_assert!(used <= taken, "W16: what is used was taken");
-        // Relaxed: only this thread reads the count.
-        self.used.store(used, Ordering::Relaxed);
-        // Relaxed: only this thread reads the count.
-        self.taken.store(taken, Ordering::Relaxed);
+    /// Connections with memory.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = ConnectionId> {
+        self.by_bytes.iter().map(|(_, id)| *id)
     }
 
-    /// Takes the bytes that lack for `used` bytes, a block at a time if the limit allows. Returns the number of taken
-    /// bytes; `None` if the limit allows too few.
-    fn taken_for(&self, used: usize) -> Option<usize> {
-        let taken = self.taken();
-        let Some(lacking) = used.checked_sub(taken).filter(|lacking| *lacking > 0) else {
-            return Some(taken);
-        };
-        let blocks = lacking.max(self.shared.block_bytes);
-        [blocks, lacking].into_iter().find(|bytes| self.shared.try_take(*bytes)).map(|bytes| taken + bytes)
-    }
-
-    /// Counts bytes that a connection is about to have, if the limit has room. True if counted.
-    fn try_grow(&self, bytes: usize) -> bool {
-        let used = self.used().saturating_add(bytes);
-        let Some(taken) = self.taken_for(used) else { return false };
-        self.set(used, taken);
-        true
-    }
-
-    /// Counts bytes that a connection has.
-    fn grow(&self, bytes: usize) {
-        if !self.try_grow(bytes) {
-            let used = self.used() + bytes;
-            self.shared.take(used - self.taken());
-            self.set(used, used);
+    /// Changes the count of a connection.
+    pub(crate) fn change(&mut self, id: ConnectionId, before: usize, bytes: usize) {
+        if before == bytes {
+            return;
         }
-    }
-
-    /// Uncounts bytes of a connection. While memory is short, every free byte goes back: other loops wait for memory.
-    fn shrink(&self, bytes: usize) {
-        debug_assert!(bytes <= self.used(), "W16: what goes was counted");
-        let (used, taken) = (self.used() - bytes, self.taken());
-        let block = self.shared.block_bytes;
-        let is_short = self.shared.bytes() > self.shared.bytes_max.saturating_sub(block);
-        let keeps = if is_short || used == 0 { 0 } else { 2 * block };
-        let given = (taken - used).saturating_sub(keeps);
-        if given > 0 {
-            self.shared.give_back(given);
+        let was_there = self.by_bytes.remove(&(before, id));
+        debug_assert_eq!(was_there, before > 0, "W16: the count of a connection is the noted count");
+        if bytes > 0 {
+            self.by_bytes.insert((bytes, id));
         }
-        self.set(used, taken - given);
-    }
-
-    /// Announces to every loop that a connection has waited for too long. Returns the number of announcements so far.
-    pub(crate) fn demand(&self) -> usize {
-        // Relaxed: the count guards no data; a loop that sees the demand looks at its own connections.
-        self.shared.demands.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// Number of demands of all loops so far.
-    #[inline]
-    pub(crate) fn demands(&self) -> usize {
-        // Relaxed: the count guards no data, and the next step sees a demand that is not seen yet.
-        self.shared.demands.load(Ordering::Relaxed)
-    }
-
-    /// Checks that connections have counted this many bytes, and that no more than two blocks are free.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn check(&self, counted: usize) {
-        let (used, taken) = (self.used(), self.taken());
-        assert_eq!(used, counted, "W16: the loop counts as its connections do");
-        assert!(used <= taken && taken - used <= 2 * self.shared.block_bytes, "W16: {used} of {taken}");
-        assert!(taken <= self.shared.bytes(), "W16: the loop has taken {taken}");
-    }
-
-    /// True if the loop has given back all memory.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn is_unused(&self) -> bool {
-        (self.used(), self.taken()) == (0, 0)
-    }
-
-    /// True if `bytes` more could be counted now.
-    fn fits(&self, bytes: usize) -> bool {
-        let lacking = self.used().saturating_add(bytes).saturating_sub(self.taken());
-        lacking == 0 || self.shared.bytes().saturating_add(lacking) <= self.shared.bytes_max
-    }
-}
-
-/// Answer to a request for memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryFit {
-    /// The memory is available.
-    Fits,
-    /// Not now: other connections may give memory back.
-    Later,
-    /// The request alone exceeds the memory of all connections.
-    Never,
-}
-
-/// Memory of a connection.
-#[derive(Debug)]
-pub(crate) struct MemoryAccount {
-    memory: Arc<LoopMemory>,
-    free_bytes: usize,
-    /// Bytes that count in the loop.
-    counted: usize,
-}
-
-impl MemoryAccount {
-    pub(crate) fn new(memory: &Arc<LoopMemory>, free_bytes: usize) -> Self {
-        Self { memory: Arc::clone(memory), free_bytes, counted: 0 }
-    }
-
-    /// Sets the number of bytes of the connection.
-    #[inline]
-    pub(crate) fn set(&mut self, bytes: usize) {
-        let counts = bytes.saturating_sub(self.free_bytes);
-        if counts > self.counted {
-            self.memory.grow(counts - self.counted);
-        } else if counts < self.counted {
-            self.memory.shrink(self.counted - counts);
-        }
-        self.counted = counts;
-    }
-
-    /// True if the connection may have this number of bytes. The bytes count from now on.
-    pub(crate) fn try_set(&mut self, bytes: usize) -> bool {
-        let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
-        let may = more == 0 || self.memory.try_grow(more);
-        self.counted += if may { more } else { 0 };
-        may
-    }
-
-    /// Answer to a request for `bytes` in total. The answer is never if `least` alone exceeds the limit; `least` is the
-    /// part that stays when the client has taken every reply.
-    pub(crate) fn fits(&self, bytes: usize, least: usize) -> MemoryFit {
-        debug_assert!(least <= bytes, "W16: replies are a part of what a connection has");
-        let more = bytes.saturating_sub(self.free_bytes).saturating_sub(self.counted);
-        if more == 0 || self.memory.fits(more) {
-            MemoryFit::Fits
-        } else if least.saturating_sub(self.free_bytes) > self.memory.shared.bytes_max {
-            MemoryFit::Never
+        self.bytes = self.bytes - before + bytes;
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
+        let largest = self.by_bytes.last().map_or(0, |(bytes, _)| *bytes);
+        if bytes > before {
+            // Relaxed: the Release of the addition orders the store.
+            self.part.largest_bytes.store(largest, Ordering::Relaxed);
+            // Release: pairs with the Acquire in `ConnectionMemory::bytes`.
+            self.shared.bytes.fetch_add(bytes - before, Ordering::Release);
         } else {
-            MemoryFit::Later
+            // Relaxed: the Release of the store orders the subtraction.
+            self.shared.bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+            // Release: pairs with the Acquire in `to_close`. A loop that sees the smaller count sees the smaller sum.
+            self.part.largest_bytes.store(largest, Ordering::Release);
         }
     }
 
-    /// True if the connection has more than `free_bytes`.
-    pub(crate) fn counts(&self) -> bool {
-        self.counted > 0
-    }
-
-    /// Checks that a connection with `bytes` has counted the bytes beyond `free_bytes`. Returns the count.
-    #[cfg(feature = "simulation")]
-    pub(crate) fn check(&self, bytes: usize) -> usize {
-        assert_eq!(self.counted, bytes.saturating_sub(self.free_bytes), "W16: {bytes} bytes");
-        self.counted
-    }
-
-    /// True if the connection may have more bytes: the connection has few, or memory is available.
+    /// True if all connections together exceed the limit.
     #[inline]
-    pub(crate) fn has_some(&self) -> bool {
-        self.counted == 0 || self.memory.fits(1)
+    pub(crate) fn exceeds_limit(&self) -> bool {
+        self.shared.bytes() > self.shared.bytes_max
+    }
+
+    /// The connection to be closed, while the limit is exceeded: the largest, if it is a connection of this loop.
+    /// Otherwise wakes the loop of the largest connection.
+    pub(crate) fn to_close(&self) -> Option<ConnectionId> {
+        let loops = self.shared.loops.lock();
+        // Acquire: pairs with the last store of `change`. If the largest connection of a loop has just gone, the sum is
+        // read again behind it.
+        let part = loops.iter().max_by_key(|part| part.largest_bytes.load(Ordering::Acquire))?;
+        if !Arc::ptr_eq(part, &self.part) {
+            part.wake_up.wake();
+            return None;
+        }
+        let (_, largest) = self.by_bytes.last().filter(|_| self.exceeds_limit())?;
+        Some(*largest)
+    }
+
+    /// Checks that the loop counts as its connections do.
+    ///
+    /// # Panics
+    /// If a count is missing or wrong.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn check(&self, counted: &BTreeSet<(usize, ConnectionId)>) {
+        assert_eq!(&self.by_bytes, counted, "W16: the loop counts as its connections do");
+        let sum: usize = counted.iter().map(|(bytes, _)| *bytes).sum();
+        assert!(self.bytes == sum && sum <= self.shared.bytes(), "W16: {sum} bytes");
+        // Relaxed: only this thread writes the count.
+        let largest = self.part.largest_bytes.load(Ordering::Relaxed);
+        assert_eq!(largest, counted.last().map_or(0, |(bytes, _)| *bytes), "W16: the largest is known");
     }
 }
 
-impl Drop for MemoryAccount {
+impl Drop for LoopMemory {
     fn drop(&mut self) {
-        self.set(0);
+        self.shared.loops.lock().retain(|part| !Arc::ptr_eq(part, &self.part));
+        // Relaxed: the lock has taken the loop's largest connection away before.
+        self.shared.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -16,8 +16,7 @@ use ensile_base::sync::Arc;
 use crate::connection::Connection;
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
-use crate::memory::{ConnectionMemory, LoopMemory};
-use crate::memory_wait::MemoryClaim;
+use crate::memory::{ConnectionMemory, LoopMemory, counted};
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
@@ -35,7 +34,7 @@ pub struct NetStats {
     pub sent_bytes: u64,
     /// Number of steps that have waited.
     pub waits: u64,
-    /// Memory of the connections at their last turns, in bytes, with the room that buffers keep.
+    /// Memory of the connections, in bytes, with the room that buffers keep (W16).
     pub room_bytes: usize,
     /// Number of replies, told or not, without a waiting client at the break of the connection. The told but not wholly
     /// sent replies of a connection count as a single reply.
@@ -48,7 +47,6 @@ enum TimerPurpose {
     Caller(u64),
     Connection(ConnectionId),
     Accept,
-    Memory,
     Room,
 }
 
@@ -57,23 +55,6 @@ enum TimerPurpose {
 struct ConnectionPlace {
     generation: u32,
     connection: Option<Box<Connection>>,
-}
-
-/// Memory of the connections at their last turns, with the room that buffers keep.
-#[derive(Debug, Default)]
-struct RoomCount {
-    bytes: usize,
-    /// Largest count since the last report.
-    peak_bytes: usize,
-}
-
-impl RoomCount {
-    /// Notes the memory of a connection in place of the number `noted_bytes`.
-    fn note(&mut self, noted_bytes: &mut usize, bytes: usize) {
-        self.bytes = self.bytes - *noted_bytes + bytes;
-        *noted_bytes = bytes;
-        self.peak_bytes = self.peak_bytes.max(self.bytes);
-    }
 }
 
 /// Sockets and timers of one thread.
@@ -93,23 +74,18 @@ pub struct NetLoop<T> {
     events: VecDeque<NetEvent>,
     /// Connections with a turn in the next step.
     listed: Vec<ConnectionId>,
-    memory: Arc<LoopMemory>,
-    /// Connections waiting for memory. Another loop may give memory back.
-    starved: Vec<ConnectionId>,
-    /// Connections whose buffers keep room.
-    with_room: Vec<ConnectionId>,
-    room: RoomCount,
-    /// Time of the last return of memory for waiting connections, in nanoseconds. `demands` is the number of heard
-    /// demands of every loop.
-    claimed_nanos: Option<u64>,
-    demands: usize,
+    memory: LoopMemory,
+    /// Connection that the caller has touched last, and that is not counted since.
+    touched: Option<ConnectionId>,
+    /// True while a timer is set for the room of silent connections.
+    is_room_timed: bool,
     last_panic: Option<Box<str>>,
     ready: Vec<Readiness>,
     stats: NetStats,
 }
 
-/// Time between looks at connections that wait for memory: other loops give memory back without a word.
-const MEMORY_LOOK: Duration = Duration::from_millis(10);
+/// Longest wait of a step while another loop is to close a connection: that loop says nothing when it has.
+const OVER_WAIT: Duration = Duration::from_millis(1);
 
 /// First token of a listener. No generation gets there: the count would take four thousand million connections at one
 /// place.
@@ -118,6 +94,7 @@ const LISTENERS: u64 = (u32::MAX as u64) << 32;
 impl<T: Transport> NetLoop<T> {
     /// A loop without listeners.
     pub fn new(transport: T, clock: Clock, limits: NetLimits) -> Self {
+        let memory = LoopMemory::new(ConnectionMemory::new(usize::MAX), transport.wake_up());
         Self {
             transport,
             clock,
@@ -130,12 +107,9 @@ impl<T: Transport> NetLoop<T> {
             timers: Timers::new(),
             events: VecDeque::new(),
             listed: Vec::new(),
-            memory: LoopMemory::new(ConnectionMemory::new(usize::MAX)),
-            starved: Vec::new(),
-            with_room: Vec::new(),
-            room: RoomCount::default(),
-            claimed_nanos: None,
-            demands: 0,
+            memory,
+            touched: None,
+            is_room_timed: false,
             last_panic: None,
             ready: Vec::new(),
             stats: NetStats::default(),
@@ -147,7 +121,8 @@ impl<T: Transport> NetLoop<T> {
     #[must_use]
     pub fn with_memory(self, memory: Arc<ConnectionMemory>) -> Self {
         debug_assert!(self.places.is_empty(), "W16: connections count in the memory that they began with");
-        Self { memory: LoopMemory::new(memory), ..self }
+        let wake_up = self.transport.wake_up();
+        Self { memory: LoopMemory::new(memory, wake_up), ..self }
     }
 
     /// Text of the last panic in the writer of a reply: see [`CloseReason::Panicked`].
@@ -180,12 +155,12 @@ impl<T: Transport> NetLoop<T> {
     /// Counts since the loop was made.
     #[must_use]
     pub fn stats(&self) -> NetStats {
-        NetStats { open: self.places.len() - self.free.len(), room_bytes: self.room.bytes, ..self.stats }
+        NetStats { open: self.places.len() - self.free.len(), room_bytes: self.memory.bytes(), ..self.stats }
     }
 
     /// Largest [`NetStats::room_bytes`] since the last call. A peak that falls leaves free memory in the allocator.
     pub fn take_room_peak(&mut self) -> usize {
-        std::mem::replace(&mut self.room.peak_bytes, self.room.bytes)
+        self.memory.take_peak()
     }
 
     /// Sends told replies, waits for `wait_max` at most, and takes arrivals. The step does not wait while the caller
@@ -210,14 +185,20 @@ impl<T: Transport> NetLoop<T> {
         }
         self.ready = ready;
         self.run_timers(now_nanos);
-        self.hear_demands(now_nanos);
+        // Another loop may have woken this loop to close a connection.
+        self.keep_limit();
         self.accept(now_nanos);
         self.look_at_listed(now_nanos);
         Ok(())
     }
 
-    /// The next event of a step.
+    /// The next event of a step. While another loop is to close a connection (W16), requests wait for a later step.
     pub fn next_event(&mut self) -> Option<NetEvent> {
+        self.count_touched();
+        let is_request = matches!(self.events.front(), Some(NetEvent::Received(_)));
+        if is_request && self.memory.exceeds_limit() {
+            return None;
+        }
         let event = self.events.pop_front()?;
         if let NetEvent::Received(id) = event {
             // The connection may end only after the caller has seen the last bytes.
@@ -231,13 +212,13 @@ impl<T: Transport> NetLoop<T> {
 
     /// Arrived, unconsumed bytes of a connection, and the reply queue; `None` if the connection has ended.
     pub fn parts(&mut self, id: ConnectionId) -> Option<(&[u8], &mut ReplyQueue)> {
-        self.list(id);
+        self.touch(id);
         self.get_mut(id).map(Connection::parts)
     }
 
     /// Consumes the first `bytes` of the arrived bytes.
     pub fn consume(&mut self, id: ConnectionId, bytes: usize) {
-        self.list(id);
+        self.touch(id);
         if let Some(connection) = self.get_mut(id) {
             connection.consume(bytes);
         }
@@ -248,7 +229,7 @@ impl<T: Transport> NetLoop<T> {
     /// the loop goes on meanwhile, so `write` must not wait. If `write` panics, the loop closes this connection
     /// ([`CloseReason::Panicked`]) and serves the other connections (W15).
     pub fn fill(&mut self, slot: ReplySlot, write: impl FnOnce(&mut Vec<u8>)) {
-        self.list(slot.connection);
+        self.touch(slot.connection);
         if let Some(connection) = self.get_mut(slot.connection) {
             connection.replies.fill(slot.number, write);
         }
@@ -264,7 +245,7 @@ impl<T: Transport> NetLoop<T> {
     /// at [`NetLimits::linger`] or [`NetLimits::linger_bytes_max`]. A client that goes on sending then may lose the
     /// last replies (W13).
     pub fn close_when_sent(&mut self, id: ConnectionId) {
-        self.list(id);
+        self.touch(id);
         if let Some(connection) = self.get_mut(id) {
             connection.begin_ending();
         }
@@ -308,6 +289,46 @@ impl<T: Transport> NetLoop<T> {
         place.connection.as_deref_mut().filter(|connection| connection.id == id)
     }
 
+    /// Gives a connection that the caller touches a turn in the next step. The connection before it is counted now.
+    fn touch(&mut self, id: ConnectionId) {
+        if self.touched != Some(id) {
+            self.count_touched();
+            self.touched = Some(id);
+        }
+        self.list(id);
+    }
+
+    fn count_touched(&mut self) {
+        if let Some(id) = self.touched.take() {
+            self.count(id);
+        }
+    }
+
+    /// Counts the memory of a connection, and keeps the limit of all connections (W16).
+    fn count(&mut self, id: ConnectionId) {
+        let held_bytes = self.transport.held_bytes(id.token());
+        let Some(connection) = self.get_mut(id) else { return };
+        let bytes = counted(connection.memory_bytes() + held_bytes);
+        let before = std::mem::replace(&mut connection.counted_bytes, bytes);
+        self.memory.change(id, before, bytes);
+        if bytes > before {
+            if !self.is_room_timed {
+                self.is_room_timed = true;
+                let due_nanos = after_nanos(self.clock.nanos(), self.limits.room_kept);
+                self.timers.set(due_nanos, TimerPurpose::Room);
+            }
+            self.keep_limit();
+        }
+    }
+
+    /// Closes the largest connection until all connections are within the limit, or another loop has the largest (W16).
+    fn keep_limit(&mut self) {
+        while self.memory.exceeds_limit() {
+            let Some(id) = self.memory.to_close() else { return };
+            self.end(id, CloseReason::Evicted);
+        }
+    }
+
     /// Gives a connection a turn in the next step.
     fn list(&mut self, id: ConnectionId) {
         let Some(connection) = self.get_mut(id) else { return };
@@ -319,6 +340,9 @@ impl<T: Transport> NetLoop<T> {
 
     /// Longest wait of the transport.
     fn wait_nanos(&self, wait_max: Duration, now_nanos: u64) -> u64 {
+        if self.memory.exceeds_limit() {
+            return after_nanos(0, wait_max.min(OVER_WAIT));
+        }
         let may_accept = self.listeners.contains(&true) && self.accepts();
         if !self.events.is_empty() || !self.listed.is_empty() || may_accept {
             return 0;
@@ -346,7 +370,6 @@ impl<T: Transport> NetLoop<T> {
         while let Some(purpose) = self.timers.take_due(now_nanos) {
             match purpose {
                 TimerPurpose::Caller(number) => self.events.push_back(NetEvent::TimerDue(number)),
-                TimerPurpose::Memory => self.look_for_memory(now_nanos),
                 TimerPurpose::Room => self.release_room(now_nanos),
                 TimerPurpose::Accept => self.accept_is_paused = false,
                 TimerPurpose::Connection(id) => self.check_time(id, now_nanos),
@@ -354,94 +377,20 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
-    /// Gives back the room of silent connections (W17), and looks again at the other connections with room later.
+    /// Gives back the room of silent connections (W17), and looks again at the other connections with memory later.
     fn release_room(&mut self, now_nanos: u64) {
         let room_kept = self.limits.room_kept;
-        let mut with_room = std::mem::take(&mut self.with_room);
-        with_room.retain(|id| {
-            let Some(connection) = self.get_mut(*id) else { return false };
+        for id in self.memory.connections().collect::<Vec<_>>() {
+            let Some(connection) = self.get_mut(id) else { continue };
             let is_silent = connection.release_room(room_kept, now_nanos);
             if is_silent {
-                self.list(*id);
-                self.events.push_back(NetEvent::Silent(*id));
+                self.count(id);
+                self.events.push_back(NetEvent::Silent(id));
             }
-            !is_silent
-        });
-        if with_room.is_empty() {
-            with_room = Vec::new();
-        } else {
+        }
+        self.is_room_timed = self.memory.bytes() > 0;
+        if self.is_room_timed {
             self.timers.set(after_nanos(now_nanos, room_kept), TimerPurpose::Room);
-        }
-        self.with_room = with_room;
-    }
-
-    /// Looks again at every connection that waits for memory. If a wait is too long, every loop hears of the demand.
-    fn look_for_memory(&mut self, now_nanos: u64) {
-        let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
-        let (mut is_over, mut longest) = (false, None);
-        for id in std::mem::take(&mut self.starved) {
-            let Some(connection) = self.get_mut(id) else { continue };
-            connection.memory.leave_list();
-            if connection.memory.waits() {
-                is_over |= connection.claim(&limits, claimed_nanos, now_nanos) == Some(MemoryClaim::Told);
-                longest =
-                    longest.max(connection.memory.stuck_since_nanos().map(|since| (u64::MAX - since, id)));
-            }
-            self.list(id);
-        }
-        if !is_over {
-            return;
-        }
-        self.demands = self.memory.demand();
-        let claimed = self.claim_memory(now_nanos);
-        let Some((from_end, id)) = longest else { return };
-        // Connections with more memory may come again and again: a wait that began long before ends as well.
-        let begins = u64::MAX - from_end;
-        let is_before = claimed
-            .is_some_and(|other| other.saturating_sub(begins) > after_nanos(0, limits.memory_wait) / 2);
-        let has_waited = now_nanos.saturating_sub(begins) >= after_nanos(0, limits.memory_wait_max());
-        if let Some(connection) = self.get_mut(id).filter(|_| is_before && has_waited) {
-            connection.memory.choose();
-        }
-    }
-
-    /// Hears demands: a connection of another loop has waited for too long, and one of this loop may have the memory.
-    fn hear_demands(&mut self, now_nanos: u64) {
-        let demands = self.memory.demands();
-        if demands != self.demands {
-            self.demands = demands;
-            let again_nanos =
-                self.claimed_nanos.map_or(0, |claimed| after_nanos(claimed, self.limits.memory_wait));
-            // The memory that was just given back may be enough. A loop that still lacks memory demands again.
-            if again_nanos <= now_nanos {
-                self.claim_memory(now_nanos);
-            }
-        }
-    }
-
-    /// Makes the largest connection with a claim give memory back to waiting connections. The time of the other
-    /// connections begins anew. The call looks at every connection, once in a while. Returns the time from which the
-    /// connection has not gone on.
-    fn claim_memory(&mut self, now_nanos: u64) -> Option<u64> {
-        let (limits, claimed_nanos) = (self.limits, self.claimed_nanos.unwrap_or(0));
-        let claims = self.places.iter().filter_map(|place| {
-            let connection = place.connection.as_deref()?;
-            let claim = connection.claim(&limits, claimed_nanos, now_nanos)?;
-            Some((connection.replies.memory_bytes(), connection.id, claim))
-        });
-        let (_, id, claim) = claims.max_by_key(|(bytes, id, _)| (*bytes, *id))?;
-        self.claimed_nanos = Some(now_nanos);
-        match claim {
-            MemoryClaim::Closed => {
-                self.end(id, CloseReason::Stalled);
-                None
-            }
-            MemoryClaim::Told => {
-                self.list(id);
-                let connection = self.get_mut(id)?;
-                connection.memory.choose();
-                connection.memory.stuck_since_nanos()
-            }
         }
     }
 
@@ -511,7 +460,7 @@ impl<T: Transport> NetLoop<T> {
     }
 
     fn open(&mut self, id: ConnectionId, now_nanos: u64) {
-        let connection = Some(Box::new(Connection::new(id, &self.limits, &self.memory, now_nanos)));
+        let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos)));
         match self.free.pop() {
             Some(index) => self.places[index as usize].connection = connection,
             None => self.places.push(ConnectionPlace { generation: 0, connection }),
@@ -525,13 +474,13 @@ impl<T: Transport> NetLoop<T> {
     fn end(&mut self, id: ConnectionId, reason: CloseReason) {
         let Some(connection) = self.get_mut(id) else { return };
         let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
-        let mut room_bytes = connection.noted_room_bytes;
+        let counted_bytes = connection.counted_bytes;
         let panicked = connection.replies.panicked();
         self.last_panic = panicked.or(self.last_panic.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);
         }
-        self.room.note(&mut room_bytes, 0);
+        self.memory.change(id, counted_bytes, 0);
         if let CloseReason::Failed(_) = reason {
             self.stats.unheard += unheard;
         }
@@ -551,8 +500,9 @@ impl<T: Transport> NetLoop<T> {
         for id in std::mem::take(&mut self.listed) {
             if let Some(connection) = self.get_mut(id) {
                 connection.is_listed = false;
-                if let Err(reason) = self.look_at(id, now_nanos) {
-                    self.end(id, reason);
+                match self.look_at(id, now_nanos) {
+                    Ok(()) => self.count(id),
+                    Err(reason) => self.end(id, reason),
                 }
             }
         }
@@ -562,13 +512,10 @@ impl<T: Transport> NetLoop<T> {
         let limits = self.limits;
         let place = self.places.get_mut(id.index as usize);
         let Some(connection) = place.and_then(|place| place.connection.as_deref_mut()) else { return Ok(()) };
-        // The replies of the last requests may all be sent now.
-        let room_bytes = connection.room_bytes();
-        self.room.note(&mut connection.noted_room_bytes, room_bytes);
         self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
-        let came = connection.read(&mut self.transport, &limits, now_nanos)?;
-        let room_bytes = connection.room_bytes();
-        self.room.note(&mut connection.noted_room_bytes, room_bytes);
+        // W16: nothing is read while another loop is to close a connection.
+        let may_read = !self.memory.exceeds_limit();
+        let came = if may_read { connection.read(&mut self.transport, &limits, now_nanos)? } else { 0 };
         self.stats.received_bytes += came as u64;
         let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();
         if (came > 0 || takes_again) && !connection.is_announced && !connection.is_ending() {
@@ -579,30 +526,8 @@ impl<T: Transport> NetLoop<T> {
             return Err(reason);
         }
         connection.note_end(now_nanos);
-        // Others have their turn before. A connection that waits for memory is looked at again later.
-        let waits_for_memory = connection.note_memory(now_nanos);
-        let wants_read = connection.wants_read(&limits) && !waits_for_memory;
-        // The owner may consume announced bytes first. A chosen connection may have gone on.
-        let never_fits = connection.memory.take_never_fits();
-        let is_to_be_told = never_fits || connection.memory.is_chosen();
-        if is_to_be_told && !connection.is_announced {
-            let is_told = never_fits || connection.claim(&limits, 0, now_nanos) == Some(MemoryClaim::Told);
-            if connection.memory.begin_telling(is_told) {
-                self.events.push_back(NetEvent::OutOfMemory(id));
-            }
-        }
-        if waits_for_memory && connection.memory.enter_list() {
-            if self.starved.is_empty() {
-                self.timers.set(after_nanos(now_nanos, MEMORY_LOOK), TimerPurpose::Memory);
-            }
-            self.starved.push(id);
-        }
-        if connection.enter_room_list() {
-            if self.with_room.is_empty() {
-                self.timers.set(after_nanos(now_nanos, limits.room_kept), TimerPurpose::Room);
-            }
-            self.with_room.push(id);
-        }
+        // Others have their turn before.
+        let wants_read = connection.wants_read(&limits);
         if connection.begins_to_linger(now_nanos) {
             self.transport.end_sending(id.token());
             self.check_time_anew(id, now_nanos);

@@ -11,9 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::event::ConnectionId;
 use crate::limits::NetLimits;
-use crate::memory::{LoopMemory, MemoryAccount, MemoryFit};
 use ensile_base::panic_text;
-use ensile_base::sync::Arc;
 
 /// The place of a reply that is to be told later, by [`crate::NetLoop::fill`].
 ///
@@ -51,8 +49,6 @@ pub struct ReplyQueue {
     sent_bytes: usize,
     /// Places from the first one that is not told on.
     waiting: VecDeque<ReplyPlace>,
-    /// Number of places whose room is kept while the queue is empty.
-    keep_places: usize,
     /// Bytes of told replies in the queue, and of bytes that owners keep for the others.
     waiting_bytes: usize,
     /// The number of the first place in `waiting`.
@@ -62,11 +58,6 @@ pub struct ReplyQueue {
     parked_max: usize,
     is_beyond: bool,
     turned_away: bool,
-    /// Bytes of the reply for which a caller was turned away for want of memory.
-    wanted_bytes: usize,
-    /// Memory of the connection: replies, arrived bytes, and bytes of the owner.
-    account: MemoryAccount,
-    received_bytes: usize,
     /// Bytes that the owner keeps for the connection, besides those for places.
     owner_bytes: usize,
     /// Text of a panic in the writer of a reply: the stream has ended with the reply before.
@@ -76,27 +67,21 @@ pub struct ReplyQueue {
 impl ReplyQueue {
     /// Bytes of a sent buffer that are kept, at most.
     const KEEP_BYTES: usize = 32 << 10;
-    /// Most places whose room is kept, and the part of `free_bytes` that the room may take.
+    /// Most places whose room is kept.
     const KEEP_PLACES: usize = 256;
-    const KEEP_PART: usize = 4;
 
-    pub(crate) fn new(connection: ConnectionId, limits: &NetLimits, memory: &Arc<LoopMemory>) -> Self {
+    pub(crate) fn new(connection: ConnectionId, limits: &NetLimits) -> Self {
         Self {
             connection,
             sending: Vec::new(),
             sent_bytes: 0,
             waiting: VecDeque::new(),
-            keep_places: (limits.free_bytes / Self::KEEP_PART / size_of::<ReplyPlace>())
-                .min(Self::KEEP_PLACES),
             waiting_bytes: 0,
             first: 0,
             unsent_bytes_max: limits.unsent_bytes_max,
             parked_max: limits.parked_max,
             is_beyond: false,
             turned_away: false,
-            wanted_bytes: 0,
-            account: MemoryAccount::new(memory, limits.free_bytes),
-            received_bytes: 0,
             owner_bytes: 0,
             panicked: None,
         }
@@ -105,19 +90,8 @@ impl ReplyQueue {
     /// True if another request may be taken. Ask before each request, or before a few. If the answer is no, leave the
     /// request unread; [`crate::NetEvent::Received`] comes again once there is room.
     pub fn has_room(&mut self) -> bool {
-        self.turned_away |= self.is_full() || !self.account.has_some();
+        self.turned_away |= self.is_full();
         !self.turned_away
-    }
-
-    /// The answer of the memory of all connections to a reply of this length (W16). A caller that can make the reply
-    /// again asks before. At [`MemoryFit::Later`] the caller leaves the request unread; [`crate::NetEvent::Received`]
-    /// comes again once there is memory. A reply that is given in spite of the answer is kept.
-    pub fn fits(&mut self, bytes: usize) -> MemoryFit {
-        let fit = self.fit_of(bytes);
-        if fit == MemoryFit::Later {
-            (self.turned_away, self.wanted_bytes) = (true, bytes);
-        }
-        fit
     }
 
     /// A reply that may be sent at once. `write` appends it to the buffer, and changes nothing else there. It runs on
@@ -163,10 +137,7 @@ impl ReplyQueue {
     /// The owner keeps this number of bytes for the connection from now on, besides those for places: such as the
     /// decoded part of a request that has not come whole. The bytes count in the memory of all connections (W16).
     pub fn set_owner_bytes(&mut self, bytes: usize) {
-        if bytes != self.owner_bytes {
-            self.owner_bytes = bytes;
-            self.count();
-        }
+        self.owner_bytes = bytes;
     }
 
     /// Bytes that are told and not sent, or kept to be told.
@@ -193,8 +164,8 @@ impl ReplyQueue {
                 self.waiting.pop_front();
                 self.first += 1;
             }
-            if self.waiting.capacity() > self.keep_places.max(4 * self.waiting.len()) {
-                self.waiting.shrink_to(self.keep_places.max(2 * self.waiting.len()));
+            if self.waiting.capacity() > Self::KEEP_PLACES.max(4 * self.waiting.len()) {
+                self.waiting.shrink_to(Self::KEEP_PLACES.max(2 * self.waiting.len()));
             }
         } else if let Some(at) =
             number.checked_sub(self.first).map(|at| at as usize).filter(|at| *at < self.waiting.len())
@@ -227,19 +198,14 @@ impl ReplyQueue {
             self.sending.clear();
             self.sent_bytes = 0;
             self.sending.shrink_to(Self::KEEP_BYTES);
-        } else if (self.sent_bytes >= Self::KEEP_BYTES || self.account.counts())
-            && self.sent_bytes * 2 >= self.sending.len()
-        {
+        } else if self.sent_bytes >= Self::KEEP_BYTES && self.sent_bytes * 2 >= self.sending.len() {
             // Half of the buffer, so that bytes are moved a constant number of times.
             self.sending.drain(..self.sent_bytes);
             self.sent_bytes = 0;
-            // The room behind the rest was written to, and does not count: the room is given back, too (W16).
-            if self.account.counts() || self.sending.capacity() > 2 * Self::KEEP_BYTES.max(self.sending.len())
-            {
+            if self.sending.capacity() > 2 * Self::KEEP_BYTES.max(self.sending.len()) {
                 self.sending.shrink_to(Self::KEEP_BYTES);
             }
         }
-        self.count();
     }
 
     /// True if no reply waits, told or not.
@@ -277,29 +243,13 @@ impl ReplyQueue {
 
     /// True once if a caller was turned away and there is room again.
     pub(crate) fn takes_again(&mut self) -> bool {
-        let takes = self.turned_away && !self.is_full() && !self.lacks_memory();
+        let takes = self.turned_away && !self.is_full();
         self.turned_away &= !takes;
-        self.wanted_bytes = if takes { 0 } else { self.wanted_bytes };
         takes
     }
 
-    /// True if a caller was turned away for want of memory, and memory still lacks.
-    pub(crate) fn waits_for_memory(&self) -> bool {
-        self.turned_away && !self.is_full() && self.lacks_memory()
-    }
-
-    fn lacks_memory(&self) -> bool {
-        let wants = self.wanted_bytes > 0;
-        !self.account.has_some() || wants && self.fit_of(self.wanted_bytes) != MemoryFit::Fits
-    }
-
-    /// Bytes that the owner keeps for the connection, besides those for places.
-    pub(crate) fn owner_bytes(&self) -> usize {
-        self.owner_bytes
-    }
-
-    /// Memory that replies and the owner take, in bytes, with the room that buffers keep.
-    pub(crate) fn room_bytes(&self) -> usize {
+    /// Memory that replies and the owner take, in bytes, with the room of buffers (W16).
+    pub(crate) fn memory_bytes(&self) -> usize {
         let places = self.waiting.capacity() * size_of::<ReplyPlace>();
         self.sending.capacity() + places + self.waiting_bytes + self.owner_bytes
     }
@@ -313,57 +263,11 @@ impl ReplyQueue {
     pub(crate) fn release_room(&mut self) {
         debug_assert!(self.is_empty(), "W17: a reply that waits is kept");
         (self.sending, self.sent_bytes, self.waiting) = (Vec::new(), 0, VecDeque::new());
-        self.count();
     }
 
-    /// True if the connection has more than `free_bytes`.
-    pub(crate) fn counts(&self) -> bool {
-        self.account.counts()
-    }
-
-    /// Memory of the connection, in bytes. Room behind the bytes to be sent does not count until bytes are there.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        // The room for places was written to. The kept part of the room does not count.
-        let places = self.waiting.len().max(self.waiting.capacity().saturating_sub(self.keep_places));
-        let buffers = self.received_bytes + self.owner_bytes + self.sending.len() + self.waiting_bytes;
-        buffers + places * size_of::<ReplyPlace>()
-    }
-
-    /// The answer of the memory of all connections to a reply of this length (W16). The caller is not turned away, and
-    /// nothing comes again once there is memory.
-    #[must_use]
-    pub fn fit_of(&self, reply_bytes: usize) -> MemoryFit {
-        let with = |bytes: usize| bytes.saturating_add(reply_bytes).saturating_add(size_of::<ReplyPlace>());
-        self.account.fits(with(self.memory_bytes()), with(self.received_bytes + self.owner_bytes))
-    }
-
-    /// The answer of the memory to this room of the buffer of arrived bytes, which counts if it fits (W16).
-    pub(crate) fn may_receive(&mut self, bytes: usize) -> MemoryFit {
-        let wanted = self.memory_bytes() - self.received_bytes + bytes;
-        if self.account.try_set(wanted) {
-            self.received_bytes = bytes;
-            return MemoryFit::Fits;
-        }
-        match self.account.fits(wanted, bytes + self.owner_bytes) {
-            MemoryFit::Never => MemoryFit::Never,
-            MemoryFit::Fits | MemoryFit::Later => MemoryFit::Later,
-        }
-    }
-
-    /// The buffer of arrived bytes has this room.
-    pub(crate) fn set_received(&mut self, bytes: usize) {
-        self.received_bytes = bytes;
-        self.count();
-    }
-
-    #[inline]
-    fn count(&mut self) {
-        self.account.set(self.memory_bytes());
-    }
-
-    /// Checks counts against contents, and returns the bytes that count in the loop.
+    /// Checks counts against contents.
     #[cfg(feature = "simulation")]
-    pub(crate) fn check(&self, received_bytes: usize) -> usize {
+    pub(crate) fn check(&self) {
         let waiting_bytes: usize = self
             .waiting
             .iter()
@@ -373,9 +277,7 @@ impl ReplyQueue {
             })
             .sum();
         assert_eq!(self.waiting_bytes, waiting_bytes, "W2: bytes of replies that wait");
-        assert_eq!(self.received_bytes, received_bytes, "W16: room of arrived bytes");
         assert!(!matches!(self.waiting.front(), Some(ReplyPlace::Told(_))), "W1: a told reply is first");
-        self.account.check(self.memory_bytes())
     }
 
     fn check_bytes(&mut self) {
@@ -391,7 +293,6 @@ impl ReplyQueue {
             });
             self.waiting_bytes = 0;
         }
-        self.count();
     }
 }
 

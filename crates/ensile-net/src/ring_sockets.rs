@@ -107,6 +107,8 @@ struct SocketPlace<S, B> {
     /// End of arrivals, with its reason.
     ended: Option<Result<(), Errno>>,
     sending: Option<SendNumber>,
+    /// Length of the copy of this send, in bytes.
+    sending_bytes: usize,
     /// Outcome of the last send, for the next write.
     sent: Option<Result<usize, Errno>>,
 }
@@ -153,6 +155,7 @@ impl<R: SocketRing> RingSockets<R> {
             has_more: true,
             ended: None,
             sending: None,
+            sending_bytes: 0,
             sent: None,
         };
         let number = match self.free.pop() {
@@ -234,11 +237,24 @@ impl<R: SocketRing> RingSockets<R> {
             None => {
                 if place.sending.is_none() {
                     let part = &bytes[..bytes.len().min(SEND_BYTES)];
+                    place.sending_bytes = part.len();
                     place.sending = Some(ring.send(&place.socket, number, part));
                 }
                 Err(would_block())
             }
         }
+    }
+
+    /// [`crate::Transport::held_bytes`]. A lent buffer counts as the copy that the next wait makes of its unread bytes.
+    pub(crate) fn held_bytes(&self, connection: SocketToken) -> usize {
+        let number = self.by_token.get(&connection);
+        let Some(place) = number.and_then(|number| self.places[*number as usize].as_ref()) else { return 0 };
+        let arrived_bytes = match &place.arrived {
+            Arrived::Nothing => 0,
+            Arrived::Buffer(buffer, from) => self.ring.bytes(buffer).len() - from,
+            Arrived::Copied(bytes, _) => bytes.len(),
+        };
+        arrived_bytes + place.sending_bytes
     }
 
     /// [`crate::Transport::end_sending`].
@@ -298,6 +314,7 @@ impl<R: SocketRing> RingSockets<R> {
             }
             SocketCompletion::Sent { place, outcome } => {
                 let Some(its) = &mut self.places[place as usize] else { return };
+                its.sending_bytes = 0;
                 debug_assert!(its.sending.is_some(), "W9: a send ends once, at the place that asked for it");
                 its.sending = None;
                 // The next write repeats a send that was interrupted.

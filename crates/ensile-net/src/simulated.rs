@@ -200,6 +200,10 @@ impl Transport for SimulatedTransport {
         self.sockets_mut().wait(wait_max, ready)
     }
 
+    fn held_bytes(&self, connection: SocketToken) -> usize {
+        self.sockets().held_bytes(connection)
+    }
+
     fn wake_up(&self) -> LoopWakeUp {
         self.sockets().wake_up()
     }

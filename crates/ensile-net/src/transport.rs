@@ -88,6 +88,12 @@ pub trait Transport {
     /// An error of the system; the loop cannot go on.
     fn wait(&mut self, wait_max: Option<Duration>, ready: &mut Vec<Readiness>) -> io::Result<bool>;
 
+    /// Memory that the transport holds for a connection, in bytes: copies of arrived bytes and of bytes that are being
+    /// sent; none by default.
+    fn held_bytes(&self, _connection: SocketToken) -> usize {
+        0
+    }
+
     /// A handle that ends a wait of this transport from another thread.
     fn wake_up(&self) -> LoopWakeUp;
 

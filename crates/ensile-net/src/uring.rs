@@ -109,6 +109,10 @@ impl Transport for IoUring {
         Ok(woken)
     }
 
+    fn held_bytes(&self, connection: SocketToken) -> usize {
+        self.sockets.held_bytes(connection)
+    }
+
     fn wake_up(&self) -> LoopWakeUp {
         let wake_ups = Arc::clone(&self.wake_ups);
         LoopWakeUp::new(move || {

@@ -327,12 +327,6 @@ impl<'a> Requests<'a> {
         self.consumed
     }
 
-    /// Memory of the decoder in bytes, as [`RequestDecoder::memory_bytes`].
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.decoder.memory_bytes()
-    }
-
     /// Error in the bytes behind these requests: answer the requests, then send the error, then close.
     #[must_use]
     pub fn error(&self) -> Option<ProtocolError> {

@@ -142,9 +142,11 @@ pub struct ServeArguments {
     #[arg(long, default_value_t = KEEPALIVE_SECONDS, value_name = "SECONDS",
         value_parser = value_parser!(u64).range(..=KEEPALIVE_SECONDS_MAX))]
     pub tcp_keepalive: u64,
-    /// Largest memory of all clients together in bytes: requests that are incomplete or wait, and unsent replies,
-    /// beyond the first 64 KiB of every client. A client that needs more waits until the server has served other
-    /// clients. A client that waits for ten seconds, or alone needs more than the limit, gets an error. 0 is no limit
+    /// Largest memory of all clients together in bytes: requests and replies under way, with all buffers of the server
+    /// for them, at least 20 KiB an active client. Above the limit the client with the most memory is disconnected. Not
+    /// counted are about 1 KiB a connection (10 MiB at 10000 connections), 8 MiB and a reply of up to 32 MiB a thread,
+    /// and the kernel's buffers of sockets, by Linux' defaults up to 10 MiB a connection (net.ipv4.tcp_mem limits the
+    /// sum of these). 0 is no limit
     #[arg(long, default_value_t = CLIENT_MEMORY_BYTES, value_name = "BYTES")]
     pub client_memory: usize,
     /// Also copy finished checkpoints and closed log files to this shared folder, some seconds later, so that another

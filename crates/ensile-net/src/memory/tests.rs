@@ -1,54 +1,61 @@
-//! Counts of a loop and of all: within the limit, in blocks, and all given back.
+//! Counts of two loops: which loop closes a connection, and when.
 
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 
-use super::{ConnectionMemory, LoopMemory, MemoryAccount, MemoryFit};
+use super::{ConnectionMemory, LoopMemory};
+use crate::event::ConnectionId;
+use crate::transport::LoopWakeUp;
 
-fn account(shared: &Arc<ConnectionMemory>) -> MemoryAccount {
-    MemoryAccount::new(&LoopMemory::new(Arc::clone(shared)), 10)
+const LIMIT: usize = 1000;
+const ONE: ConnectionId = ConnectionId { index: 1, generation: 0 };
+const OTHER: ConnectionId = ConnectionId { index: 2, generation: 0 };
+
+/// A loop with the number of its wake-ups.
+fn new_loop(shared: &Arc<ConnectionMemory>) -> (LoopMemory, Arc<AtomicUsize>) {
+    let woken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&woken);
+    let wake_up = LoopWakeUp::new(move || {
+        // Relaxed: a count of this thread.
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    (LoopMemory::new(Arc::clone(shared), wake_up), woken)
 }
 
 #[test]
-fn w16_what_is_counted_is_within_the_limit_and_goes_back() {
-    let shared = ConnectionMemory::new(1000);
-    let (mut one, mut other) = (account(&shared), account(&shared));
-    one.set(10);
-    assert_eq!(shared.bytes(), 0, "what each may have by itself does not count");
-    assert!(one.try_set(910) && shared.bytes() >= 900);
-    assert!(other.has_some() && !other.try_set(200));
-    assert_eq!(other.fits(200, 200), MemoryFit::Later, "W16");
-    assert_eq!(other.fits(1011, 1011), MemoryFit::Never, "W16");
-    assert_eq!(other.fits(1011, 900), MemoryFit::Later, "W16: its replies go");
-    assert!(other.try_set(110), "W16: a hundred are free");
-    assert!(!other.has_some() && account(&shared).has_some());
-    one.set(500);
-    assert_eq!(other.fits(200, 200), MemoryFit::Fits, "what one loop gives back another may have");
-    other.set(1100);
-    assert_eq!(shared.bytes(), 490 + 1090, "a reply that was carried out is counted");
-    assert!(!one.has_some());
-    drop((one, other));
-    assert_eq!(shared.bytes(), 0, "W16: all is given back");
+fn w16_the_loop_of_the_largest_connection_closes_it_and_is_woken_by_others() {
+    let shared = ConnectionMemory::new(LIMIT);
+    let ((mut one, _), (mut other, woken)) = (new_loop(&shared), new_loop(&shared));
+    other.change(OTHER, 0, 600);
+    one.change(ONE, 0, 300);
+    one.change(OTHER, 0, 100);
+    assert!(!one.exceeds_limit(), "W16: the limit is not exceeded");
+    one.change(ONE, 300, 301);
+    assert!(one.exceeds_limit() && one.to_close().is_none(), "W16: the other loop has the largest");
+    // Relaxed: a count of this thread.
+    assert_eq!(woken.load(Ordering::Relaxed), 1, "W16");
+    assert_eq!(other.to_close(), Some(OTHER), "W16");
+    other.change(OTHER, 600, 0);
+    assert!(!one.exceeds_limit() && one.to_close().is_none(), "W16: no other is closed");
+    one.change(OTHER, 100, 800);
+    assert_eq!(one.to_close(), Some(OTHER), "W16: the largest of its own");
 }
 
 #[test]
-fn a_loop_takes_blocks_and_keeps_few() {
-    let shared = ConnectionMemory::new(256 << 20);
-    let mut one = account(&shared);
-    one.set(100);
-    assert_eq!(shared.bytes(), 1 << 20);
-    (0..1000).for_each(|bytes| one.set(100 + bytes * 1000));
-    assert_eq!(shared.bytes(), 1 << 20, "within a block nothing is taken");
-    one.set(100 << 20);
-    one.set(100);
-    assert!(shared.bytes() <= 3 << 20, "{}", shared.bytes());
-    one.set(0);
-    assert_eq!(shared.bytes(), 0);
+fn w16_a_loop_that_ends_gives_its_memory_back() {
+    let shared = ConnectionMemory::new(LIMIT);
+    let ((mut one, _), (mut other, _)) = (new_loop(&shared), new_loop(&shared));
+    one.change(ONE, 0, 900);
+    other.change(ONE, 0, 200);
+    drop(one);
+    assert_eq!(shared.bytes(), 200, "W16");
+    other.change(ONE, 200, 1001);
+    assert_eq!(other.to_close(), Some(ONE), "W16: no loop is waited for that has ended");
 }
 
 #[test]
-fn no_limit_is_none() {
-    let shared = ConnectionMemory::new(usize::MAX);
-    let mut one = account(&shared);
-    assert!(one.try_set(usize::MAX / 2) && one.has_some());
-    one.set(0);
+fn a_peak_is_reported_once() {
+    let (mut one, _) = new_loop(&ConnectionMemory::new(usize::MAX));
+    one.change(ONE, 0, 500);
+    one.change(ONE, 500, 100);
+    assert_eq!((one.take_peak(), one.take_peak(), one.bytes()), (500, 100, 100));
 }

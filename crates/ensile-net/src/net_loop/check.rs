@@ -5,6 +5,7 @@
 //!
 //! Neighbours: [`super`] has the lists; `connection`, `replies`, `memory` and transports check their own parts.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
 use super::*;
@@ -82,7 +83,7 @@ impl<T: Transport> NetLoop<T> {
                 _ => None,
             })
         };
-        let (mut open, mut free, mut counted, mut room) = (0, 0, 0, 0);
+        let (mut open, mut free, mut by_bytes) = (0, 0, BTreeSet::new());
         for (index, place) in self.places.iter().enumerate() {
             let is_free = place.connection.is_none() && place.generation < u32::MAX;
             free += usize::from(is_free);
@@ -97,42 +98,35 @@ impl<T: Transport> NetLoop<T> {
             assert_eq!((id.index as usize, id.generation), (index, place.generation), "W1");
             assert!(is_once(connection.is_listed, self.listed.iter(), &id), "W3: {id:?} has one turn");
             assert!(is_once(connection.is_announced, announced(), id), "W3: {id:?} is told of once");
-            assert!(
-                is_once(connection.memory.is_listed(), self.starved.iter(), &id),
-                "W16: {id:?} waits once"
-            );
-            assert!(
-                is_once(connection.is_in_room_list(), self.with_room.iter(), &id),
-                "W17: {id:?} is listed once if its buffers may have room"
-            );
             let timer = connection.timer.and_then(|timer| self.timers.purpose(timer));
             let has_timer = matches!(timer, Some(TimerPurpose::Connection(its)) if *its == id);
             assert!(has_timer, "W3: {id:?} has a timer");
             open += 1;
-            room += connection.noted_room_bytes;
-            counted += connection.check();
+            connection.check();
+            let bytes = counted(connection.memory_bytes() + self.transport.held_bytes(id.token()));
+            let is_counted = connection.counted_bytes == bytes || self.touched == Some(id);
+            assert!(is_counted, "W16: {id:?} has {bytes} bytes, and not {}", connection.counted_bytes);
+            by_bytes.extend(Some((connection.counted_bytes, id)).filter(|(bytes, _)| *bytes > 0));
         }
         assert_eq!(self.free.len(), free, "W1: a place that is in use is not free");
-        assert_eq!(self.room.bytes, room, "W17: the loop counts as its connections do");
         self.check_timers(open);
-        self.memory.check(counted);
+        self.memory.check(&by_bytes);
     }
 
     fn check_timers(&self, open: usize) {
-        let (mut of_connections, mut of_accepts, mut of_memory, mut of_room) = (0, 0, 0, 0);
+        let (mut of_connections, mut of_accepts, mut of_room) = (0, 0, 0);
         for purpose in self.timers.purposes() {
             match purpose {
                 TimerPurpose::Connection(_) => of_connections += 1,
                 TimerPurpose::Accept => of_accepts += 1,
-                TimerPurpose::Memory => of_memory += 1,
                 TimerPurpose::Room => of_room += 1,
                 TimerPurpose::Caller(_) => {}
             }
         }
         assert_eq!(of_connections, open, "W3: each open connection has one timer, and no other");
         assert_eq!(of_accepts, usize::from(self.accept_is_paused), "W5: a pause has an end");
-        assert_eq!(of_room, usize::from(!self.with_room.is_empty()), "W17: one timer for all with room");
-        assert_eq!(of_memory, usize::from(!self.starved.is_empty()), "W16: one timer for all that wait");
+        assert_eq!(of_room, usize::from(self.is_room_timed), "W17: one timer for all with room");
+        assert!(self.is_room_timed || self.memory.bytes() == 0, "W17: room is looked at");
     }
 
     /// Closes all connections and listeners, takes steps until the last operation has ended, and checks that nothing is
@@ -158,6 +152,6 @@ impl<T: Transport> NetLoop<T> {
             assert!(steps < LAST_STEPS_MAX, "W9: the transport does not give back {holdings:?}");
         }
         assert_eq!((self.stats().open, self.listed.len()), (0, 0), "W1, W3: all slots and turns are free");
-        assert!(self.memory.is_unused(), "W16: all memory is given back");
+        assert_eq!(self.memory.bytes(), 0, "W16: all memory is given back");
     }
 }

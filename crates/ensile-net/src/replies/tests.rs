@@ -2,14 +2,12 @@
 use super::ReplyQueue;
 use crate::event::ConnectionId;
 use crate::limits::NetLimits;
-use crate::memory::{ConnectionMemory, LoopMemory, MemoryFit};
-use ensile_base::sync::Arc;
 
 const ID: ConnectionId = ConnectionId { index: 3, generation: 5 };
 
 fn queue(unsent_bytes_max: usize, parked_max: usize) -> ReplyQueue {
     let limits = NetLimits { unsent_bytes_max, parked_max, ..NetLimits::default() };
-    ReplyQueue::new(ID, &limits, &LoopMemory::new(ConnectionMemory::new(usize::MAX)))
+    ReplyQueue::new(ID, &limits)
 }
 
 fn put(text: &str) -> impl FnOnce(&mut Vec<u8>) {
@@ -76,19 +74,6 @@ fn much_that_was_sent_is_let_go() {
 }
 
 #[test]
-fn sent_bytes_leave_the_buffer_of_a_connection_that_counts_nothing() {
-    let limits = NetLimits { free_bytes: usize::MAX, ..NetLimits::default() };
-    let memory = LoopMemory::new(ConnectionMemory::new(usize::MAX));
-    let mut replies = ReplyQueue::new(ID, &limits, &memory);
-    replies.reply(|buffer| buffer.resize(3 * ReplyQueue::KEEP_BYTES, b'x'));
-    replies.sent(2 * ReplyQueue::KEEP_BYTES);
-    assert_eq!(
-        (replies.to_send().len(), replies.sending.len()),
-        (ReplyQueue::KEEP_BYTES, ReplyQueue::KEEP_BYTES)
-    );
-}
-
-#[test]
 fn what_is_kept_for_a_place_counts_until_it_is_told() {
     let mut replies = queue(100, 10);
     let (a, b) = (replies.reserve(40), replies.reserve(20));
@@ -99,54 +84,6 @@ fn what_is_kept_for_a_place_counts_until_it_is_told() {
     replies.fill(a.number, put("short"));
     assert_eq!((replies.to_send().len(), replies.unsent_bytes()), (25, 25));
     assert!(replies.takes_again() && replies.has_room());
-}
-
-/// Two queues of a loop with this memory, whose connections may have nothing by themselves.
-fn two_queues(memory: &Arc<ConnectionMemory>, parked_max: usize) -> [ReplyQueue; 2] {
-    let limits = NetLimits { parked_max, free_bytes: 0, ..NetLimits::default() };
-    let memory = LoopMemory::new(Arc::clone(memory));
-    [ReplyQueue::new(ID, &limits, &memory), ReplyQueue::new(ID, &limits, &memory)]
-}
-
-#[test]
-fn w16_bytes_that_an_owner_keeps_count_until_it_keeps_them_no_more() {
-    let memory = ConnectionMemory::new(1000);
-    let [mut replies, _] = two_queues(&memory, 10);
-    replies.set_owner_bytes(600);
-    assert_eq!(memory.bytes(), 600, "W16");
-    replies.set_owner_bytes(0);
-    assert_eq!(memory.bytes(), 0, "W16");
-}
-
-#[test]
-fn w16_a_caller_that_was_told_of_memory_is_not_asked_for_it_again() {
-    let memory = ConnectionMemory::new(1000);
-    let [mut replies, mut other] = two_queues(&memory, 1);
-    other.set_owner_bytes(600);
-    assert_eq!(replies.fits(500), MemoryFit::Later, "W16");
-    assert!(!replies.takes_again(), "W16: there is none yet");
-    other.set_owner_bytes(0);
-    assert!(replies.takes_again(), "W16");
-    // The next request is small, and waits for a place.
-    other.set_owner_bytes(600);
-    let slot = replies.reserve(0);
-    assert!(!replies.has_room());
-    replies.fill(slot.number, put("told"));
-    replies.sent(4);
-    assert!(replies.takes_again(), "W3: the memory for the first one is no matter any more");
-}
-
-#[test]
-fn w16_a_connection_with_much_takes_no_request_while_memory_is_short() {
-    let memory = ConnectionMemory::new(1000);
-    let [mut replies, mut other] = two_queues(&memory, 10);
-    replies.reply(|buffer| buffer.resize(400, b'x'));
-    assert!(replies.has_room());
-    other.set_owner_bytes(600);
-    assert!(!replies.has_room(), "W16: all memory is taken");
-    assert!(!replies.takes_again(), "W16");
-    other.set_owner_bytes(0);
-    assert!(replies.takes_again() && replies.has_room(), "W16: there is memory again");
 }
 
 #[test]
@@ -184,8 +121,8 @@ fn w16_a_client_that_takes_most_of_a_large_reply_leaves_no_room_behind_it() {
     while replies.to_send().len() > 1000 {
         replies.sent(replies.to_send().len().div_ceil(2));
     }
-    let (room, counted) = (replies.sending.capacity(), replies.memory_bytes());
-    assert!(room <= 2 * counted.max(ReplyQueue::KEEP_BYTES), "W16: {room} bytes, of which {counted} count");
+    let (room, left) = (replies.memory_bytes(), replies.to_send().len());
+    assert!(room <= 2 * left.max(ReplyQueue::KEEP_BYTES), "W16: {room} bytes, of which {left} wait");
 }
 
 #[test]
@@ -195,23 +132,9 @@ fn w16_places_of_many_replies_are_given_back_once_they_are_told() {
     let (last, others) = slots.split_last().expect("there are some");
     others.iter().for_each(|slot| replies.fill(slot.number, put("x")));
     replies.sent(replies.to_send().len());
-    let (room, counted) = (replies.waiting.capacity(), replies.memory_bytes());
-    assert!(room <= 2 * ReplyQueue::KEEP_PLACES, "W16: {room} places, and {counted} bytes count");
+    let room = replies.waiting.capacity();
+    assert!(room <= 2 * ReplyQueue::KEEP_PLACES, "W16: {room} places");
     replies.fill(last.number, put("x"));
-    replies.sent(1);
-    assert_eq!(replies.memory_bytes(), 0);
-}
-
-#[test]
-fn w16_a_request_that_cannot_come_beside_what_its_owner_keeps_never_fits() {
-    let memory = ConnectionMemory::new(1000);
-    let [mut replies, mut other] = two_queues(&memory, 10);
-    replies.set_owner_bytes(600);
-    assert_eq!(replies.may_receive(500), MemoryFit::Never);
-    other.set_owner_bytes(200);
-    assert_eq!(replies.may_receive(400), MemoryFit::Later);
-    other.set_owner_bytes(0);
-    assert_eq!(replies.may_receive(400), MemoryFit::Fits);
 }
 
 #[test]

@@ -345,6 +345,10 @@ impl Transport for CompletionSockets {
         Ok(self.network_mut().end_wait(wait_max, !ready.is_empty(), has_more))
     }
 
+    fn held_bytes(&self, connection: SocketToken) -> usize {
+        self.sockets.held_bytes(connection)
+    }
+
     fn wake_up(&self) -> LoopWakeUp {
         self.network().wake_up()
     }

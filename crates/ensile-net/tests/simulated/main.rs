@@ -15,8 +15,8 @@ use ensile_base::random::Random;
 use ensile_base::sync::Arc;
 use ensile_net::simulated::{ClientId, RingCases, SimulatedTransport};
 use ensile_net::{
-    CheckedLoop, CloseReason, ConnectionId, ConnectionMemory, ListenAddress, MemoryFit, NetEvent, NetLimits,
-    NetLoop, ReplySlot,
+    CheckedLoop, CloseReason, ConnectionId, ConnectionMemory, ListenAddress, NetEvent, NetLimits, NetLoop,
+    ReplySlot,
 };
 
 const LIMITS: NetLimits = NetLimits {
@@ -30,8 +30,6 @@ const LIMITS: NetLimits = NetLimits {
     keepalive: None,
     linger: Duration::from_secs(3),
     linger_bytes_max: 5000,
-    free_bytes: 400,
-    memory_wait: Duration::from_secs(10),
     room_kept: Duration::from_secs(1),
     step_bytes: 200,
     accept_pause: Duration::from_millis(100),
@@ -57,7 +55,6 @@ struct Server {
     parked_percent: u64,
     /// Each request is replied with as many copies of its line.
     copies: usize,
-    out_of_memory: Vec<ConnectionId>,
     /// Connections that were told to be silent.
     silent: Vec<ConnectionId>,
     /// Parked replies are told.
@@ -92,7 +89,6 @@ impl Server {
             pauses: 0,
             parked_percent: 50,
             copies: 1,
-            out_of_memory: Vec::new(),
             silent: Vec::new(),
             tells: true,
         }
@@ -110,13 +106,6 @@ impl Server {
                 NetEvent::Received(id) => self.serve(id),
                 NetEvent::Closed(id, reason) => {
                     assert!(self.closed.insert(id, reason).is_none(), "closed twice")
-                }
-                NetEvent::OutOfMemory(id) => {
-                    self.out_of_memory.push(id);
-                    if let Some((_, replies)) = self.net.parts(id) {
-                        replies.reply(|buffer| buffer.extend_from_slice(b"no memory\n"));
-                        self.net.close_when_sent(id);
-                    }
                 }
                 NetEvent::Silent(id) => self.silent.push(id),
                 NetEvent::AcceptPaused(_) => self.pauses += 1,
@@ -141,9 +130,6 @@ impl Server {
             }
             let line = &received[consumed..=consumed + end];
             let reply = line.repeat(self.copies);
-            if self.copies > 1 && replies.fits(reply.len()) == MemoryFit::Later {
-                break;
-            }
             if self.random.percent(self.parked_percent) {
                 self.parked.push((replies.reserve(reply.len()), reply));
             } else {

@@ -3,7 +3,6 @@
 //! Invariants:
 //! - O6: a command that panics gets an error as its reply, and the server goes on.
 //! - W2: a reply has no more bytes than the caller permits; a longer reply becomes an error.
-//! - W16: a long reply without memory is not kept.
 //!
 //! Neighbours: [`super::dispatch`] decides which requests are carried out; `common` has the commands of every server,
 //! [`crate::service`] the commands of a service.
@@ -12,16 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ensile_base::sync::Ordering;
 use ensile_base::{Epoch, panic_text};
-use ensile_net::{MemoryFit, ReplyQueue};
 use ensile_resp::{ReplyEncoder, Request, Requests, RespVersion};
 
 use super::common::{self, CommonCommand, Flow};
 use super::queue::CommandQueue;
 use super::{ServerState, is_called};
 use crate::service::{CommandRequest, Service, ServiceCommand, check_length};
-
-/// Length in bytes up to which a reply is kept without regard to memory.
-pub(super) const SHORT_REPLY_BYTES: usize = 4 << 10;
 
 /// Requests of a connection whose memory is requested at once. More requests do not shorten the wait for memory.
 pub(super) const TOGETHER: usize = 16;
@@ -82,15 +77,6 @@ impl<S: Service> KnownCommand<S> {
                 Err(common::ANSWERED)
             }
             None => common::find(request, reply).map(Self::Common),
-        }
-    }
-
-    /// True if a request may be carried out twice: the command changes nothing that is kept. Commands that change
-    /// something have short replies.
-    pub(super) fn may_repeat(&self) -> bool {
-        match self {
-            Self::Service(command) => command.info.flags.contains(&"readonly"),
-            Self::Common(command) => !command.info.flags.contains(&"admin"),
         }
     }
 }
@@ -193,30 +179,6 @@ fn carry_out_or_panic<S: Service>(
                     Flow::Reply(error.rests_on(&request.rests, || state.service.kept().newest_epoch()))
                 }
             }
-        }
-    }
-}
-
-/// True if a reply has memory (W16). An error replaces a reply longer than the memory of all clients. The error depends
-/// on the state that the command saw, so the error waits as the reply would have waited (R2).
-pub(super) fn may_keep<S: Service>(
-    state: &ServerState<S>,
-    replies: &mut ReplyQueue,
-    version: RespVersion,
-    reply: &mut Vec<u8>,
-) -> bool {
-    if reply.len() <= SHORT_REPLY_BYTES {
-        return true;
-    }
-    match replies.fits(reply.len()) {
-        MemoryFit::Fits => true,
-        MemoryFit::Later => false,
-        MemoryFit::Never => {
-            let told =
-                state.out_of_memory(&format!("a reply of {} bytes", reply.len()), "ask for less at once");
-            reply.clear();
-            ReplyEncoder::new(reply, version).error("OOM", &told);
-            true
         }
     }
 }

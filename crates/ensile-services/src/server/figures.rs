@@ -70,7 +70,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("client_memory_bytes", state.memory.bytes());
     lines.add_some("client_memory_bytes_max", state.client_memory_max());
     // Relaxed: a figure for people.
-    lines.add("clients_out_of_memory", state.out_of_memory.load(Ordering::Relaxed));
+    lines.add("evicted_clients", state.evicted.load(Ordering::Relaxed));
     lines.heading("Stats");
     // Relaxed: a figure for people.
     lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));

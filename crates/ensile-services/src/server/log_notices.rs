@@ -1,10 +1,11 @@
-//! Notices to operators when the health of the log changes, and when a call-back of a checkpoint waits. `INFO` shows
-//! the same health.
+//! Notices to operators when the health of the log changes, when a call-back of a checkpoint waits, and when clients
+//! are disconnected for their memory. `INFO` shows the same.
 //!
 //! Invariants:
 //! - A stopped log causes one notice, with the remedy, because the log stays stopped until the server restarts.
 //! - A temporary state, such as a full disk, causes a notice when it begins and when it ends. [`PAUSE_NANOS`] pass
-//!   between two such notices, because a notice may be written to the same disk.
+//!   between two such notices, because a notice may be written to the same disk. Notices of disconnected clients have
+//!   the same pause.
 //! - W15: A panic of the function that tells a notice ends here.
 //!
 //! Neighbours: [`super::ServiceLoop`] looks once a second, and at once when a reply first cannot be made durable.
@@ -33,11 +34,18 @@ struct LastNotice {
     told_nanos: Option<u64>,
     /// Object of the waiting call-back at the last look, which has had its notice.
     waits_at: Option<u64>,
+    /// Number of disconnected clients in the last notice, and the notice's time.
+    evicted: (u64, Option<u64>),
 }
 
 impl LogNotices {
     pub(super) fn new(tell: Tell) -> Self {
-        let last = LastNotice { status: LogHealth::Running.word(), told_nanos: None, waits_at: None };
+        let last = LastNotice {
+            status: LogHealth::Running.word(),
+            told_nanos: None,
+            waits_at: None,
+            evicted: (0, None),
+        };
         Self { tell, last: Mutex::new(last) }
     }
 
@@ -84,6 +92,25 @@ impl LogNotices {
             "a checkpoint has waited for {} s at object {object}: perhaps a thread keeps the object's lock. Until it goes on, \
              no checkpoint ends, the log grows, and this server cannot close",
             waited.as_secs()
+        ));
+    }
+
+    /// Tells of clients that were disconnected because the memory of all clients exceeded the limit (W16). `evicted` is
+    /// their number since the start.
+    pub(super) fn look_at_evicted(&self, evicted: u64, bytes_max: usize, now_nanos: u64) {
+        let mut last = self.last.lock();
+        let (before, told_nanos) = last.evicted;
+        let is_soon = told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
+        if evicted <= before || is_soon {
+            return;
+        }
+        last.evicted = (evicted, Some(now_nanos));
+        drop(last);
+        self.tell(&format!(
+            "clients disconnected for their memory: {}. The requests and replies of all clients took more than {bytes_max} \
+             bytes (--client-memory), and each of these clients had the most. Raise the limit, or send and ask for less at \
+             once",
+            evicted - before
         ));
     }
 

@@ -34,7 +34,8 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_net::{
-    ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport,
+    CloseReason, ConnectionId, ConnectionMemory, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop,
+    Transport,
 };
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ProtocolError, ReplyEncoder, RequestDecoder, RequestLimits};
@@ -42,9 +43,8 @@ use ensile_resp::{ProtocolError, ReplyEncoder, RequestDecoder, RequestLimits};
 use crate::service::{REPLY_BYTES, Service};
 use carry_out::{ClientState, TOGETHER, look_ahead};
 use common::{ANSWERED, Flow};
-use dispatch::ClientReplies;
 use log_notices::LogNotices;
-use parked::ParkedReplies;
+use parked::{PARKED_BYTES, ParkedReplies};
 
 /// Seconds of silence after which a client is probed; redis' number.
 pub const KEEPALIVE_SECONDS: u64 = 300;
@@ -61,15 +61,12 @@ pub const LIMITS: NetLimits = NetLimits {
     keepalive: Some(Duration::from_secs(KEEPALIVE_SECONDS)),
     linger: Duration::from_secs(30),
     linger_bytes_max: 1 << 30,
-    free_bytes: 64 << 10,
-    memory_wait: Duration::from_secs(10),
     room_kept: Duration::from_secs(1),
     step_bytes: 64 << 10,
     accept_pause: Duration::from_millis(100),
 };
 
-/// Default memory of all clients of a server together, in bytes: requests that are incomplete or wait, and unsent
-/// replies, beyond the first 64 KiB of every client.
+/// Default memory of all clients of a server together, in bytes: the buffers of requests and replies.
 pub const CLIENT_MEMORY_BYTES: usize = 1 << 30;
 /// Longest wait of an ending server for clients to take their replies.
 pub const END_WAIT: Duration = Duration::from_secs(10);
@@ -93,8 +90,8 @@ pub struct ServerState<S> {
     limits: Mutex<NetLimits>,
     /// Memory of the loops' clients together.
     memory: ensile_base::sync::Arc<ConnectionMemory>,
-    /// Number of clients disconnected for lack of client memory, and of replies without room.
-    out_of_memory: AtomicU64,
+    /// Number of clients disconnected because the memory of all clients exceeded the limit.
+    evicted: AtomicU64,
     /// Descriptions of the transports of the loops' sockets.
     transports: Mutex<BTreeSet<String>>,
     /// True if the server is to end.
@@ -127,7 +124,7 @@ impl<S: Service> ServerState<S> {
             clock,
             limits: Mutex::new(LIMITS),
             memory: ConnectionMemory::new(CLIENT_MEMORY_BYTES),
-            out_of_memory: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
             transports: Mutex::new(BTreeSet::new()),
             stopped: AtomicBool::new(false),
             connections: AtomicU64::new(0),
@@ -162,21 +159,18 @@ impl<S: Service> ServerState<S> {
         Some(self.memory.bytes_max()).filter(|bytes| *bytes < usize::MAX)
     }
 
-    /// Counts a client that does not fit into the memory of all clients, and returns the text of its error.
-    fn out_of_memory(&self, what: &str, remedy: &str) -> String {
-        // Relaxed: a figure for people.
-        self.out_of_memory.fetch_add(1, Ordering::Relaxed);
-        let bytes_max = self.memory.bytes_max();
-        format!(
-            "{what} does not fit into the memory of all clients, which is {bytes_max} bytes (--client-memory): {remedy}"
-        )
-    }
-
     /// Reports the state of the log, if the state is new.
     fn look_at_log(&self) {
         let stats = self.service.kept().stats();
         self.notices.look(&stats.log_health, self.clock.nanos());
         self.notices.look_at_call_back(stats.waiting_call_back);
+    }
+
+    /// Reports clients that were disconnected for their memory, if there are new ones.
+    fn look_at_evicted(&self) {
+        // Relaxed: a figure for people.
+        let evicted = self.evicted.load(Ordering::Relaxed);
+        self.notices.look_at_evicted(evicted, self.memory.bytes_max(), self.clock.nanos());
     }
 
     fn is_strict(&self) -> bool {
@@ -363,14 +357,16 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             match event {
                 NetEvent::Opened(id) => self.open(id),
                 NetEvent::Received(id) => self.serve(id),
-                NetEvent::OutOfMemory(id) => self.end_for_memory(id),
                 NetEvent::Silent(id) => self.release_room(id),
-                NetEvent::Closed(id, _) => {
+                NetEvent::Closed(id, reason) => {
                     let session = self.sessions.remove(&id);
                     keeps_for_ended |=
                         session.is_some_and(|session| self.parked.waits_for(session.client.parked));
                     // Relaxed: a figure for people.
                     self.state.connections.fetch_sub(1, Ordering::Relaxed);
+                    let is_evicted = reason == CloseReason::Evicted;
+                    // Relaxed: a figure for people.
+                    self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
                 }
                 NetEvent::TimerDue(_) | NetEvent::WokenUp | NetEvent::AcceptPaused(_) => {}
             }
@@ -396,6 +392,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             self.report_fallen_peak();
             self.state.service.kept().report_requests(requests - turned_away, turned_away + unheard);
             self.state.look_at_log();
+            self.state.look_at_evicted();
         }
     }
 
@@ -441,16 +438,6 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.sessions.insert(id, ClientSession { decoder, client: ClientState::new(number) });
     }
 
-    /// Ends a client whose request, or its reply, does not fit into the memory of all clients. The client gets an error
-    /// after its earlier replies, and is disconnected (W16). No part of the request, and of a queue, was carried out.
-    fn end_for_memory(&mut self, id: ConnectionId) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        let Some((_, replies)) = self.net.parts(id) else { return };
-        let told = self.state.out_of_memory("the request", "send less at once, or try again later");
-        replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("OOM", &told));
-        self.close_when_sent(id);
-    }
-
     /// Carries out the requests that a connection has sent, as far as replies have room.
     fn serve(&mut self, id: ConnectionId) {
         let mut served = 0;
@@ -460,6 +447,9 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             if !group.goes_on {
                 break;
             }
+        }
+        if let (Some(session), Some((_, replies))) = (self.sessions.get(&id), self.net.parts(id)) {
+            replies.set_owner_bytes(session.memory_bytes());
         }
         self.count_served(served);
     }
@@ -485,27 +475,22 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             return NONE;
         }
         let commands = look_ahead(&*self.state.service, requests);
-        let mut client_replies =
-            ClientReplies { reply: &mut self.reply, unsent: replies, decoder_bytes: requests.memory_bytes() };
         let (mut taken, mut flow) = (0, ANSWERED);
         for (request, command) in requests.iter().zip(commands) {
-            if !client_replies.unsent.has_room() {
+            if !replies.has_room() {
                 break;
             }
-            let Some(next) = dispatch::take(&self.state, client, request, command, &mut client_replies)
-            else {
-                break;
-            };
-            (taken, flow) = (taken + 1, next);
-            let ClientReplies { reply, unsent, .. } = &mut client_replies;
+            let reply = &mut self.reply;
+            (taken, flow) = (taken + 1, dispatch::take(&self.state, client, request, command, reply));
             match flow {
                 Flow::Reply(epoch)
                     if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
                 {
-                    self.parked.park(epoch, unsent.reserve(reply.len()), reply);
+                    let slot = replies.reserve(reply.len() + PARKED_BYTES);
+                    self.parked.park(epoch, slot, reply);
                     client.parked = epoch.max(client.parked);
                 }
-                Flow::Reply(_) | Flow::ReplyAndClose => unsent.reply_written(reply),
+                Flow::Reply(_) | Flow::ReplyAndClose => replies.reply_written(reply),
                 Flow::Stop => self.state.stop(),
             }
             if !matches!(flow, Flow::Reply(_)) {
@@ -534,18 +519,15 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("ERR", &told));
             self.close_when_sent(id);
         } else {
-            // The places of a million arguments take more memory than the arguments' bytes.
-            replies.set_owner_bytes(session.memory_bytes());
             self.net.consume(id, consumed);
         }
     }
 
     /// Ends a connection after its replies. The requests and the queue of the client give their memory back.
     fn close_when_sent(&mut self, id: ConnectionId) {
-        if let (Some(session), Some((_, replies))) = (self.sessions.get_mut(&id), self.net.parts(id)) {
+        if let Some(session) = self.sessions.get_mut(&id) {
             session.decoder = RequestDecoder::new(REQUEST_LIMITS);
             session.client.queue = None;
-            replies.set_owner_bytes(0);
         }
         self.net.close_when_sent(id);
     }

@@ -33,6 +33,9 @@ impl Wake for LoopWaker {
     }
 }
 
+/// Memory of a waiting reply beside its bytes: an entry of a list with twice its room, and the heap's own part.
+pub(super) const PARKED_BYTES: usize = 2 * size_of::<(ReplySlot, Box<[u8]>)>() + 32;
+
 /// Replies that rest on the same epoch.
 #[derive(Default)]
 struct EpochReplies {

@@ -53,8 +53,7 @@ pub struct ServerConfig {
     /// Silence after which the kernel probes a client. A client that does not answer is disconnected
     /// ([`NetLimits::keepalive`]). `None`: no client is probed.
     pub keepalive: Option<Duration>,
-    /// Memory of all clients together, in bytes: requests that are incomplete or wait, and unsent replies, beyond the
-    /// first 64 KiB of every client (W16). `None` is no limit.
+    /// Memory of the requests and replies of all clients together, in bytes (W16). `None` is no limit.
     pub client_memory: Option<usize>,
     /// Flag that ends the server as a client's request for the end does; a signal may set the flag.
     pub ended: Option<&'static SignalFlag>,

@@ -585,69 +585,25 @@ fn a_pattern_that_would_take_long_is_refused() {
 }
 
 #[test]
-fn w16_clients_that_wait_for_memory_are_served_in_turn_and_none_is_told_a_lie() {
-    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 40, PersistentTable::open, limits, 300_000);
+fn w16_the_client_with_the_most_memory_is_disconnected_counted_and_told() {
+    let limit = 1_000_000;
+    let mut rig = Rig::with_client_memory(&SimDisk::new(), 40, PersistentTable::open, LIMITS, limit);
     let value = "x".repeat(60_000);
     assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
-    let clients: Vec<ClientId> = (0..10).map(|_| rig.clients().connect(20_000, 5_000)).collect();
-    for client in &clients {
-        let mut bytes = Vec::new();
-        for _ in 0..10 {
-            encode_request(&mut bytes, &["GET", "long"]);
-            encode_request(&mut bytes, &["SET", "other", "1"]);
-            encode_request(&mut bytes, &["INCR", "n"]);
-        }
-        rig.clients().send(*client, &bytes);
-        rig.clients().end(*client);
-    }
-    let mut peak = 0;
-    rig.run("all is replied", |rig| {
-        let told = rig.server.client_memory_bytes();
-        peak = peak.max(told);
-        clients.iter().all(|client| rig.clients().has_closed(*client))
+    let takes_nothing = rig.clients().connect(100, 0);
+    let slow = rig.clients().connect(20_000, 5_000);
+    rig.clients().send(slow, &b"GET long\r\n".repeat(2));
+    rig.clients().send(takes_nothing, &b"GET long\r\n".repeat(40));
+    rig.run("it is disconnected", |rig| rig.told(&["INFO"])[0].contains("\r\nevicted_clients:1\r\n"));
+    rig.run("the other is served", |rig| replies(rig.clients().received(slow)) == [&*value; 2]);
+    let said = rig.told(&["INFO", "CONFIG GET maxmemory-clients"]);
+    assert!(said[0].contains("\r\nclient_memory_bytes_max:1000000\r\n"), "{}", said[0]);
+    assert!(said[0].contains("\r\nevicted_clients:1\r\n"), "W16: no other: {}", said[0]);
+    assert!(said[1].contains("1000000"), "{}", said[1]);
+    rig.run("people are told", |rig| {
+        let notices = rig.notices.lock().expect("no panic");
+        notices.iter().any(|notice| notice.starts_with("clients disconnected for their memory: 1."))
     });
-    // A reply is written whole.
-    assert!(peak > 200_000 && peak < 300_000 + 61_000, "W16: {peak} bytes");
-    for client in &clients {
-        let said = replies(rig.clients().received(*client));
-        assert!(
-            said.len() == 30 && said.iter().step_by(3).all(|reply| *reply == value),
-            "W16: each as if alone"
-        );
-    }
-    let said = rig.told(&["GET n", "INFO", "CONFIG GET maxmemory-clients"]);
-    assert_eq!(said[0], "100", "W16: each was carried out once");
-    assert!(
-        said[1].contains("\r\nclient_memory_bytes_max:300000\r\nclients_out_of_memory:0\r\n"),
-        "{}",
-        said[1]
-    );
-    assert!(said[2].contains("300000"), "{}", said[2]);
-}
-
-#[test]
-fn w16_what_alone_is_more_than_the_memory_of_all_is_an_error() {
-    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 41, PersistentTable::open, limits, 100_000);
-    let value = "x".repeat(50_000);
-    assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
-    let reply = "!OOM a reply of 150034 bytes does not fit into the memory of all clients, which is 100000 bytes \
-                 (--client-memory): ask for less at once";
-    assert_eq!(rig.told(&["MGET long long long", "INCR n"]), [reply, ":1"], "W16");
-    let mut bytes = Vec::new();
-    encode_request(&mut bytes, &["INCR", "n"]);
-    encode_request(&mut bytes, &["SET", "longer", &"x".repeat(200_000)]);
-    encode_request(&mut bytes, &["INCR", "n"]);
-    let client = rig.connect();
-    rig.clients().send(client, &bytes);
-    rig.run("it is closed", |rig| rig.clients().has_closed(client));
-    let request = "!OOM the request does not fit into the memory of all clients, which is 100000 bytes \
-                   (--client-memory): send less at once, or try again later";
-    assert_eq!(replies(rig.clients().received(client)), [":2", request], "W16");
-    let said = rig.told(&["EXISTS longer", "GET n", "INFO"]);
-    assert_eq!(said[..2], [":0", "2"], "W16: nothing of it was carried out");
-    assert!(said[2].contains("\r\nclients_out_of_memory:2\r\n"), "{}", said[2]);
 }
 
 /// The disk stands still, and clients ask for what is not durable, and go.
@@ -677,14 +633,13 @@ fn w16_replies_that_wait_are_forgotten_when_their_clients_have_gone() {
 /// What is known of a request's arguments is more than their bytes.
 #[test]
 fn w16_what_is_decoded_of_a_request_that_has_not_come_whole_counts() {
-    let limits = NetLimits { free_bytes: 32 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 42, PersistentTable::open, limits, 10 << 20);
+    let mut rig = table(42);
     let client = rig.connect();
     let arguments = 100_000;
     let mut bytes = format!("*{}\r\n", arguments + 1).into_bytes();
     bytes.extend(b"$0\r\n\r\n".repeat(arguments));
     rig.clients().send(client, &bytes);
-    let counts = bytes.len() + 8 * arguments - limits.free_bytes;
+    let counts = bytes.len() + 8 * arguments;
     rig.run("all of it counts", |rig| rig.server.client_memory_bytes() >= counts);
     rig.clients().send(client, b"$0\r\n\r\n");
     rig.run("it is replied", |rig| rig.clients().received(client).ends_with(b"\n"));

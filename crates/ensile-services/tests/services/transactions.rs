@@ -1,7 +1,6 @@
 //! `MULTI`, `EXEC` and `DISCARD`: the queue is carried out whole or not at all (Q1), the reply waits for all commands
 //! (Q2), and the memory of the queue is bounded (Q3).
 
-use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
 use ensile_resp::encode_request;
 use ensile_services::pht::PersistentTable;
@@ -263,47 +262,11 @@ fn q3_a_queue_counts_until_it_is_gone() {
         rig.run("all are queued", |rig| replies(rig.clients().received(client)).len() == 5);
         rig.steps(50);
         let counts = rig.server.client_memory_bytes();
-        assert!(counts >= 1_200_000 - LIMITS.free_bytes, "Q3: {counts} bytes");
+        assert!(counts >= 1_200_000, "Q3: {counts} bytes");
         rig.clients().send(client, format!("{end}\r\n").as_bytes());
         rig.run("it is replied", |rig| replies(rig.clients().received(client)).len() == 6);
         rig.run("nothing counts", |rig| rig.server.client_memory_bytes() == 0);
     }
-}
-
-/// One client keeps a queue and is silent; another client needs the memory.
-#[test]
-fn q3_a_silent_client_with_a_queue_gives_way_to_others() {
-    let limits = NetLimits { free_bytes: 32 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 13, PersistentTable::open, limits, 1 << 20);
-    let (holds, waits) = (rig.connect(), rig.connect());
-    let mut bytes = Vec::new();
-    encode_request(&mut bytes, &["MULTI"]);
-    (0..3).for_each(|_| encode_request(&mut bytes, &["SET", "a", &"x".repeat(200_000)]));
-    rig.clients().send(holds, &bytes);
-    rig.run("all are queued", |rig| replies(rig.clients().received(holds)).len() == 4);
-    let mut bytes = Vec::new();
-    encode_request(&mut bytes, &["SET", "b", &"x".repeat(600_000)]);
-    rig.clients().send(waits, &bytes);
-    rig.run("the other is served", |rig| rig.clients().received(waits) == b"+OK\r\n");
-    rig.run("the silent one is told", |rig| rig.clients().has_closed(holds));
-    let said = replies(rig.clients().received(holds));
-    assert!(said[4].starts_with("!OOM ") && said.len() == 5, "Q3: {said:?}");
-    assert_eq!(rig.told(&["EXISTS a"]), [":0"], "Q1");
-}
-
-#[test]
-fn q3_a_transaction_that_alone_is_more_than_the_memory_of_all_is_refused() {
-    let limits = NetLimits { free_bytes: 32 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 14, PersistentTable::open, limits, 1 << 20);
-    let set = format!("SET a {}", "x".repeat(200_000));
-    let lines: Vec<&str> =
-        ["MULTI"].into_iter().chain([set.as_str(); 7]).chain(["EXEC", "EXISTS a"]).collect();
-    let said = rig.told(&lines);
-    assert!(
-        said[1..8].iter().any(|said| said.starts_with("!OOM the transaction does not fit")),
-        "Q3: {said:?}"
-    );
-    assert_eq!(said[8..], [ABORTED, ":0"], "Q3");
 }
 
 #[test]
@@ -326,57 +289,4 @@ fn w2_replies_of_a_transaction_that_would_be_too_long_are_errors_and_its_changes
     let too_long = "!ERR the reply would be longer than 33554432 bytes: ask for less at once";
     assert!(said.matches(too_long).count() >= 8, "W2");
     assert!(said.ends_with(" :40]"), "Q1: each change is replied");
-}
-
-#[test]
-fn w16_reads_of_a_transaction_wait_for_memory_and_changes_are_made_once() {
-    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 16, PersistentTable::open, limits, 300_000);
-    let value = "x".repeat(60_000);
-    assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
-    let clients: Vec<_> = (0..10).map(|_| rig.clients().connect(20_000, 5_000)).collect();
-    for client in &clients {
-        let mut bytes = Vec::new();
-        for _ in 0..5 {
-            for words in [
-                &["MULTI"][..],
-                &["GET", "long"],
-                &["EXEC"],
-                &["MULTI"],
-                &["INCR", "n"],
-                &["GET", "n"],
-                &["EXEC"],
-            ] {
-                encode_request(&mut bytes, words);
-            }
-        }
-        rig.clients().send(*client, &bytes);
-        rig.clients().end(*client);
-    }
-    let mut peak = 0;
-    rig.run("all is replied", |rig| {
-        peak = peak.max(rig.server.client_memory_bytes());
-        clients.iter().all(|client| rig.clients().has_closed(*client))
-    });
-    assert!(peak > 150_000 && peak < 300_000 + 61_000, "W16: {peak} bytes");
-    for client in &clients {
-        let said = replies(rig.clients().received(*client));
-        assert!(said.len() == 35 && said[2] == format!("[{value}]"), "W16: each as if alone");
-    }
-    assert_eq!(rig.told(&["GET n"]), ["50"], "Q1: each change was made once");
-}
-
-#[test]
-fn w16_a_read_beside_changes_without_memory_is_an_error_and_the_changes_are_made() {
-    let limits = NetLimits { free_bytes: 8 << 10, ..LIMITS };
-    let mut rig = Rig::with_client_memory(&SimDisk::new(), 17, PersistentTable::open, limits, 100_000);
-    let value = "x".repeat(60_000);
-    assert_eq!(rig.told(&[&format!("SET long {value}")]), ["+OK"]);
-    let said = rig
-        .told(&["MULTI", "INCR n", "GET long", "GET long", "INCR n", "EXEC"])
-        .pop()
-        .expect("EXEC is replied");
-    let second = "!OOM a reply of 60010 bytes does not fit into the memory of all clients, which is 100000 bytes \
-                  (--client-memory): send and ask for less between MULTI and EXEC";
-    assert!(said == format!("[:1 {value} {second} :2]"), "W16: {}", said.replace(&value, "the value"));
 }

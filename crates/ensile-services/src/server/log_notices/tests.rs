@@ -80,3 +80,19 @@ fn a_call_back_that_waits_is_told_once_until_it_goes_on() {
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].starts_with("a checkpoint has waited for 10 s at object 7: "), "{told:?}");
 }
+
+#[test]
+fn w16_disconnected_clients_are_told_together_and_not_too_often() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&told);
+    let notices = LogNotices::new(Box::new(move |notice| kept.lock().push(notice.to_owned())));
+    for (evicted, now_nanos) in [(0, 0), (1, 1), (5, 2), (4, PAUSE_NANOS), (5, PAUSE_NANOS + 1)] {
+        notices.look_at_evicted(evicted, 1000, now_nanos);
+    }
+    notices.look_at_evicted(5, 1000, 3 * PAUSE_NANOS);
+    let told = told.lock();
+    let told: Vec<&str> =
+        told.iter().filter_map(|notice| notice.split_once('.')).map(|(first, _)| first).collect();
+    let first = "clients disconnected for their memory";
+    assert_eq!(told, [format!("{first}: 1"), format!("{first}: 4")], "W16");
+}
