@@ -184,8 +184,7 @@ impl Connection {
         if self.is_ending || self.memory.is_told() {
             return None;
         }
-        if let Some(is_long) =
-            self.memory.is_stuck_for_long(limits, (from_nanos, self.heard_nanos), now_nanos)
+        if let Some(is_long) = self.memory.is_stuck_for_long(limits, from_nanos, self.heard_nanos, now_nanos)
         {
             return is_long.then_some(MemoryClaim::Told);
         }

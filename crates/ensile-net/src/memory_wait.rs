@@ -80,7 +80,8 @@ impl MemoryWait {
     pub(crate) fn is_stuck_for_long(
         &self,
         limits: &NetLimits,
-        (from_nanos, heard_nanos): (u64, u64),
+        from_nanos: u64,
+        heard_nanos: u64,
         now_nanos: u64,
     ) -> Option<bool> {
         let since = self.stuck_since_nanos?;
