@@ -141,7 +141,8 @@ impl CallBacks {
     /// Writes objects by the application's iterator, until there is no room.
     fn iterate(
         &self,
-        (next_object, save_one): (NextObject, SaveOne),
+        next_object: NextObject,
+        save_one: SaveOne,
         mut from: u64,
         out: &mut ObjectWriter<'_>,
     ) -> Result<Option<u64>, Box<str>> {
@@ -180,7 +181,7 @@ impl Application for CallBacks {
                 call_back(|why| unsafe { checkpoint(self.user, from, lent.address(), &raw mut next, why) })
                     .map(|()| (next != NO_OBJECT).then_some(next))
             }
-            Enumeration::ByIterator(next, save) => self.iterate((next, save), from, out),
+            Enumeration::ByIterator(next, save) => self.iterate(next, save, from, out),
         };
         next.unwrap_or_else(|why| {
             out.refuse(why);

@@ -234,18 +234,18 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
     let size = format!("{} files, {}", found.files.len(), sized(bytes));
     text += &backup::lines(found.backup.as_ref());
     for TornTail { file, offset, bytes, epochs, detail, .. } in &found.torn_tails {
-        let of = epochs.map_or_else(String::new, |epochs| format!(" of {}", between(epochs)));
+        let of = epochs.map_or_else(String::new, |(low, high)| format!(" of {}", between(low, high)));
         let _ = writeln!(
             text,
             "torn tail: {file}, {bytes} bytes from byte {offset}{of} ({detail}): never acknowledged, the next open cuts it"
         );
     }
-    if let Some(epochs) = found.unfinished_epochs {
+    if let Some((low, high)) = found.unfinished_epochs {
         let _ = writeln!(
             text,
             "not every log has finished {}: writes of that time, if one lost any, are gone; if a crash took them, none was \
              acknowledged",
-            between(epochs)
+            between(low, high)
         );
     }
     text += &not_proven(found);
@@ -377,8 +377,10 @@ fn lost(loss: &Loss) -> Option<String> {
     match (loss.epochs, files.is_empty()) {
         (None, true) => None,
         (None, false) => Some(format!("what {files} held after it")),
-        (Some(epochs), true) => Some(between(epochs)),
-        (Some(epochs), false) => Some(format!("{} and what else {files} held after it", between(epochs))),
+        (Some((low, high)), true) => Some(between(low, high)),
+        (Some((low, high)), false) => {
+            Some(format!("{} and what else {files} held after it", between(low, high)))
+        }
     }
 }
 
@@ -409,7 +411,7 @@ pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             Some(durable) if durable < generation.first => {
                 format!("none before epoch {}", generation.first.number())
             }
-            Some(durable) => between((generation.first, durable)),
+            Some(durable) => between(generation.first, durable),
         };
         let state = if generation.is_closed { "closed" } else { "last" };
         let logs = match generation.logs {
@@ -429,8 +431,8 @@ pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     for file in &found.files {
         let FileFacts { name, bytes, entries, epochs, .. } = file;
         let what = role(&file.role);
-        let more =
-            epochs.map_or_else(String::new, |epochs| format!(", {entries} entries of {}", between(epochs)));
+        let more = epochs
+            .map_or_else(String::new, |(low, high)| format!(", {entries} entries of {}", between(low, high)));
         let _ = writeln!(text, "  {name:wide$}  {:>10}  {what}{more}", sized(*bytes));
     }
     text
@@ -551,7 +553,7 @@ fn role(role: &Role) -> String {
     }
 }
 
-fn between((low, high): (Epoch, Epoch)) -> String {
+fn between(low: Epoch, high: Epoch) -> String {
     if low == high {
         format!("epoch {}", low.number())
     } else {

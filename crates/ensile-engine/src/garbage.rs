@@ -317,8 +317,10 @@ impl Garbage {
     pub(crate) fn unhook<'p>(
         &mut self,
         epoch: Epoch,
-        (table, key): (u32, &[u8]),
-        (record, word): (Absent<'p>, Word),
+        table: u32,
+        key: &[u8],
+        record: Absent<'p>,
+        word: Word,
         pinned: Pinned<'p>,
     ) {
         let Some(record) = record.register(pinned) else {
@@ -566,7 +568,8 @@ impl Garbage {
     /// snapshot that reads the table. Later burials already enter by themselves. False if the lists have no such chunk.
     pub(crate) fn fill_side(
         &mut self,
-        (table, step): (&TableCore, usize),
+        table: &TableCore,
+        step: usize,
         blocks: &mut Blocks,
         epochs: &Epochs,
         pinned: Pinned<'_>,

@@ -190,10 +190,10 @@ impl PageFile {
     }
 
     /// Writes a version into the tail of the last written page.
-    fn tail(&mut self, number: u64, (section, row): (u32, &Row)) {
+    fn tail(&mut self, number: u64, beside: &Beside) {
         let (unit, unit_offset) = (self.bytes.len() / UNIT_BYTES, self.bytes.len() % UNIT_BYTES);
         let mut payload = Vec::new();
-        row.encode(Some(section), &mut payload);
+        beside.row.encode(Some(beside.section), &mut payload);
         let fields = Fields { kind: 8, sequence: number, entries: 1, ..Fields::default() };
         let (crc, _) = self.changed(fields, payload);
         let bytes = self.bytes.len() - unit * UNIT_BYTES - unit_offset;
@@ -238,7 +238,7 @@ impl PageFile {
         }
         for (number, beside) in beside.iter().enumerate() {
             if beside.behind == Some(page.number) {
-                self.tail(number as u64, (beside.section, &beside.row));
+                self.tail(number as u64, beside);
             }
         }
         let mut out = bound(page);
@@ -320,9 +320,18 @@ fn planned(input: &mut Input<'_>) -> Vec<PlannedPage> {
     pages
 }
 
-/// Writes pages, versions beside pages, directory and root. Returns the root's place, and the counts of entries and
-/// pages.
-fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> (Place, u64, u64) {
+/// A picture, as the manifest names it.
+struct PictureFacts {
+    /// Place of the directory's root.
+    root: Place,
+    entries: u64,
+    pages: u64,
+    /// Bytes of extents.
+    bytes: u64,
+}
+
+/// Writes pages, versions beside pages, directory and root.
+fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> PictureFacts {
     let mut root = Vec::new();
     let parts = pages.chunks(PART_PAGES);
     let count = parts.len() as u32;
@@ -356,9 +365,10 @@ fn write(file: &mut PageFile, pages: &[PlannedPage], beside: &[Beside]) -> (Plac
         root.extend_from_slice(&NUMBERS[0].to_le_bytes());
         place.encode(&mut root);
     }
-    let (place, _) = file.block(Fields { kind, entries: count, ..Fields::default() }, root);
+    let (root, _) = file.block(Fields { kind, entries: count, ..Fields::default() }, root);
     let rows: usize = pages.iter().map(|page| page.rows.len()).sum();
-    (place, (rows + beside.len()) as u64, pages.len() as u64)
+    let (entries, pages) = ((rows + beside.len()) as u64, pages.len() as u64);
+    PictureFacts { root, entries, pages, bytes: file.extents }
 }
 
 /// The plan's first byte is the number of pages. Then come the rows of the pages, versions beside the pages, and
@@ -393,8 +403,7 @@ pub fn page_files(data: &[u8]) {
         .collect();
     let is_tweaked = !tweaks.is_empty();
     let mut file = PageFile::new(tweaks);
-    let planned = pages;
-    let (root, entries, pages) = write(&mut file, &planned, &beside);
+    let facts = write(&mut file, &pages, &beside);
     let written = file.bytes.clone();
     for _ in 0..DAMAGES_MAX {
         if input.is_empty() {
@@ -409,18 +418,19 @@ pub fn page_files(data: &[u8]) {
     }
     let is_damaged =
         file.used.iter().any(|(from, to)| file.bytes.get(*from..*to) != Some(&written[*from..*to]));
-    let disk = folder(&file.bytes, (root, entries, pages, file.extents));
+    let disk = folder(&file.bytes, &facts);
     let mut bounds = Bounds::new();
-    for page in &planned {
+    for page in &pages {
         bounds.entry(page.section).or_default().push(page.first.into_iter().collect());
     }
     let beside =
         beside.iter().map(|beside| ((beside.section, beside.row.body()), beside.row.tid())).collect();
-    judge(&disk, (&rows, &bounds, &beside), (is_tweaked, is_damaged));
+    judge(&disk, FilePlan { rows, bounds, beside, is_tweaked, is_damaged });
 }
 
 /// A database with a log without entries. The manifest names the picture.
-fn folder(page_file: &[u8], (root, entries, pages, bytes): (Place, u64, u64, u64)) -> SimDisk {
+fn folder(page_file: &[u8], facts: &PictureFacts) -> SimDisk {
+    let PictureFacts { root, entries, pages, bytes } = facts;
     let disk = SimDisk::new();
     let number = |folder: &str| {
         let FolderId { inode, born_nanos } = disk.folder_id(folder).expect("it is there");
@@ -450,11 +460,21 @@ fn folder(page_file: &[u8], (root, entries, pages, bytes): (Place, u64, u64, u64
     disk
 }
 
-fn judge(
-    disk: &SimDisk,
-    (rows, bounds, beside): (&Rows, &Bounds, &Rows),
-    (is_tweaked, is_damaged): (bool, bool),
-) {
+/// Contents of a page file, by the plan, and the target's changes.
+struct FilePlan {
+    rows: Rows,
+    bounds: Bounds,
+    /// Rows beside pages.
+    beside: Rows,
+    /// True if a block was changed under right checksums.
+    is_tweaked: bool,
+    /// True if a block was changed without right checksums.
+    is_damaged: bool,
+}
+
+/// Examines and opens the disk, and compares both outcomes with the plan.
+fn judge(disk: &SimDisk, plan: FilePlan) {
+    let FilePlan { rows, bounds, beside, is_tweaked, is_damaged } = plan;
     let (loaded, examined) = (Loaded::default(), Loaded::default());
     let on: Arc<dyn Disk> = Arc::new(disk.fork());
     let found = examine(&on, &examined).expect("it can be read");
@@ -464,10 +484,10 @@ fn judge(
         Ok(_) => {
             let [found, displaced] =
                 [loaded.rows, loaded.beside].map(|rows| rows.into_inner().expect("no panic"));
-            assert!(is_tweaked || found == *rows, "other rows than were planned");
-            assert!(is_tweaked || displaced == *beside, "other rows beside pages than were planned");
+            assert!(is_tweaked || found == rows, "other rows than were planned");
+            assert!(is_tweaked || displaced == beside, "other rows beside pages than were planned");
             let named = loaded.bounds.into_inner().expect("no panic");
-            assert!(is_tweaked || named == *bounds, "other pages than were planned");
+            assert!(is_tweaked || named == bounds, "other pages than were planned");
             assert!(is_tweaked || !is_damaged, "a block is damaged, and nothing was said");
         }
         Err(

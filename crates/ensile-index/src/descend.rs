@@ -82,6 +82,13 @@ pub(crate) struct LeafPlace<'p> {
     pub(crate) found: InLeaf<'p>,
 }
 
+/// A leaf, and the version at which the leaf was seen.
+#[derive(Clone, Copy)]
+pub(crate) struct SeenLeaf<'p> {
+    pub(crate) leaf: Ptr<'p, Leaf>,
+    pub(crate) seen: Version,
+}
+
 /// Outcome of a look into a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeafSearch<'p> {

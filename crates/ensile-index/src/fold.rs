@@ -12,13 +12,13 @@
 //!
 //! Neighbours: up, `prune`; down, `skip_block`, `node`.
 
+use crate::descend::SeenLeaf;
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::new_layer::SlotPlace;
 use crate::node::{Leaf, Ptr, SKIP};
 use crate::remove::clear_slot;
 use crate::skip_block::{SkipRef, layer_below, layer_of};
-use crate::version::Version;
 
 /// A layer of one leaf with one entry, and the slot above that leads to the layer, as of the two leaves' versions.
 struct FoldPlace<'p> {
@@ -37,9 +37,10 @@ struct JoinedSkip<'p> {
 }
 
 impl<'p> FoldPlace<'p> {
-    /// The place of a layer of which `leaf` was the only leaf at `seen`, below the entry of `part` in the leaf above.
-    /// `None` if either leaf has changed.
-    fn of(leaf: Ptr<'p, Leaf>, seen: Version, above: Ptr<'p, Leaf>, part: KeyPart) -> Option<Self> {
+    /// The place of a layer whose only leaf is `only`, below the entry of `part` in the leaf above. `None` if either
+    /// leaf has changed.
+    fn of(only: SeenLeaf<'p>, above: Ptr<'p, Leaf>, part: KeyPart) -> Option<Self> {
+        let SeenLeaf { leaf, seen } = only;
         let seen_above = above.get().version.stable();
         let slot_above = above.permutation().slots().find(|&slot| above.part(slot) == part)?;
         let (kind, value) = (above.kind(slot_above), above.slots[slot_above].value.read());
@@ -96,15 +97,16 @@ impl<'p> FoldPlace<'p> {
     }
 }
 
-/// Folds a layer into the entry of `part` in the leaf above. At `seen`, `leaf` was the layer's only leaf, with only one
+/// Folds a layer into the entry of `part` in the leaf above. When seen, `only` was the layer's only leaf, with only one
 /// entry, a link. Returns the number of entries of the leaf above. `None`, without a change, if a concurrent
 /// writer interfered.
 pub(crate) fn fold_layer<'p>(
-    (leaf, seen): (Ptr<'p, Leaf>, Version),
-    (above, part): (Ptr<'p, Leaf>, KeyPart),
+    only: SeenLeaf<'p>,
+    above: Ptr<'p, Leaf>,
+    part: KeyPart,
     memory: &mut dyn NodeMemory,
 ) -> Option<usize> {
-    let place = FoldPlace::of(leaf, seen, above, part)?;
+    let place = FoldPlace::of(only, above, part)?;
     let JoinedSkip { joined, below } = place.joined(memory)?;
     let Some(entries) = place.fold(joined) else {
         // SAFETY: no other thread has seen the block.
@@ -114,7 +116,7 @@ pub(crate) fn fold_layer<'p>(
     // SAFETY: by this thread's change, the slot above names neither the layer's leaf nor the two skips. By the same
     // change, the layer's only node is marked DELETED and names nothing.
     unsafe {
-        leaf.retire_with_suffixes(memory);
+        only.leaf.retire_with_suffixes(memory);
         [place.skip, below].into_iter().flatten().for_each(|skip| skip.retire(memory));
     }
     Some(entries)

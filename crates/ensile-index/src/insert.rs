@@ -7,7 +7,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find, follow};
+use crate::descend::{InLeaf, LeafPlace, SeenLeaf, find, follow};
 use crate::entry::{NewEntry, put_at};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
@@ -131,7 +131,8 @@ impl Masstree {
                 // locked at the same version (E1).
                 let entry = NewEntry::of(layer.rest, value);
                 if leaf.permutation().count() == LEAF_SLOTS {
-                    self.split_and_put(layer, (leaf, place.seen), entry, memory, changes, pinned)?;
+                    let full = SeenLeaf { leaf, seen: place.seen };
+                    self.split_and_put(layer, full, entry, memory, changes, pinned)?;
                     return Some(InsertOutcome::Rebuilt);
                 }
                 if entry.part.is_long() && !leaf.has_room_for(entry.suffix) {

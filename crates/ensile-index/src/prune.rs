@@ -16,7 +16,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, SeenLeaf, find, leaf_for};
 use crate::fold::fold_layer;
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
@@ -152,7 +152,10 @@ impl Masstree {
             // A fold asks for memory first (E1).
             drop(held);
             match leads_on {
-                true => fold_layer((leaf, seen), (above.leaf, KeyPart::of(&key[above.prefix..])), memory),
+                true => {
+                    let part = KeyPart::of(&key[above.prefix..]);
+                    fold_layer(SeenLeaf { leaf, seen }, above.leaf, part, memory)
+                }
                 // The entry's key stays in place. The layer above may have only this layer.
                 false => Some(above.leaf.permutation().count()),
             }

@@ -14,7 +14,7 @@
 
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, LockedPath, Path, PathStep};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, PathStep, SeenLeaf};
 use crate::entry::{NewEntry, put_at};
 use crate::insert::Layer;
 use crate::memory::NodeMemory;
@@ -58,15 +58,15 @@ struct SplitNodes<'p> {
 }
 
 impl<'p> SplitNodes<'p> {
-    /// Obtains the nodes for the split of a leaf as of `seen`. `None`, with nothing obtained, if the leaf has changed.
+    /// Obtains the nodes for the split of a full leaf. `None`, with nothing obtained, if the leaf has changed.
     #[inline(always)]
     fn obtain(
-        leaf: Ptr<'p, Leaf>,
-        seen: Version,
+        full: SeenLeaf<'p>,
         entry: NewEntry<'_>,
         path: &Path<'p>,
         memory: &mut dyn NodeMemory,
     ) -> Option<(SplitPoint, Self)> {
+        let SeenLeaf { leaf, seen } = full;
         let cut = cut(leaf, entry);
         let high = leaf.high.read();
         // A leaf of short keys moves no suffixes.
@@ -120,22 +120,22 @@ impl<'p> SplitNodes<'p> {
 }
 
 impl Masstree {
-    /// Splits a leaf that was full at the version seen, and puts the entry into its half. `None`, with nothing changed,
+    /// Splits a leaf that was full when it was seen, and puts the entry into its half. `None`, with nothing changed,
     /// if a node has changed or is in another writer's hands.
     pub(crate) fn split_and_put<'p>(
         &'p self,
         layer: &Layer<'_, 'p>,
-        (leaf, seen): (Ptr<'p, Leaf>, Version),
+        full: SeenLeaf<'p>,
         entry: NewEntry<'_>,
         memory: &mut dyn NodeMemory,
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> Option<()> {
+        let SeenLeaf { leaf, seen } = full;
         let path = Path::to(layer.root, leaf, pinned)?;
-        let (cut, mut nodes) = SplitNodes::obtain(leaf, seen, entry, &path, memory)?;
+        let (cut, mut nodes) = SplitNodes::obtain(full, entry, &path, memory)?;
         let right = nodes.right;
-        let Some((after, replaced)) = self.split_locked(layer, (leaf, seen), entry, &path, &cut, &mut nodes)
-        else {
+        let Some((after, replaced)) = self.split_locked(layer, full, entry, &path, &cut, &mut nodes) else {
             nodes.discard(memory);
             return None;
         };
@@ -154,12 +154,13 @@ impl Masstree {
     fn split_locked<'p>(
         &'p self,
         layer: &Layer<'_, 'p>,
-        (leaf, seen): (Ptr<'p, Leaf>, Version),
+        full: SeenLeaf<'p>,
         entry: NewEntry<'_>,
         path: &Path<'p>,
         cut: &SplitPoint,
         nodes: &mut SplitNodes<'p>,
     ) -> Option<(Version, Option<SuffixBlockRef<'p>>)> {
+        let SeenLeaf { leaf, seen } = full;
         let mut held = leaf.get().version.try_lock(seen)?;
         // Declared after the leaf's lock, so that these locks are dropped before the leaf's lock.
         let mut locked = LockedPath::none();
@@ -293,18 +294,19 @@ fn link<'p>(
         let at_edge = cut.in_order && step.index == INTERNAL_KEYS;
         let keep = if at_edge { INTERNAL_KEYS } else { INTERNAL_KEYS.div_ceil(2) };
         let fresh = nodes.internal();
-        separator = split_internal(&step, locked.lock(level), (separator, right), keep, fresh);
+        separator = split_internal(&step, locked.lock(level), separator, right, keep, fresh);
         right = fresh.node();
     }
     (separator, Some(right))
 }
 
 /// Splits a full internal node within its change, for a new key and its right child. Of the sixteen keys, including the
-/// new key, `keep` keys stay, the next key goes up and is returned, and the others move to the new node.
+/// new key, `keep` keys stay, the next key goes up and is returned, and the others move to the new node, `right`.
 fn split_internal<'p>(
     &PathStep { node, index: at, .. }: &PathStep<'p>,
     held: &mut NodeLock<'_>,
-    (key, child): (u64, NodePtr<'p>),
+    key: u64,
+    child: NodePtr<'p>,
     keep: usize,
     right: Ptr<'p, Internal>,
 ) -> u64 {

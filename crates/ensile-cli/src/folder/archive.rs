@@ -107,7 +107,7 @@ fn explained(folder: &Path, found: &ArchiveFacts) -> String {
             generation;
         let epochs = durable.map_or_else(
             || format!("from epoch {}, not ended", first.number()),
-            |durable| between((*first, durable)),
+            |durable| between(*first, durable),
         );
         let _ = writeln!(
             text,

@@ -45,10 +45,25 @@ fn map_of<'m>(shared: &'m SharedState, write: &Write<'_>, pinned: Pinned<'m>) ->
     shared.table(write.table).pages.load(pinned)
 }
 
-/// True if the version must be left to an open page of the map: the map's picture is of this freeze (N4).
-#[inline]
-fn is_left(version: Word, freeze: Epoch, map: &PageMap) -> bool {
-    !version.is_absent() && freeze > map.since()
+/// The map of a table, and the newest freeze of the commit that finds the map.
+#[derive(Clone, Copy)]
+struct MapAtFreeze<'m> {
+    map: &'m PageMap,
+    freeze: Epoch,
+}
+
+impl MapAtFreeze<'_> {
+    /// True if the version must be left to an open page of the map: the map's picture is of this freeze (N4).
+    #[inline]
+    fn is_left(self, version: Word) -> bool {
+        !version.is_absent() && self.freeze > self.map.since()
+    }
+
+    /// The mark of a change by a commit with this newest freeze (N6).
+    #[inline(always)]
+    fn mark(self) -> PageMarks {
+        if self.freeze > self.map.since() { PageMarks::AFTER } else { PageMarks::BEFORE }
+    }
 }
 
 impl Commit<'_, '_> {
@@ -89,10 +104,11 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         let Some(map) = map_of(shared, write, *pinned) else { continue };
         let key = arena.key(write);
         let page = map.bounds().page_of(key);
-        worker.displaced.pages.push(PreparedPage::new(at, (map, page)));
+        worker.displaced.pages.push(PreparedPage::new(at, map, page));
         // No page is opened again (N13), so a closed page needs no copy.
-        if is_left(version, freeze, map) && !map.page(page).is_closed() {
-            copy_version(worker, (write, key), (freeze, map), *pinned);
+        let found = MapAtFreeze { map, freeze };
+        if found.is_left(version) && !map.page(page).is_closed() {
+            copy_version(worker, write, key, found, *pinned);
         }
     }
 }
@@ -102,14 +118,15 @@ fn prepare(commit: &mut Commit<'_, '_>) {
 #[inline(never)]
 fn copy_version<'p>(
     worker: &mut Worker,
-    (write, key): (&Write<'p>, &[u8]),
-    (freeze, map): (Epoch, &PageMap),
+    write: &Write<'p>,
+    key: &[u8],
+    MapAtFreeze { map, freeze }: MapAtFreeze<'_>,
     pinned: Pinned<'p>,
 ) {
     let Worker { blocks, displaced: PreparedPages { pages, has_versions, scratch, .. }, .. } = worker;
     let Some(word) = write.record_at(pinned).read_older(freeze, scratch) else { return };
     let place = RemovePlace { table: write.table, since: map.since() };
-    let version = blocks.pending_remove((place, word.tid()), key, scratch.bytes());
+    let version = blocks.pending_remove(place, word.tid(), key, scratch.bytes());
     let Some(prepared) = pages.last_mut() else { unreachable!("its page was found") };
     let before = prepared.version.replace(version);
     debug_assert!(before.is_none(), "a version is copied once");
@@ -132,7 +149,7 @@ impl Locked<'_, '_, '_> {
             // Most writes are to records that were changed since the freeze, and most other writes to pages with such a
             // record.
             if write.before.epoch() < freeze
-                && !is_done_with((shared, write.table), writes.key(write), freeze, *pinned)
+                && !is_done_with(shared, write.table, writes.key(write), freeze, *pinned)
             {
                 return check(self.commit, freeze, at);
             }
@@ -143,16 +160,12 @@ impl Locked<'_, '_, '_> {
 
 /// True if a first change of this key has nothing to mark and nothing to leave.
 #[inline(always)]
-fn is_done_with((shared, table): (&SharedState, u32), key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
+fn is_done_with(shared: &SharedState, table: u32, key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
     // Without a map the table is an index's, or no picture was loaded or has begun since.
     let map = shared.logged_table(table).and_then(|table| table.pages.load(pinned));
-    map.is_none_or(|map| map.page(map.bounds().page_of(key)).is_closed_with(mark_of(freeze, map)))
-}
-
-/// The mark of a change by a commit with this newest freeze (N6).
-#[inline(always)]
-fn mark_of(freeze: Epoch, map: &PageMap) -> PageMarks {
-    if freeze > map.since() { PageMarks::AFTER } else { PageMarks::BEFORE }
+    map.is_none_or(|map| {
+        map.page(map.bounds().page_of(key)).is_closed_with(MapAtFreeze { map, freeze }.mark())
+    })
 }
 
 /// Checks and marks the writes from `first` on in the order of locks. `first` may be a first change.
@@ -168,7 +181,7 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()>
         if is_first_change(write, write.before, freeze)
             && let Some(map) = map_of(shared, write, *pinned)
         {
-            change((write, arena.key(write)), (freeze, map), &mut worker.displaced, at)?;
+            change(write, arena.key(write), MapAtFreeze { map, freeze }, &mut worker.displaced, at)?;
         }
     }
     Ok(())
@@ -177,19 +190,21 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()>
 /// Marks the page of a first change. The page was found before binding, or is searched for now.
 #[inline]
 fn change(
-    (write, key): (&Write<'_>, &[u8]),
-    (freeze, map): (Epoch, &PageMap),
+    write: &Write<'_>,
+    key: &[u8],
+    found: MapAtFreeze<'_>,
     displaced: &mut PreparedPages,
     at: u32,
 ) -> Result<()> {
+    let map = found.map;
     let prepared = if displaced.is_empty() { None } else { displaced.of(at) };
-    let found = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
-    let page = found.unwrap_or_else(|| map.page(map.bounds().page_of(key)));
-    let mark = mark_of(freeze, map);
+    let page = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
+    let page = page.unwrap_or_else(|| map.page(map.bounds().page_of(key)));
+    let mark = found.mark();
     if page.is_closed_with(mark) {
         return Ok(());
     }
-    if is_left(write.before, freeze, map) && !page.is_closed() {
+    if found.is_left(write.before) && !page.is_closed() {
         match prepared {
             Some(prepared) if prepared.has_version(map, write.before.tid()) => {
                 prepared.is_needed = true;

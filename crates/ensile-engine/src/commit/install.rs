@@ -16,6 +16,7 @@ use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::Record;
+use crate::record::tree::Successor;
 use crate::record::word::Word;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
@@ -72,7 +73,7 @@ impl Commit<'_, '_> {
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
         let Worker { displaced, shared: own, .. } = &mut *self.worker;
-        installing.leave_and_install(entries, order, (displaced, own));
+        installing.leave_and_install(entries, order, displaced, own);
     }
 
     #[inline(always)]
@@ -186,7 +187,8 @@ impl<'p> Installing<'_, 'p> {
         &self,
         entries: &mut [Write<'p>],
         order: &[LockOrder<'p>],
-        (displaced, own): (&mut PreparedPages, &WorkerShared),
+        displaced: &mut PreparedPages,
+        own: &WorkerShared,
     ) {
         let mut leaving = displaced.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
         for (at, lock) in (0..).zip(order) {
@@ -275,12 +277,12 @@ impl<'p> Installing<'_, 'p> {
         }
         let (unlinked, effect) = match write.kind {
             WriteKind::Put => {
-                let new = (new, Word::written(self.tid));
-                (tree.supersede(key, old, new, kept, self.pinned), WriteEffect::Written)
+                let new = Successor { record: new, word: Word::written(self.tid), keeps_old: kept };
+                (tree.supersede(key, old, new, self.pinned), WriteEffect::Written)
             }
             WriteKind::Delete => {
-                let (unlinked, absent) =
-                    tree.supersede_by_absent(key, old, (new, self.tid), kept, self.pinned);
+                let new = Successor { record: new, word: Word::deleted(self.tid), keeps_old: kept };
+                let (unlinked, absent) = tree.supersede_by_absent(key, old, new, self.pinned);
                 (unlinked, WriteEffect::Deleted(absent))
             }
         };

@@ -42,9 +42,9 @@ impl Commit<'_, '_> {
             match std::mem::take(&mut write.effect) {
                 WriteEffect::Written => {}
                 WriteEffect::Deleted(absent) => {
-                    let (row, word) = ((write.table, arena.key(write)), Word::deleted(done.tid));
+                    let (key, word) = (arena.key(write), Word::deleted(done.tid));
                     let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
-                    garbage.unhook(done.epoch, row, (absent, word), *pinned);
+                    garbage.unhook(done.epoch, write.table, key, absent, word, *pinned);
                 }
                 WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement.take() {
@@ -84,9 +84,9 @@ impl Commit<'_, '_> {
                 "a placed entry has its placeholder"
             );
             if let Some(placeholder) = write.placed.take() {
-                let row = (write.table, arena.key(write));
-                let absent = (placeholder, Word::PLACEHOLDER);
-                worker.shared.lock_garbage().unhook(shared.epochs.now(), row, absent, *pinned);
+                let (key, word) = (arena.key(write), Word::PLACEHOLDER);
+                let mut garbage = worker.shared.lock_garbage();
+                garbage.unhook(shared.epochs.now(), write.table, key, placeholder, word, *pinned);
             }
         }
         worker.blocks.rewind(versions);

@@ -85,7 +85,7 @@ impl Commit<'_, '_> {
                 // word.
                 write.replacement = Some(worker.blocks.filled(arena.value(write), Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
-                reserve_version(shared, &mut worker.blocks, write, (record, arena.value(write)), boundary);
+                reserve_version(shared, &mut worker.blocks, write, record, arena.value(write), boundary);
             }
             if logging && is_logged(write.table) {
                 log_bytes += log_entry::bytes(write.key_bytes(), write.value_bytes());
@@ -151,7 +151,8 @@ fn reserve_version<'p>(
     shared: &SharedState,
     blocks: &mut Blocks,
     write: &mut Write<'p>,
-    (record, value): (Record<'p>, &[u8]),
+    record: Record<'p>,
+    value: &[u8],
     boundary: Epoch,
 ) {
     if write.kind == WriteKind::Put && !VersionPage::takes(record.class()) {

@@ -31,7 +31,7 @@ fn absent<'p>(
     let placed = RecordRun::new(tree).place(KEY, placeholder, &mut nodes, &mut changes, pinned);
     let RecordPlacing::Placed(record, absent, _) = placed else { panic!("the tree is empty") };
     let word = record.word();
-    garbage.unhook(epochs.now(), (0, KEY), (absent, word), pinned);
+    garbage.unhook(epochs.now(), 0, KEY, absent, word, pinned);
     garbage.unhooks.pop_below(Epoch::MAX).expect("it was registered")
 }
 

@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use crate::codec::{CodecError, Key, KeyBuffer, Value, ValueBuffer};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::record::tree::{RecordInsert, RecordLookup};
+use crate::record::tree::{RecordInsert, RecordLookup, Successor};
 use crate::record::word::Word;
 use crate::record::{Record, Scratch, Seen};
 use crate::session;
@@ -140,9 +140,8 @@ impl<'db> RawKeyValue<'db> {
                     if before.is_latest() && before.is_absent() {
                         // As in commit: the thread that registered the absent record for removal frees the record (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
-                        let kept = false;
-                        let old =
-                            tree.supersede(key, there, (record, Word::written(tid)), kept, call.pinned());
+                        let new = Successor { record, word: Word::written(tid), keeps_old: false };
+                        let old = tree.supersede(key, there, new, call.pinned());
                         there.unlock_with(before.superseded());
                         worker.shared.lock_garbage().replaced(tid.epoch(), old, &shared.epochs);
                         true

@@ -61,7 +61,7 @@ impl Walk for SharedState {
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let Some(table) = self.logged_tables.get(slice.section) else { return false };
-        self.copy_rounds(&table.tree, slice, resume, (low, block))
+        self.copy_rounds(&table.tree, slice, resume, low, block)
     }
 
     fn measure(&self, cut: &mut RangeCut) {
@@ -85,7 +85,8 @@ impl SharedState {
         tree: &RecordTree,
         slice: &Slice,
         resume: &mut Vec<u8>,
-        (low, target): (Epoch, &mut impl RowTarget),
+        low: Epoch,
+        target: &mut impl RowTarget,
     ) -> bool {
         let mut pin = self.epochs.register_pin();
         let scratch = &mut Scratch::default();

@@ -77,7 +77,7 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
         let place = FoundPlace { record, read: (reads[last].record == record).then_some(last as u32) };
         match self.met {
             Some(at) => writes.keys.set_found(at, place),
-            None => writes.note_new_read((table, key), place),
+            None => writes.note_new_read(table, key, place),
         }
     }
 }
@@ -157,7 +157,8 @@ impl<'p> Sets<'p> {
     #[inline(always)]
     pub(crate) fn look_up(
         &mut self,
-        (table, key): (&TableCore, &[u8]),
+        table: &TableCore,
+        key: &[u8],
         met: Option<usize>,
         scratch: &mut Scratch,
         pinned: Pinned<'p>,

@@ -44,6 +44,21 @@ impl VersionRead {
     }
 }
 
+/// A source of rows: a table, in the order of its keys, or an index of the table, in the order of its entries.
+#[derive(Clone, Copy)]
+pub(crate) struct RowSource<'t> {
+    pub(crate) table: &'t TableCore,
+    pub(crate) index: Option<&'t IndexCore>,
+}
+
+impl<'t> RowSource<'t> {
+    /// The table whose keys a scan visits: the index's table of entries, or the table itself.
+    #[inline]
+    pub(crate) fn scanned(self) -> &'t TableCore {
+        self.index.map_or(self.table, |index| &index.entries)
+    }
+}
+
 /// Reads of bytes, common to transactions and snapshots, as a base of typed reads. Closures of the caller run outside
 /// the pin's calls (E6).
 pub(crate) trait RawRead {
@@ -66,8 +81,9 @@ pub(crate) trait RawRead {
     /// that is not full ends the range.
     fn raw_batch<R>(
         &mut self,
-        source: (&TableCore, Option<&IndexCore>),
-        scanned: (Range<'_>, Direction),
+        source: RowSource<'_>,
+        range: Range<'_>,
+        direction: Direction,
         asked: BatchAsked,
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R>;
@@ -394,16 +410,18 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
 /// Returns the number of dead rows in front of the first row.
 pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
-    (table, index): (&TableCore, Option<&IndexCore>),
+    source: RowSource<'_>,
     scan: ScanRange<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'p>,
-    (rows, list): (&mut RowSpace, &mut RowList),
+    rows: &mut RowSpace,
+    list: &mut RowList,
 ) -> usize {
-    let Some(index) = index else {
-        debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
+    let RowSource { table, index } = source;
+    debug_assert!(std::ptr::eq(scan.table, source.scanned()), "the scan visits the source's keys");
+    if index.is_none() {
         if list.is_of_keys() {
-            return copy_keys(reader, scan, pinned, (rows, list));
+            return copy_keys(reader, scan, pinned, rows, list);
         }
         return self::scan(
             reader,
@@ -413,8 +431,7 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
             #[inline(always)]
             |reader, key, rows| list.push(key, None, rows, reader.mark()),
         );
-    };
-    debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
+    }
     self::scan(reader, scan, scratch, pinned, |reader, entry_key, scratch| {
         let key = scratch.bytes();
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
@@ -436,7 +453,8 @@ fn copy_keys<'p, R: Reader<'p>>(
     reader: &mut R,
     scan: ScanRange<'_>,
     pinned: Pinned<'p>,
-    (rows, list): (&mut RowSpace, &mut RowList),
+    rows: &mut RowSpace,
+    list: &mut RowList,
 ) -> usize {
     self::scan(reader, scan, &mut NoData, pinned, |reader, key, _| list.push(key, None, rows, reader.mark()))
 }

@@ -14,14 +14,14 @@ use ensile_index::{Direction, Range};
 use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
-use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead};
+use crate::reading::{self, RawRead, Reader, RowSource, ScanRange, VersionRead};
 use crate::record::kept::Boundary;
 use crate::record::{CopyTarget, Fetch, KeptRow, LeafWitness, Record};
 use crate::session;
 use crate::sets::context::{Context, SnapshotContext};
 use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::sets::write_set::WriteSet;
-use crate::tables::{IndexCore, TableCore};
+use crate::tables::TableCore;
 
 /// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
 ///
@@ -243,21 +243,22 @@ impl RawRead for Snapshot<'_> {
     /// Each batch has a pin of its own, and descends again: a long scan holds back only versions (E4).
     fn raw_batch<R>(
         &mut self,
-        (table, index): (&TableCore, Option<&IndexCore>),
-        (range, direction): (Range<'_>, Direction),
+        source: RowSource<'_>,
+        range: Range<'_>,
+        direction: Direction,
         asked: BatchAsked,
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R> {
         let (shared, kept, shown) = self.parts();
-        shared.check_table(table)?;
-        shared.prepare_side(table);
-        let scanned = index.map_or(table, |index| &index.entries);
+        shared.check_table(source.table)?;
+        shared.prepare_side(source.table);
+        let scanned = source.scanned();
         shared.prepare_side(scanned);
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, rows, scan_key, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            let to = rows.begin(asked, index.is_some());
+            let (rows, list) = rows.begin(asked, source.index.is_some());
             let scan = ScanRange { table: scanned, range, direction, own: &[], key_buffer: scan_key };
-            reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
+            reading::copy_rows(&mut reader, source, scan, scratch, pinned, rows, list);
         })?;
         Ok(kept.between(|context| context.show_rows(read)))
     }

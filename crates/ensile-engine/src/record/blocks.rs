@@ -198,13 +198,14 @@ impl Blocks {
     /// A version of a row for a picture, in a block of its own.
     pub(crate) fn pending_remove(
         &mut self,
-        version: (RemovePlace, Tid),
+        place: RemovePlace,
+        tid: Tid,
         key: &[u8],
         value: &[u8],
     ) -> PendingRemove {
         let block = self.cache.allocate(PendingRemove::class(key.len(), value.len()));
         // SAFETY: the block was just allocated under this class.
-        unsafe { PendingRemove::begin(block, version, key, value) }
+        unsafe { PendingRemove::begin(block, place, tid, key, value) }
     }
 
     /// Frees a version that no list has. Returns the length of its block in bytes.

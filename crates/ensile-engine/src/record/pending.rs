@@ -82,7 +82,8 @@ impl PendingRemove {
     /// The block belongs to the caller alone, is aligned to words, and is of this class.
     pub(super) unsafe fn begin(
         block: NonNull<u8>,
-        (place, tid): (RemovePlace, Tid),
+        place: RemovePlace,
+        tid: Tid,
         key: &[u8],
         value: &[u8],
     ) -> Self {

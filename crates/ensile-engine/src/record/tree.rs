@@ -8,7 +8,6 @@
 
 use std::ops::ControlFlow;
 
-use ensile_base::Tid;
 use ensile_epoch::Pinned;
 use ensile_index::{
     Direction, Gap, Insert, KeyRemoval, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range,
@@ -161,6 +160,16 @@ fn of_value<'p>(value: u64, _pinned: Pinned<'p>) -> Record<'p> {
     unsafe { Address::from_value(value).record() }
 }
 
+/// The record that takes the place of a key's record.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    pub(crate) record: Fresh,
+    /// The record's word at its publication.
+    pub(crate) word: Word,
+    /// True if the replaced record stays as a version for a snapshot (K3).
+    pub(crate) keeps_old: bool,
+}
+
 /// Callbacks of a scan.
 pub(crate) trait RecordVisitor<'p> {
     /// Receives a leaf that the answer depends on, before the entries read from the leaf.
@@ -273,19 +282,19 @@ impl RecordTree {
         self.exchange(key, old, new, Becomes::Garbage, pinned)
     }
 
-    /// As [`Self::replace`], with `new`'s word and version chain. The version before `new` is `old` if `kept` (K3),
-    /// otherwise the version before `old`.
+    /// As [`Self::replace`], with the successor's word and version chain. The version before the successor is `old` if
+    /// the successor keeps `old` (K3), otherwise the version before `old`.
     #[inline]
     pub(crate) fn supersede(
         &self,
         key: &[u8],
         old: Record<'_>,
-        (new, word): (Fresh, Word),
-        kept: bool,
+        successor: Successor,
         pinned: Pinned<'_>,
     ) -> Unlinked {
-        debug_assert!(!kept || !old.word().is_placeholder(), "no snapshot shows a placeholder");
-        let (previous, becomes) = match kept {
+        let Successor { record: new, word, keeps_old } = successor;
+        debug_assert!(!keeps_old || !old.word().is_placeholder(), "no snapshot shows a placeholder");
+        let (previous, becomes) = match keeps_old {
             true => (Some(old.address()), Becomes::Version),
             false => (old.previous_address(), Becomes::Garbage),
         };
@@ -293,19 +302,20 @@ impl RecordTree {
         self.exchange(key, old, new, becomes, pinned)
     }
 
-    /// As [`Self::supersede`], by a record without data that says that `tid` has deleted the key. The caller must
-    /// unhook the new record (U1).
+    /// As [`Self::supersede`], by a record without data, with the word of a deleted key. The caller must unhook the new
+    /// record (U1).
     pub(crate) fn supersede_by_absent<'p>(
         &self,
         key: &[u8],
         old: Record<'_>,
-        (new, tid): (Fresh, Tid),
-        kept: bool,
+        successor: Successor,
         pinned: Pinned<'p>,
     ) -> (Unlinked, Absent<'p>) {
-        debug_assert!(new.record().length() == 0, "an absent record has no data");
-        let address = new.record().address();
-        let unlinked = self.supersede(key, old, (new, Word::deleted(tid)), kept, pinned);
+        debug_assert!(successor.word.is_absent(), "the record is the caller's to unhook (U1)");
+        let new = successor.record.record();
+        debug_assert!(new.length() == 0, "an absent record has no data");
+        let address = new.address();
+        let unlinked = self.supersede(key, old, successor, pinned);
         // SAFETY: the tree has led to the record under this pin. A thread that unlinks the record waits for the pin
         // (E3).
         let absent = unsafe { address.record::<'p>() };

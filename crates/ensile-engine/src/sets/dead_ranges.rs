@@ -179,7 +179,8 @@ impl DeadRanges {
     pub(crate) fn note(
         &mut self,
         table: u32,
-        (range, direction): (Range<'_>, Direction),
+        range: Range<'_>,
+        direction: Direction,
         first: Option<&[u8]>,
         reads: usize,
     ) {

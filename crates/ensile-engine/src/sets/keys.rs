@@ -15,6 +15,8 @@
 //!
 //! Neighbours: up, the write-set owns the table; reads and writes look keys up; a batch announces keys.
 
+use std::ops::Range;
+
 use crate::record::Handle;
 use crate::record::kept::forgets;
 
@@ -120,11 +122,34 @@ impl<'p> MetKey<'p> {
         (self.read != NONE).then_some(self.read)
     }
 
-    /// The key's range in the arena: start and length in bytes.
+    /// The key's place in the arena.
     #[inline(always)]
-    pub(crate) fn range(&self) -> (u32, u32) {
-        (self.start, self.short.length())
+    pub(super) fn span(&self) -> ArenaSpan {
+        ArenaSpan { start: self.start, length: self.short.length() }
     }
+}
+
+/// A part of the arena, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ArenaSpan {
+    pub(super) start: u32,
+    pub(super) length: u32,
+}
+
+impl ArenaSpan {
+    #[inline]
+    pub(super) fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.length as usize
+    }
+}
+
+/// Place of a key that the transaction has met, or meets now. Both fields are `None` for a new key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KeyPlace<'p> {
+    /// Position in the table of keys.
+    pub(crate) met: Option<usize>,
+    /// Result of the read that noted the key as the only key.
+    pub(crate) only: Option<FoundPlace<'p>>,
 }
 
 /// Result of a point read: the key's record, and the key's position in the read-set if the read entered the key.
@@ -341,14 +366,14 @@ impl<'p> KeyTable<'p> {
     #[inline(always)]
     pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
         debug_assert!(start <= arena.len(), "the key is the arena's end");
-        self.enter_at(arena, table, (start as u32, (arena.len() - start) as u32))
+        let key = ArenaSpan { start: start as u32, length: (arena.len() - start) as u32 };
+        self.enter_at(arena, table, key)
     }
 
-    /// As [`KeyTable::enter`], with the key's start and length.
+    /// As [`KeyTable::enter`], with the key's place in the arena.
     #[inline(always)]
-    pub(crate) fn enter_at(&mut self, arena: &[u8], table: u32, (start, length): (u32, u32)) -> usize {
-        let key = &arena[start as usize..start as usize + length as usize];
-        self.enter_short(arena, ShortKey::of(table, key), start)
+    pub(super) fn enter_at(&mut self, arena: &[u8], table: u32, key: ArenaSpan) -> usize {
+        self.enter_short(arena, ShortKey::of(table, &arena[key.range()]), key.start)
     }
 
     #[inline(always)]
@@ -500,7 +525,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn begin_request(&mut self) {
         debug_assert!(self.only.record.is_none(), "announcements come before reads");
         let end = self.met.len();
-        self.show((end, end));
+        self.show(end, end);
     }
 
     /// Shows the keys `from..to`, which were announced for the running request. All announcements have been made. If a
@@ -509,7 +534,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
         let from = if from < to { from } else { self.met.len() };
-        self.show((from, from.max(to)));
+        self.show(from, from.max(to));
         (self.last, self.next) = (from, from);
         if self.has_many() {
             self.filter_window();
@@ -519,16 +544,13 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Makes the window of these keys, and of the keys that the transaction will meet by itself.
+    /// Makes the window of the announced keys `from..to`, and of the keys that the transaction will meet by itself.
     #[inline]
-    fn show(&mut self, announced: (usize, usize)) {
+    fn show(&mut self, from: usize, to: usize) {
         let own = self.met.len();
-        debug_assert!(
-            announced.0 <= announced.1 && announced.1 <= own,
-            "own keys stand behind announced ones"
-        );
-        (self.announced, self.own) = (announced, own);
-        let keys = announced.1 - announced.0;
+        debug_assert!(from <= to && to <= own, "own keys stand behind announced ones");
+        (self.announced, self.own) = ((from, to), own);
+        let keys = to - from;
         self.few_until = if keys > FEW { own - 1 } else { own + FEW - keys };
         self.hashed.clear();
     }
@@ -583,7 +605,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn clear(&mut self) {
         self.forget_only();
         self.met.clear();
-        self.show((0, 0));
+        self.show(0, 0);
         (self.last, self.next) = (0, 0);
     }
 

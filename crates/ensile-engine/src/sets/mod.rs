@@ -22,7 +22,7 @@ use crate::record::kept::forgets;
 use crate::record::word::Word;
 use dead_ranges::DeadRanges;
 use node_set::NodeSet;
-use write_set::{Expect, WriteKind, WriteSet};
+use write_set::{Expect, WriteSet};
 
 /// Largest number of records in a read-set and leaves in a node-set together.
 const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
@@ -112,20 +112,21 @@ impl Sets<'_> {
         self.dead.forget_reads(kept);
     }
 
-    /// Enters a write into the write-set, over an earlier write of the same key.
+    /// Enters a write into the write-set, over an earlier write of the same key. Without a value the write is a delete.
     pub(crate) fn write(
         &mut self,
-        write: (u32, &[u8], &[u8]),
-        kind: WriteKind,
+        table: u32,
+        key: &[u8],
+        value: Option<&[u8]>,
         expect: Expect,
     ) -> Result<()> {
-        if kind == WriteKind::Put {
-            self.dead.put(write.0, write.1);
+        if value.is_some() {
+            self.dead.put(table, key);
         }
-        let met = self.writes.find_key(write.0, write.1);
+        let met = self.writes.find_key(table, key);
         match self.writes.written(met) {
-            Some(at) => self.writes.change(at, kind, write.2),
-            None => self.writes.add(met, write, kind, expect),
+            Some(at) => self.writes.change(at, value),
+            None => self.writes.add(met, table, key, value, expect),
         }
     }
 }

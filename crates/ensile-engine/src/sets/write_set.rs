@@ -8,13 +8,13 @@
 //! Neighbours: puts, inserts and deletes fill the write-set; reads search it (read-own-writes); commit uses it up.
 
 use std::cell::Cell;
-use std::ops::{Bound, Range};
+use std::ops::Bound;
 
 use ensile_base::Epoch;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use ensile_epoch::Pinned;
 
-use super::keys::{self, FoundPlace, KeyTable};
+use super::keys::{self, ArenaSpan, FoundPlace, KeyPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -32,6 +32,17 @@ pub(crate) enum WriteKind {
     Put,
     /// The key becomes absent.
     Delete,
+}
+
+impl WriteKind {
+    /// The kind of a write, and its value. A delete has no value, and no bytes.
+    #[inline]
+    fn of(value: Option<&[u8]>) -> (Self, &[u8]) {
+        match value {
+            Some(value) => (Self::Put, value),
+            None => (Self::Delete, &[]),
+        }
+    }
 }
 
 /// Condition on the key at the serialization point, beyond the read-set.
@@ -61,8 +72,8 @@ pub(crate) struct Write<'p> {
     pub(crate) table: u32,
     pub(crate) kind: WriteKind,
     pub(crate) expect: Expect,
-    key: (u32, u32),
-    value: (u32, u32),
+    key: ArenaSpan,
+    value: ArenaSpan,
     /// The key's position in the read-set, if a read entered the key.
     pub(crate) read: Option<u32>,
     /// The record, once known; a lookup may have found the record long before commit.
@@ -116,13 +127,13 @@ impl<'p> Write<'p> {
     /// Length of the key in bytes.
     #[inline]
     pub(crate) fn key_bytes(&self) -> usize {
-        self.key.1 as usize
+        self.key.length as usize
     }
 
     /// Length of the value in bytes; 0 for a delete.
     #[inline]
     pub(crate) fn value_bytes(&self) -> usize {
-        self.value.1 as usize
+        self.value.length as usize
     }
 
     /// True if a write may overwrite a record with this word in place: the record is present, or is the placeholder
@@ -264,23 +275,22 @@ impl<'p> WriteSet<'p> {
 
     /// Notes the place of a new key, found by a point read.
     #[inline(never)]
-    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace<'p>) {
+    pub(crate) fn note_new_read(&mut self, table: u32, key: &[u8], place: FoundPlace<'p>) {
         let at = self.enter_key(table, key);
         self.keys.set_found(at, place);
     }
 
-    /// The place of the key that was just read: the key's position in the table of keys, or the place of the only read
-    /// key.
+    /// The place of the key that was just read. An only key is no longer noted afterwards: the caller enters the key.
     #[inline]
-    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace<'p>>) {
+    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> KeyPlace<'p> {
         match self.keys.take_only() {
-            Some(place) => (None, Some(place)),
-            None => (self.keys.find(&mut self.arena, table, key), None),
+            Some(place) => KeyPlace { met: None, only: Some(place) },
+            None => KeyPlace { met: self.keys.find(&mut self.arena, table, key), only: None },
         }
     }
 
     /// Notes the record of a key. The transaction does not depend on the record.
-    pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle<'p>) {
+    pub(crate) fn note_place(&mut self, met: Option<usize>, table: u32, key: &[u8], record: Handle<'p>) {
         // A refused insert leaves its key behind, and nothing counts the key's bytes.
         if met.is_none() && self.arena.len() > TRANSACTION_BYTES_MAX {
             return;
@@ -302,15 +312,15 @@ impl<'p> WriteSet<'p> {
     #[inline]
     pub(crate) fn put_value(&self, at: usize) -> Option<&[u8]> {
         let write = &self.entries[at];
-        debug_assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
+        debug_assert!(write.kind == WriteKind::Put || write.value_bytes() == 0, "a delete has no value");
         (write.kind == WriteKind::Put).then(|| self.value(write))
     }
 
     #[inline]
     fn enter_key(&mut self, table: u32, key: &[u8]) -> usize {
         debug_assert!(self.keys.find_among(&self.arena, table, key).is_none(), "a key stands once");
-        let (start, _) = self.append(key);
-        self.keys.enter(&self.arena, table, start as usize)
+        let key = self.append(key);
+        self.keys.enter_at(&self.arena, table, key)
     }
 
     /// Notes a key of a future use. Each key stands once. The call skips keys that no table can have, and keys beyond
@@ -338,12 +348,12 @@ impl<'p> WriteSet<'p> {
 
     #[inline]
     pub(crate) fn key(&self, write: &Write<'_>) -> &[u8] {
-        &self.arena[range(write.key)]
+        &self.arena[write.key.range()]
     }
 
     #[inline]
     pub(crate) fn value(&self, write: &Write<'_>) -> &[u8] {
-        &self.arena[range(write.value)]
+        &self.arena[write.value.range()]
     }
 
     /// The entry of a key, if the transaction has written the key. The caller does not use the key next.
@@ -355,24 +365,25 @@ impl<'p> WriteSet<'p> {
         self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
-    /// Adds an entry for a key without an entry, after a search by [`WriteSet::find_key`]. `value` is empty for a
-    /// delete.
+    /// Adds an entry for a key without an entry, after a search by [`WriteSet::find_key`]. Without a value the entry is
+    /// a delete.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
     pub(crate) fn add(
         &mut self,
         met: Option<usize>,
-        (table, key, value): (u32, &[u8], &[u8]),
-        kind: WriteKind,
+        table: u32,
+        key: &[u8],
+        value: Option<&[u8]>,
         expect: Expect,
     ) -> Result<()> {
         debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
-        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
+        let (kind, value) = WriteKind::of(value);
         self.check_room(1, key.len() + value.len())?;
-        let key_at = self.key_range(met, key);
+        let key_at = self.key_span(met, key);
         let value_at = self.append(value);
-        self.push(met, (table, key_at, value_at), kind, expect, None);
+        self.push(KeyPlace { met, only: None }, table, key_at, value_at, kind, expect);
         Ok(())
     }
 
@@ -383,15 +394,15 @@ impl<'p> WriteSet<'p> {
     #[inline]
     pub(crate) fn add_encoded(
         &mut self,
-        met: Option<usize>,
-        (table, key): (u32, &[u8]),
+        place: KeyPlace<'p>,
+        table: u32,
+        key: &[u8],
         expect: Expect,
-        place: Option<FoundPlace<'p>>,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
         check: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let before = self.arena.len();
-        let key_at = self.key_range(met, key);
+        let key_at = self.key_span(place.met, key);
         let start = self.arena.len();
         let cut = CutOnPanic { arena: &mut self.arena, before };
         let encoded = encode(cut.arena).and_then(|()| check(&cut.arena[start..]));
@@ -402,10 +413,10 @@ impl<'p> WriteSet<'p> {
             return checked;
         }
         debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
-        let value_at = (start as u32, (self.arena.len() - start) as u32);
-        let at = self.push(met, (table, key_at, value_at), WriteKind::Put, expect, place);
-        if let Some(place) = place {
-            self.keys.set_found(at, place);
+        let value_at = ArenaSpan { start: start as u32, length: (self.arena.len() - start) as u32 };
+        let at = self.push(place, table, key_at, value_at, WriteKind::Put, expect);
+        if let Some(found) = place.only {
+            self.keys.set_found(at, found);
         }
         Ok(())
     }
@@ -419,36 +430,37 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// The range of the key's bytes in the arena. Appends the key if it is new.
+    /// The key's place in the arena. Appends the key if it is new.
     #[inline]
-    fn key_range(&mut self, met: Option<usize>, key: &[u8]) -> (u32, u32) {
+    fn key_span(&mut self, met: Option<usize>, key: &[u8]) -> ArenaSpan {
         let key_at = match met {
-            Some(at) => self.keys.at(at).range(),
+            Some(at) => self.keys.at(at).span(),
             None => self.append(key),
         };
-        debug_assert_eq!(&self.arena[range(key_at)], key, "the arena holds the key");
+        debug_assert_eq!(&self.arena[key_at.range()], key, "the arena holds the key");
         key_at
     }
 
     #[inline]
     fn push(
         &mut self,
-        met: Option<usize>,
-        (table, key, value): (u32, (u32, u32), (u32, u32)),
+        place: KeyPlace<'p>,
+        table: u32,
+        key: ArenaSpan,
+        value: ArenaSpan,
         kind: WriteKind,
         expect: Expect,
-        place: Option<FoundPlace<'p>>,
     ) -> usize {
-        let (read, record) = place.map_or((None, None), |place| (place.read, Some(place.record)));
-        debug_assert!(range(key).end <= range(value).start, "a value is appended behind its key");
-        debug_assert!(range(value).end <= self.arena.len(), "the arena holds the value");
-        let at = met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
+        let (read, record) = place.only.map_or((None, None), |found| (found.read, Some(found.record)));
+        debug_assert!(key.range().end <= value.range().start, "a value is appended behind its key");
+        debug_assert!(value.range().end <= self.arena.len(), "the arena holds the value");
+        let at = place.met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
         debug_assert_eq!(self.keys.table(at), table, "the entry's key is of the entry's table");
         self.keys.set_write(at, self.entries.len());
         let met = self.keys.at(at);
         let (read, record) = (read.or(met.read_position()), record.or(met.record()));
         self.tables.add(table);
-        self.bytes += key.1 as usize + value.1 as usize;
+        self.bytes += key.length as usize + value.length as usize;
         self.entries.push(Write {
             table,
             kind,
@@ -466,16 +478,16 @@ impl<'p> WriteSet<'p> {
         at
     }
 
-    /// Changes the value and the kind of entry `at`.
+    /// Changes the value and the kind of entry `at`. Without a value the entry becomes a delete.
     ///
     /// # Errors
     /// As for [`WriteSet::add`].
-    pub(crate) fn change(&mut self, at: usize, kind: WriteKind, value: &[u8]) -> Result<()> {
-        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
-        let old = range(self.entries[at].value);
+    pub(crate) fn change(&mut self, at: usize, value: Option<&[u8]>) -> Result<()> {
+        let (kind, value) = WriteKind::of(value);
+        let old = self.entries[at].value.range();
         let stored = if value.len() <= old.len() {
             self.arena[old.start..old.start + value.len()].copy_from_slice(value);
-            (old.start as u32, value.len() as u32)
+            ArenaSpan { start: old.start as u32, length: value.len() as u32 }
         } else if old.end == self.arena.len() {
             // A row that grows step by step takes no more room than its last value.
             self.check_room(0, value.len() - old.len())?;
@@ -487,8 +499,8 @@ impl<'p> WriteSet<'p> {
             self.bytes += value.len();
             self.append(value)
         };
-        debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
-        debug_assert!(kind == WriteKind::Put || stored.1 == 0, "a delete has no value");
+        debug_assert_eq!(stored.length as usize, value.len(), "the arena holds the new value");
+        debug_assert!(kind == WriteKind::Put || stored.length == 0, "a delete has no value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
@@ -512,11 +524,11 @@ impl<'p> WriteSet<'p> {
     }
 
     #[inline]
-    fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
+    fn append(&mut self, bytes: &[u8]) -> ArenaSpan {
         let start = self.arena.len();
         keys::append(&mut self.arena, bytes);
         debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
-        (start as u32, bytes.len() as u32)
+        ArenaSpan { start: start as u32, length: bytes.len() as u32 }
     }
 
     /// Sorts the entries of one table by key, for [`WriteSet::in_order`]. Entries written since the last scan of the
@@ -532,7 +544,7 @@ impl<'p> WriteSet<'p> {
             (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
         in_order.positions.extend(new);
         in_order.seen = entries.len();
-        let key = |at: &u32| &arena[range(entries[*at as usize].key)];
+        let key = |at: &u32| &arena[entries[*at as usize].key.range()];
         match in_order.positions.len() - sorted {
             0 => {}
             1 => {
@@ -579,9 +591,9 @@ impl<'p> WriteSet<'p> {
                 "the table of keys leads to each entry"
             );
             assert!(self.tables.may_have(write.table), "the filter knows every table that is written");
-            assert!(range(write.key).end <= self.arena.len(), "a key lies in the arena");
-            assert!(range(write.value).end <= self.arena.len(), "a value lies in the arena");
-            assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
+            assert!(write.key.range().end <= self.arena.len(), "a key lies in the arena");
+            assert!(write.value.range().end <= self.arena.len(), "a value lies in the arena");
+            assert!(write.kind == WriteKind::Put || write.value_bytes() == 0, "a delete has no value");
             assert!(write.placed.is_none() || write.record.is_some(), "a placed entry has its placeholder");
         }
         let sorted = self.in_order.positions.iter().map(|at| &self.entries[*at as usize]);
@@ -646,11 +658,6 @@ impl Drop for CutOnPanic<'_> {
     }
 }
 
-#[inline]
-fn range((start, length): (u32, u32)) -> Range<usize> {
-    start as usize..start as usize + length as usize
-}
-
 /// The bytes behind the entries.
 #[derive(Clone, Copy)]
 pub(crate) struct Arena<'a>(&'a [u8]);
@@ -658,19 +665,19 @@ pub(crate) struct Arena<'a>(&'a [u8]);
 impl<'a> Arena<'a> {
     #[inline]
     pub(crate) fn key(self, write: &Write<'_>) -> &'a [u8] {
-        &self.0[range(write.key)]
+        &self.0[write.key.range()]
     }
 
     #[inline]
     pub(crate) fn value(self, write: &Write<'_>) -> &'a [u8] {
-        &self.0[range(write.value)]
+        &self.0[write.value.range()]
     }
 
     /// The key's length, and key and value at once if they are adjacent. They are adjacent unless a longer value came
     /// later.
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write<'_>) -> Option<(usize, &'a [u8])> {
-        let (key, value) = (range(write.key), range(write.value));
+        let (key, value) = (write.key.range(), write.value.range());
         debug_assert!(value.end <= self.0.len() && key.end <= self.0.len(), "entries lie in their arena");
         (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))
     }

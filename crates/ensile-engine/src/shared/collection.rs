@@ -121,8 +121,8 @@ impl SharedState {
         let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch() };
         let undurable = collector.limit.made_above(durable, made);
         waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
-        let now = (self.epochs.now(), self.epochs.served_snapshot());
-        if let Some(before) = collector.limit.tick(now, made, waiting) {
+        let (now, served) = (self.epochs.now(), self.epochs.served_snapshot());
+        if let Some(before) = collector.limit.tick(now, served, made, waiting) {
             let _asked = self.epochs.expire(before.pins, before.snapshots);
         }
     }
@@ -188,7 +188,7 @@ impl SharedState {
             for worker in workers {
                 let steps = (0..).take_while(|&step| {
                     let call = pin.begin(self.epochs.now());
-                    worker.lock_garbage().fill_side((table, step), &mut blocks, &self.epochs, call.pinned())
+                    worker.lock_garbage().fill_side(table, step, &mut blocks, &self.epochs, call.pinned())
                 });
                 let _steps = steps.count();
             }

@@ -47,14 +47,15 @@ impl GarbageLimit {
         Self { bytes_max, ticks: VecDeque::with_capacity(TICKS_MAX), served: Epoch::ZERO }
     }
 
-    /// Runs a tick in epoch `now`: `made` is the garbage made since the open, and `waiting` is the garbage that may
-    /// wait for readers. Returns the readers to end if too much garbage waits. Readers of the last two epochs are
-    /// spared: they end before an expiry reaches them. Readers of the boundary served at the tick before, or of a newer
-    /// boundary, are spared, too: versions wait for these boundaries with or without a reader. No reader is ended for a
-    /// kind of garbage with at most half of the limit waiting.
+    /// Runs a tick in epoch `now`: `served` is the boundary served last, `made` is the garbage made since the open, and
+    /// `waiting` is the garbage that may wait for readers. Returns the readers to end if too much garbage waits.
+    /// Readers of the last two epochs are spared: they end before an expiry reaches them. Readers of the boundary
+    /// served at the tick before, or of a newer boundary, are spared, too: versions wait for these boundaries with or
+    /// without a reader. No reader is ended for a kind of garbage with at most half of the limit waiting.
     pub(crate) fn tick(
         &mut self,
-        (now, served): (Epoch, Epoch),
+        now: Epoch,
+        served: Epoch,
         made: GarbageBytes,
         waiting: GarbageBytes,
     ) -> Option<EndedBefore> {

@@ -87,7 +87,8 @@ impl TableCore {
     pub(crate) fn new(
         database: u64,
         id: u32,
-        (tree, pages): (Arc<RecordTree>, Arc<TablePages>),
+        tree: Arc<RecordTree>,
+        pages: Arc<TablePages>,
         spec: &TableSpec,
         indexes: Vec<Arc<IndexCore>>,
     ) -> Self {

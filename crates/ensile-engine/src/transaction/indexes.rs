@@ -9,7 +9,7 @@ use crate::reading::{self, Own};
 use crate::record::Scratch;
 use crate::sets::Sets;
 use crate::sets::entry_keys::EntryKeys;
-use crate::sets::write_set::{Expect, WriteKind};
+use crate::sets::write_set::Expect;
 use crate::tables::{IndexCore, TableCore};
 
 /// Keeps a row's secondary index entries in step with the row (§4.7).
@@ -38,10 +38,10 @@ impl Maintenance<'_, '_> {
         for moved in self.entry_keys.moves() {
             let entries = table.indexes[moved.index].entries.id;
             if let Some(old) = moved.old {
-                self.sets.write((entries, old, &[]), WriteKind::Delete, Expect::Anything)?;
+                self.sets.write(entries, old, None, Expect::Anything)?;
             }
             if let Some(new) = moved.new {
-                self.sets.write((entries, new, key), WriteKind::Put, Expect::Anything)?;
+                self.sets.write(entries, new, Some(key), Expect::Anything)?;
             }
         }
         debug_assert!(self.sets.writes.entries.len() <= entries_max, "room is left for the row");

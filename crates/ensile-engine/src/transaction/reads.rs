@@ -8,13 +8,13 @@ use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::reading::latest::ScanReader;
-use crate::reading::{self, Own, RawRead, ScanRange};
+use crate::reading::{self, Own, RawRead, RowSource, ScanRange};
 use crate::record::{CopyTarget, KeptRow};
 use crate::sets::Sets;
 use crate::sets::context::Context;
 use crate::sets::dead_ranges::PASSED_MIN;
 use crate::sets::rows::{BatchAsked, RowBatch};
-use crate::tables::{IndexCore, TableCore};
+use crate::tables::TableCore;
 
 /// Place of the row of a point read at the end of the call.
 enum Stands {
@@ -39,7 +39,7 @@ impl RawRead for Transaction<'_> {
                 if let Some(at) = sets.writes.written(met) {
                     return Stands::InWriteSet(at);
                 }
-                let present = sets.look_up((table, key), met, scratch, pinned);
+                let present = sets.look_up(table, key, met, scratch, pinned);
                 if present { Stands::InScratch } else { Stands::Nowhere }
             },
             #[inline(always)]
@@ -89,25 +89,26 @@ impl RawRead for Transaction<'_> {
 
     fn raw_batch<R>(
         &mut self,
-        (table, index): (&TableCore, Option<&IndexCore>),
-        (range, direction): (Range<'_>, Direction),
+        source: RowSource<'_>,
+        range: Range<'_>,
+        direction: Direction,
         asked: BatchAsked,
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R> {
-        self.check(table)?;
+        self.check(source.table)?;
         self.enter_then(
-            |pinned, Context { sets, scratch, rows, scan_key, .. }| {
-                let scanned = index.map_or(table, |index| &index.entries);
-                let to = rows.begin(asked, index.is_some());
+            |pinned, Context { sets, scratch, rows: batch, scan_key, .. }| {
+                let scanned = source.scanned();
+                let (rows, list) = batch.begin(asked, source.index.is_some());
                 sets.writes.sort_table(scanned.id);
                 let Sets { reads, nodes, writes, dead, buried, .. } = sets;
                 let Some(rest) = dead.rest(scanned.id, range, direction) else { return Ok(()) };
                 let own = writes.in_order(rest.lower, rest.upper);
                 let scan = ScanRange { table: scanned, range: rest, direction, own, key_buffer: scan_key };
                 let mut reader = ScanReader { reads, nodes, writes, buried };
-                let passed = reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
+                let passed = reading::copy_rows(&mut reader, source, scan, scratch, pinned, rows, list);
                 if passed >= PASSED_MIN {
-                    sets.note_dead(scanned.id, (range, direction), rows);
+                    sets.note_dead(scanned.id, range, direction, batch);
                 }
                 sets.check_reads()
             },
@@ -128,9 +129,9 @@ impl RawRead for Transaction<'_> {
 impl Sets<'_> {
     /// Notes the dead rows in front of a scan's first row.
     #[cold]
-    fn note_dead(&mut self, table: u32, scanned: (Range<'_>, Direction), rows: &RowBatch) {
+    fn note_dead(&mut self, table: u32, range: Range<'_>, direction: Direction, rows: &RowBatch) {
         let first = rows.rows().next();
         let reads = first.map_or(self.reads.len(), |row| row.mark as usize);
-        self.dead.note(table, scanned, first.map(|row| row.place), reads);
+        self.dead.note(table, range, direction, first.map(|row| row.place), reads);
     }
 }

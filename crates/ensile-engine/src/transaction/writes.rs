@@ -11,7 +11,8 @@ use crate::reading::{self, RawRead};
 use crate::record::tree::RecordLookup;
 use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
-use crate::sets::write_set::{Expect, WriteKind};
+use crate::sets::keys::KeyPlace;
+use crate::sets::write_set::Expect;
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
@@ -64,24 +65,25 @@ impl Transaction<'_> {
         table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
         self.between(|context| context.entry_keys.compute(table, key, old.as_deref(), Some(value)))?;
-        self.write_indexed(table, key, (WriteKind::Put, value), Expect::Anything)
+        self.write_indexed(table, key, Some(value), Expect::Anything)
     }
 
-    /// Enters a write of a row and of its index entries. The entries' keys have been computed.
+    /// Enters a write of a row and of its index entries; without a value, a delete. The entries' keys have been
+    /// computed.
     fn write_indexed(
         &mut self,
         table: &TableCore,
         key: &[u8],
-        (kind, value): (WriteKind, &[u8]),
+        value: Option<&[u8]>,
         expect: Expect,
     ) -> Result<()> {
         self.check(table)?;
         self.enter(|pinned, Context { sets, entry_keys, scratch, .. }| {
             let mut maintenance = Maintenance { sets, entry_keys, scratch, pinned };
-            let kept_in_step = maintenance.run(table, key, (kind == WriteKind::Put).then_some(value));
+            let kept_in_step = maintenance.run(table, key, value);
             sets.check_reads()?;
             kept_in_step?;
-            sets.write((table.id, key, value), kind, expect)
+            sets.write(table.id, key, value, expect)
         })
     }
 
@@ -124,8 +126,7 @@ impl Transaction<'_> {
         self.check(table)?;
         self.enter(|pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned))?;
         let computed = self.between(|context| context.entry_keys.compute(table, key, None, Some(value)));
-        let written =
-            computed.and_then(|()| self.write_indexed(table, key, (WriteKind::Put, value), Expect::Absent));
+        let written = computed.and_then(|()| self.write_indexed(table, key, Some(value), Expect::Absent));
         let Err(error) = written else { return Ok(()) };
         self.check(table)?;
         self.enter(|pinned, Context { sets, scratch, .. }| {
@@ -140,11 +141,10 @@ impl Transaction<'_> {
         let Some(old) = old else { return Ok(false) };
         if indexed {
             self.between(|context| context.entry_keys.compute(table, key, Some(&old), None))?;
-            self.write_indexed(table, key, (WriteKind::Delete, &[]), Expect::Anything)?;
+            self.write_indexed(table, key, None, Expect::Anything)?;
             return Ok(true);
         }
-        let deleted = (table.id, key, &[][..]);
-        self.between(|context| context.sets.write(deleted, WriteKind::Delete, Expect::Anything))?;
+        self.between(|context| context.sets.write(table.id, key, None, Expect::Anything))?;
         Ok(true)
     }
 
@@ -164,7 +164,7 @@ impl Transaction<'_> {
                 if let Some(at) = sets.writes.written(met) {
                     return Ok(UpdatedRow::Own(at));
                 }
-                let present = sets.look_up((table, key), met, scratch, pinned);
+                let present = sets.look_up(table, key, met, scratch, pinned);
                 sets.check_reads()?;
                 Ok(if present { UpdatedRow::Read } else { UpdatedRow::Missing })
             },
@@ -176,12 +176,12 @@ impl Transaction<'_> {
                     #[inline(always)]
                     |Context { sets, scratch, .. }| {
                         let old = scratch.bytes();
-                        let (met, place) = sets.writes.just_read(table.id, key);
+                        let place = sets.writes.just_read(table.id, key);
                         sets.writes.add_encoded(
-                            met,
-                            (table.id, key),
-                            Expect::Anything,
                             place,
+                            table.id,
+                            key,
+                            Expect::Anything,
                             |new| change(old, new),
                             |new| table.check_value(new),
                         )
@@ -212,7 +212,7 @@ impl Transaction<'_> {
     fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
         let value = self.take_value();
         let updated = table.check_value(&value).and_then(|()| match table.indexes.is_empty() {
-            true => self.between(|context| context.sets.writes.change(at, WriteKind::Put, &value)),
+            true => self.between(|context| context.sets.writes.change(at, Some(&value))),
             false => self.put_indexed(table, key, &value),
         });
         self.put_value(value);
@@ -228,7 +228,7 @@ impl Transaction<'_> {
             self.between(|Context { scratch, entry_keys, .. }| {
                 entry_keys.compute(table, key, Some(scratch.bytes()), Some(&value))
             })?;
-            self.write_indexed(table, key, (WriteKind::Put, &value), Expect::Anything)
+            self.write_indexed(table, key, Some(&value), Expect::Anything)
         });
         self.put_value(value);
         updated.map(|()| true)
@@ -264,13 +264,14 @@ impl<'p> Sets<'p> {
             buffer.clear();
             encode(buffer);
             table.check_value(buffer)?;
-            return self.writes.change(at, WriteKind::Put, buffer);
+            return self.writes.change(at, Some(buffer));
         }
         let encode = |value: &mut Vec<u8>| {
             encode(value);
             Ok(())
         };
-        self.writes.add_encoded(met, (table.id, key), expect, None, encode, |value| table.check_value(value))
+        let place = KeyPlace { met, only: None };
+        self.writes.add_encoded(place, table.id, key, expect, encode, |value| table.check_value(value))
     }
 
     /// Refuses an insert with a taken key. A miss needs no witness, and an absent record needs no place in the
@@ -330,7 +331,7 @@ impl<'p> Sets<'p> {
                     return true;
                 }
                 Seen::Absent(_) => {
-                    self.writes.note_place(met, (table.id, key), record);
+                    self.writes.note_place(met, table.id, key, record);
                     return false;
                 }
                 Seen::Superseded => ensile_base::sync::spin_loop(),

@@ -21,8 +21,8 @@ use super::read::{Readable, undecodable_row};
 use crate::codec::bounds::ByteRange;
 use crate::codec::{Key, KeyBuffer, Value};
 use crate::error::{Error, Result};
+use crate::reading::RowSource;
 use crate::sets::rows::{BatchAsked, BatchRow, RowBatch};
-use crate::tables::{IndexCore, TableCore};
 
 /// Number of rows in each batch of a scan. The sums of the first batches are 10, 50, 100, 200, 500 and 1,000. Callers
 /// often stop after such a round number, and then the scan has fetched no unused row.
@@ -53,9 +53,7 @@ impl BatchSizes {
 pub struct Rows<'r, R, K, V> {
     reader: &'r mut R,
     // Borrowed, not held: a further owner would write to a line that every other reader of the table reads.
-    table: &'r TableCore,
-    /// The index that orders the rows; `None` for the order of the primary key.
-    index: Option<&'r IndexCore>,
+    source: RowSource<'r>,
     /// Range not yet fetched.
     rest: ByteRange,
     batches: BatchSizes,
@@ -94,16 +92,10 @@ impl Unshown {
 }
 
 impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
-    pub(super) fn new(
-        reader: &'r mut R,
-        table: &'r TableCore,
-        index: Option<&'r IndexCore>,
-        range: ByteRange,
-    ) -> Self {
+    pub(super) fn new(reader: &'r mut R, source: RowSource<'r>, range: ByteRange) -> Self {
         Self {
             reader,
-            table,
-            index,
+            source,
             rest: range,
             batches: BatchSizes::default(),
             front: Unshown::default(),
@@ -230,10 +222,10 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         }
         let asked = BatchAsked { rows_max: self.batches.next(), keys_only: false };
         self.hold(direction);
-        let (source, scanned) = ((self.table, self.index), (self.rest.as_range(), direction));
-        let (count, place) = self
-            .reader
-            .raw_batch(source, scanned, asked, |rows| (rows.len(), rows.place_behind().map(KeyBuffer::of)))?;
+        let (count, place) =
+            self.reader.raw_batch(self.source, self.rest.as_range(), direction, asked, |rows| {
+                (rows.len(), rows.place_behind().map(KeyBuffer::of))
+            })?;
         *self.side(direction) = Unshown { next: 0, end: count };
         match place {
             Some(place) => self.rest.resume(place, direction),
@@ -247,7 +239,7 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
     #[inline(never)]
     fn undecodable(&mut self, at: usize) -> Error {
         self.end();
-        let table = self.table;
+        let table = self.source.table;
         self.reader.rows(|rows| undecodable_row::<K, V>(table, rows.row(at)))
     }
 
@@ -288,7 +280,7 @@ impl<R: Readable, K: Key, V: Value> FusedIterator for Rows<'_, R, K, V> {}
 impl<R, K, V> fmt::Debug for Rows<'_, R, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rows")
-            .field("table", &self.table.name())
+            .field("table", &self.source.table.name())
             .field("rest", &self.rest)
             .finish_non_exhaustive()
     }

@@ -15,10 +15,10 @@ use super::source::{Source, one_row};
 use crate::codec::bounds::ByteRange;
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, Value};
 use crate::error::{Error, Result};
-use crate::reading::RawRead;
 use crate::reading::snapshot::Snapshot;
+use crate::reading::{RawRead, RowSource};
 use crate::sets::rows::{BatchAsked, BatchRow};
-use crate::tables::{IndexCore, TableCore};
+use crate::tables::TableCore;
 use crate::transaction::Transaction;
 
 /// A reader of rows: a [`Transaction`] or a [`Snapshot`]. Every read takes a [`Source`]: a table or an index.
@@ -170,7 +170,7 @@ pub trait Readable: RawRead + Sized {
         source: &'r S,
         key: &(impl AsKey<S::Key> + ?Sized),
     ) -> Rows<'r, Self, S::PrimaryKey, S::Row> {
-        Rows::new(self, source.table(), source.index(), S::range_of(key))
+        Rows::new(self, source.row_source(), S::range_of(key))
     }
 
     /// The row with the least key within `bounds`; `None` without a row.
@@ -179,7 +179,7 @@ pub trait Readable: RawRead + Sized {
         source: &S,
         bounds: impl KeyBounds<S::Key>,
     ) -> Result<Option<(S::PrimaryKey, S::Row)>> {
-        first_row(self, source.table(), source.index(), &S::range(&bounds), Direction::Forward)
+        first_row(self, source.row_source(), &S::range(&bounds), Direction::Forward)
     }
 
     /// The row with the greatest key within `bounds`; `None` without a row.
@@ -188,7 +188,7 @@ pub trait Readable: RawRead + Sized {
         source: &S,
         bounds: impl KeyBounds<S::Key>,
     ) -> Result<Option<(S::PrimaryKey, S::Row)>> {
-        first_row(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse)
+        first_row(self, source.row_source(), &S::range(&bounds), Direction::Reverse)
     }
 
     /// Calls `visit` with the rows within `bounds`, least key first, until `visit` breaks. The scan reads no row beyond
@@ -199,7 +199,7 @@ pub trait Readable: RawRead + Sized {
         bounds: impl KeyBounds<S::Key>,
         visit: impl FnMut(S::PrimaryKey, &S::Row) -> ControlFlow<()>,
     ) -> Result<()> {
-        visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Forward, visit)
+        visit_rows(self, source.row_source(), &S::range(&bounds), Direction::Forward, visit)
     }
 
     /// As [`scan`](Self::scan), greatest key first.
@@ -209,7 +209,7 @@ pub trait Readable: RawRead + Sized {
         bounds: impl KeyBounds<S::Key>,
         visit: impl FnMut(S::PrimaryKey, &S::Row) -> ControlFlow<()>,
     ) -> Result<()> {
-        visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse, visit)
+        visit_rows(self, source.row_source(), &S::range(&bounds), Direction::Reverse, visit)
     }
 
     /// Calls `visit` with the primary keys of the rows within `bounds`, in the order of the source, until `visit`
@@ -225,15 +225,16 @@ pub trait Readable: RawRead + Sized {
         mut visit: impl FnMut(S::PrimaryKey) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut failed = None;
-        let of = (source.table(), source.index());
+        let source = source.row_source();
         // An index's entry has the primary key for its row.
-        let (scanned, keys_only) = of.1.map_or((of.0, true), |index| (&*index.entries, false));
-        visit_batches((scanned, None), self, &S::range(&bounds), Direction::Forward, keys_only, |entry| {
+        let keys_only = source.index.is_none();
+        let entries = RowSource { table: source.scanned(), index: None };
+        visit_batches(entries, self, &S::range(&bounds), Direction::Forward, keys_only, |entry| {
             let key = if keys_only { entry.key } else { entry.row };
             match S::PrimaryKey::decode(key) {
                 Ok(key) => visit(key),
                 Err(error) => {
-                    failed = Some(undecodable_key::<S::PrimaryKey>(of.0, error));
+                    failed = Some(undecodable_key::<S::PrimaryKey>(source.table, error));
                     ControlFlow::Break(())
                 }
             }
@@ -271,7 +272,7 @@ pub trait Readable: RawRead + Sized {
         source: &'r S,
         bounds: impl KeyBounds<S::Key>,
     ) -> Rows<'r, Self, S::PrimaryKey, S::Row> {
-        Rows::new(self, source.table(), source.index(), S::range(&bounds))
+        Rows::new(self, source.row_source(), S::range(&bounds))
     }
 }
 
@@ -281,32 +282,30 @@ impl Readable for Snapshot<'_> {}
 /// The first row in scan order, of the table or of an index; `None` without a row.
 fn first_row<K: Key, V: Value>(
     reader: &mut impl RawRead,
-    table: &TableCore,
-    index: Option<&IndexCore>,
+    source: RowSource<'_>,
     range: &ByteRange,
     direction: Direction,
 ) -> Result<Option<(K, V)>> {
-    let decode = |row: BatchRow<'_>| decode_row(table, row.key, row.row);
-    one_row((table, index), reader, range, direction, false, decode)?.transpose()
+    let decode = |row: BatchRow<'_>| decode_row(source.table, row.key, row.row);
+    one_row(source, reader, range, direction, false, decode)?.transpose()
 }
 
 /// Calls `visit` with rows until `visit` breaks or a row does not decode.
 fn visit_rows<K: Key, V: Value>(
     reader: &mut impl RawRead,
-    table: &TableCore,
-    index: Option<&IndexCore>,
+    source: RowSource<'_>,
     range: &ByteRange,
     direction: Direction,
     mut visit: impl FnMut(K, &V) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut failed = None;
-    visit_batches((table, index), reader, range, direction, false, |row| {
+    visit_batches(source, reader, range, direction, false, |row| {
         if let Ok(key) = K::decode(row.key)
             && let Ok(flow) = V::view(row.row, |row| visit(key, row))
         {
             return flow;
         }
-        failed = Some(undecodable_row::<K, V>(table, row));
+        failed = Some(undecodable_row::<K, V>(source.table, row));
         ControlFlow::Break(())
     })?;
     failed.map_or(Ok(()), Err)
@@ -317,7 +316,7 @@ fn visit_rows<K: Key, V: Value>(
 // Not inlined: the code of a scan must not prevent the inlining of shorter reads beside the scan.
 #[inline(never)]
 fn visit_batches(
-    source: (&TableCore, Option<&IndexCore>),
+    source: RowSource<'_>,
     reader: &mut impl RawRead,
     range: &ByteRange,
     direction: Direction,
@@ -331,7 +330,7 @@ fn visit_batches(
     loop {
         let asked = BatchAsked { rows_max: batches.next(), keys_only };
         let left: &ByteRange = rest.as_ref().unwrap_or(range);
-        let shown = reader.raw_batch(source, (left.as_range(), direction), asked, |rows| {
+        let shown = reader.raw_batch(source, left.as_range(), direction, asked, |rows| {
             for row in rows.rows() {
                 if visit(row).is_break() {
                     return ControlFlow::Break(Some(row.mark));

@@ -12,7 +12,7 @@ use super::table::Table;
 use crate::codec::bounds::ByteRange;
 use crate::codec::{Key, KeyBounds, KeyBuffer, Value};
 use crate::error::{Error, Result};
-use crate::reading::RawRead as _;
+use crate::reading::{RawRead as _, RowSource};
 use crate::sets::context::Context;
 use crate::sets::rows::BatchAsked;
 use crate::tables::TableCore;
@@ -75,7 +75,7 @@ impl Transaction<'_> {
         direction: Direction,
     ) -> Result<Option<(S::PrimaryKey, S::Row)>> {
         let table = source.table();
-        let found = one_row((table, source.index()), self, range, direction, false, |row| {
+        let found = one_row(source.row_source(), self, range, direction, false, |row| {
             decode_row(table, row.key, row.row).map(|decoded| (KeyBuffer::of(row.key), decoded))
         })?;
         let Some((key, row)) = found.transpose()? else { return Ok(None) };
@@ -115,10 +115,12 @@ impl Transaction<'_> {
     ) -> Result<RangeDeletion<K>> {
         let (core, range) = (&*table.core, bounds.encode());
         let (mut rest, mut rows, mut last) = (range.clone(), 0, None::<KeyBuffer>);
+        let source = RowSource { table: core, index: None };
         let asked = BatchAsked { rows_max: BATCH_ROWS_MAX, keys_only: true };
         let mut ended = Ok(());
         while ended.is_ok() && !rest.is_empty() {
-            let read = self.raw_batch((core, None), (rest.as_range(), Direction::Forward), asked, |batch| {
+            let left = rest.as_range();
+            let read = self.raw_batch(source, left, Direction::Forward, asked, |batch| {
                 let keys = batch.rows().map(|row| KeyBuffer::of(row.key));
                 (keys.collect::<Vec<_>>(), batch.is_full())
             });
@@ -157,7 +159,7 @@ impl Transaction<'_> {
     fn note_deleted(&mut self, table: &TableCore, range: &ByteRange, last: &[u8]) {
         let deleted = Range { lower: range.as_range().lower, upper: Bound::Included(last) };
         self.between(|Context { sets, .. }| {
-            sets.dead.note(table.id, (deleted, Direction::Forward), None, sets.reads.len());
+            sets.dead.note(table.id, deleted, Direction::Forward, None, sets.reads.len());
         });
     }
 }

@@ -9,7 +9,7 @@ use super::table::Table;
 use crate::codec::bounds::{ByteRange, encoded};
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
 use crate::error::{Error, Result};
-use crate::reading::RawRead;
+use crate::reading::{RawRead, RowSource};
 use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 
@@ -60,11 +60,14 @@ type VisitFound<'v> = dyn FnMut(usize, Option<(&[u8], &[u8])>) + 'v;
 
 /// Byte reads of a source. `S` is the type of the keys.
 pub(crate) trait RawSource {
-    /// The table of the rows.
-    fn table(&self) -> &TableCore;
+    /// The table of the rows, and the index that orders the rows.
+    fn row_source(&self) -> RowSource<'_>;
 
-    /// The index that orders the rows; `None` for the order of the primary key.
-    fn index(&self) -> Option<&IndexCore>;
+    /// The table of the rows.
+    #[inline]
+    fn table(&self) -> &TableCore {
+        self.row_source().table
+    }
 
     /// The range of keys or of entries within `bounds`.
     fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange;
@@ -107,13 +110,8 @@ impl<K: Key, V: Value> Source for Table<K, V> {
 
 impl<K: Key, V: Value> RawSource for Table<K, V> {
     #[inline]
-    fn table(&self) -> &TableCore {
-        &self.core
-    }
-
-    #[inline]
-    fn index(&self) -> Option<&IndexCore> {
-        None
+    fn row_source(&self) -> RowSource<'_> {
+        RowSource { table: &self.core, index: None }
     }
 
     #[inline]
@@ -169,13 +167,8 @@ impl<I: Key, K: Key, V: Value> Source for Index<I, K, V> {
 
 impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
     #[inline]
-    fn table(&self) -> &TableCore {
-        &self.table
-    }
-
-    #[inline]
-    fn index(&self) -> Option<&IndexCore> {
-        Some(&self.core)
+    fn row_source(&self) -> RowSource<'_> {
+        RowSource { table: &self.table, index: Some(&self.core) }
     }
 
     #[inline]
@@ -198,13 +191,11 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
             return Err(not_unique(&self.table, &self.core));
         }
         let range = ByteRange::of_entry(key);
-        one_row((&self.table, Some(&self.core)), reader, &range, Direction::Forward, false, |row| {
-            read(row.key, row.row)
-        })
+        one_row(self.row_source(), reader, &range, Direction::Forward, false, |row| read(row.key, row.row))
     }
 
     fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool> {
-        let entries = (&*self.core.entries, None);
+        let entries = RowSource { table: &self.core.entries, index: None };
         let range = ByteRange::of_entry(key);
         Ok(one_row(entries, reader, &range, Direction::Forward, true, |_entry| ())?.is_some())
     }
@@ -226,7 +217,7 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
 
 /// The first row of a range; `None` without a row.
 pub(super) fn one_row<T>(
-    source: (&TableCore, Option<&IndexCore>),
+    source: RowSource<'_>,
     reader: &mut impl RawRead,
     range: &ByteRange,
     direction: Direction,
@@ -237,7 +228,7 @@ pub(super) fn one_row<T>(
         return Ok(None);
     }
     let asked = BatchAsked { rows_max: 1, keys_only };
-    reader.raw_batch(source, (range.as_range(), direction), asked, |rows| rows.rows().next().map(read))
+    reader.raw_batch(source, range.as_range(), direction, asked, |rows| rows.rows().next().map(read))
 }
 
 #[cold]

@@ -303,7 +303,7 @@ pub(crate) struct PreparedPage {
 
 impl PreparedPage {
     #[inline]
-    pub(crate) fn new(lock: u32, (map, page): (&PageMap, usize)) -> Self {
+    pub(crate) fn new(lock: u32, map: &PageMap, page: usize) -> Self {
         debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
         Self { lock, page: page as u32, map: map.address(), version: None, is_needed: false }
     }

@@ -18,7 +18,7 @@ use ensile_index::{Direction, Range};
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::formats::definition::{Definition, IndexDefinition};
-use crate::reading::RawRead;
+use crate::reading::{RawRead, RowSource};
 use crate::record::page_map::TablePages;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
@@ -78,16 +78,17 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
         defines_indexes: false,
     };
     let pages = shared.logged_tables.add(CATALOG_ID, &tree);
-    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, (tree, pages), &spec, Vec::new()));
+    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, tree, pages, &spec, Vec::new()));
     shared.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
     let (mut last, mut goes_on) = (None::<Vec<u8>>, true);
+    let source = RowSource { table: &table, index: None };
     let asked = BatchAsked { rows_max: DEFINITIONS_PER_BATCH, keys_only: false };
     while goes_on {
         let lower = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower, upper: Bound::Unbounded };
-        (last, goes_on) = tx.raw_batch((&table, None), (range, Direction::Forward), asked, |rows| {
+        (last, goes_on) = tx.raw_batch(source, range, Direction::Forward, asked, |rows| {
             for BatchRow { key, row, .. } in rows.rows() {
                 match Definition::decode(row) {
                     Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
@@ -249,7 +250,8 @@ fn enter_table(
         let entries = Arc::new(TableCore::new(
             shared.id,
             entries_id,
-            (Arc::new(entries_tree), Arc::new(TablePages::new(None, &Arc::default()))),
+            Arc::new(entries_tree),
+            Arc::new(TablePages::new(None, &Arc::default())),
             &entries_spec,
             Vec::new(),
         ));
@@ -266,7 +268,7 @@ fn enter_table(
     let indexes = Vec::new();
     let spec = TableSpec { name, key_type, value_type, value_layout, row_bytes, indexes, defines_indexes };
     let pages = shared.logged_tables.add(id, &tree);
-    let table = Arc::new(TableCore::new(shared.id, id, (tree, pages), &spec, opened));
+    let table = Arc::new(TableCore::new(shared.id, id, tree, pages, &spec, opened));
     shared.tables.add(Arc::clone(&table))?;
     Ok(table)
 }

@@ -215,7 +215,7 @@ pub fn restore_with(
 /// db.close()?; // The archive has the last log file, too.
 ///
 /// let then = data.join("then");
-/// restore_to_epoch((&backup, Some(&archive)), &then, sold.epoch(), None, &mut |_| ControlFlow::Continue(()))?;
+/// restore_to_epoch(&backup, Some(&archive), &then, sold.epoch(), None, &mut |_| ControlFlow::Continue(()))?;
 /// let then = Database::open(then)?;
 /// let stock = then.table::<u64, u64>("stock")?;
 /// assert_eq!(then.run(|tx| tx.get(&stock, &1))?, Some(99));
@@ -229,7 +229,8 @@ pub fn restore_with(
 /// the reason: the epoch was discarded, or is before the end of the backup's checkpoint; the archive belongs to another
 /// database, or to another history than the backup, begins after the backup, or lacks a file.
 pub fn restore_to_epoch(
-    (from, archive): (&Path, Option<&Path>),
+    from: &Path,
+    archive: Option<&Path>,
     target: &Path,
     to: Epoch,
     bytes_per_second: Option<u64>,

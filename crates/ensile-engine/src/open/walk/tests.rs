@@ -133,12 +133,7 @@ fn no_pin_stands_from_one_round_to_the_next() -> Result<()> {
     let (db, clock) = open(9, LARGE)?;
     let mut target = Passing { db: &db, clock, seen: Vec::new() };
     let table = first_table(db.shared());
-    assert!(!db.shared().copy_rounds(
-        &table.tree,
-        &whole_table(),
-        &mut Vec::new(),
-        (Epoch::MAX, &mut target)
-    ));
+    assert!(!db.shared().copy_rounds(&table.tree, &whole_table(), &mut Vec::new(), Epoch::MAX, &mut target));
     let seen = target.seen;
     assert_eq!(seen.len(), 9);
     assert!(seen[2].1 < seen[0].0, "a round is one pin: {seen:?}");

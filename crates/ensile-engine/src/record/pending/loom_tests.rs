@@ -27,7 +27,7 @@ fn copy_of(tid: Tid, value: &[u8]) -> PendingRemove {
     let words = PendingRemove::class(0, value.len()).bytes().div_ceil(size_of::<u64>());
     let block = NonNull::from(Box::leak(vec![0_u64; words].into_boxed_slice())).cast();
     // SAFETY: the block was just allocated, in words, for a row of these lengths.
-    unsafe { PendingRemove::begin(block, (RemovePlace { table: 1, since: Epoch::FIRST }, tid), &[], value) }
+    unsafe { PendingRemove::begin(block, RemovePlace { table: 1, since: Epoch::FIRST }, tid, &[], value) }
 }
 
 /// A commit of the freeze's epoch: what it displaces is left before anything is changed, to the worker's list if there

@@ -9,8 +9,8 @@ fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
-fn version(epoch: u64) -> (RemovePlace, Tid) {
-    (RemovePlace { table: 4095 - epoch as u32, since: Epoch::new(epoch + 10) }, tid(epoch))
+fn place(epoch: u64) -> RemovePlace {
+    RemovePlace { table: 4095 - epoch as u32, since: Epoch::new(epoch + 10) }
 }
 
 #[test]
@@ -19,8 +19,8 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
     let page = PageState::new(PageMarks::NONE);
     let rows: Vec<(Vec<u8>, Vec<u8>)> =
         [0, 1, 7, 100, 1024, 100_000].map(|bytes| (vec![3; bytes % 100], vec![7; bytes])).into();
-    for (epoch, (key, value)) in rows.iter().enumerate() {
-        let left = blocks.pending_remove(version(epoch as u64), key, value);
+    for (epoch, (key, value)) in (0..).zip(&rows) {
+        let left = blocks.pending_remove(place(epoch), tid(epoch), key, value);
         let (pushed, changed) = page.leave_before(left, || "changed");
         assert!(pushed.is_ok() && changed == "changed" && !page.is_closed());
     }
@@ -30,7 +30,7 @@ fn a_list_has_what_was_pushed_before_the_page_was_closed() {
     for left in list.expect("nobody else closes it") {
         epoch -= 1;
         let (key, value) = &rows[epoch];
-        assert_eq!((left.place(), left.tid()), version(epoch as u64));
+        assert_eq!((left.place(), left.tid()), (place(epoch as u64), tid(epoch as u64)));
         assert_eq!((left.key(), left.value()), (&key[..], &value[..]));
         assert!(left.bytes() >= key.len() + value.len());
         let bytes = left.bytes();
@@ -46,7 +46,7 @@ fn nothing_is_left_in_a_page_that_is_closed_and_it_is_closed_once() {
     let ((), list) = page.close_behind(|| ());
     assert_eq!(list.map(Iterator::count), Some(0));
     assert!(page.is_closed());
-    let left = blocks.pending_remove(version(1), b"key", b"value");
+    let left = blocks.pending_remove(place(1), tid(1), b"key", b"value");
     let (pushed, ()) = page.leave_before(left, || ());
     let back = pushed.expect_err("it is closed");
     assert_eq!(back.value(), b"value");
@@ -76,7 +76,7 @@ fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
     assert!(own.take().is_none());
     for first in [1, 4] {
         for epoch in first..first + 3 {
-            let left = blocks.pending_remove(version(epoch), b"key", b"value");
+            let left = blocks.pending_remove(place(epoch), tid(epoch), b"key", b"value");
             let (pushed, changed) = page.leave_beside_before(&own, left, || "changed");
             assert!(pushed.is_ok() && changed == "changed");
         }
@@ -89,7 +89,7 @@ fn a_workers_list_is_taken_as_a_whole_and_grows_again() {
     }
     let ((), list) = page.close_behind(|| ());
     assert_eq!(list.map(Iterator::count), Some(0), "the page's own list has none of them");
-    let left = blocks.pending_remove(version(1), b"key", b"value");
+    let left = blocks.pending_remove(place(1), tid(1), b"key", b"value");
     let (pushed, ()) = page.leave_beside_before(&own, left, || ());
     blocks.free_pending(pushed.expect_err("the page is closed"));
     assert!(own.take().is_none());
@@ -101,7 +101,7 @@ fn marks_stay_whatever_is_pushed_and_closed_and_no_list_has_them() {
     let page = PageState::new(PageMarks::NONE);
     let marks = || [PageMarks::BEFORE, PageMarks::AFTER].map(|marks| page.has_any(marks));
     let mut push =
-        |epoch| page.leave_before(blocks.pending_remove(version(epoch), b"key", b"value"), || ()).0;
+        |epoch| page.leave_before(blocks.pending_remove(place(epoch), tid(epoch), b"key", b"value"), || ()).0;
     assert!(push(1).is_ok() && marks() == [false, false]);
     page.mark(PageMarks::BEFORE);
     assert!(push(2).is_ok() && marks() == [true, false]);

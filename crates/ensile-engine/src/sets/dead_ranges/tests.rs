@@ -27,7 +27,7 @@ fn rest<'k>(dead: &'k DeadRanges, scanned: Range<'k>, direction: Direction) -> O
 #[test]
 fn a_scan_that_begins_in_a_dead_range_begins_at_its_end() {
     let mut dead = DeadRanges::default();
-    dead.note(TABLE, (all(), Direction::Forward), Some(b"m"), 0);
+    dead.note(TABLE, all(), Direction::Forward, Some(b"m"), 0);
     let begins = |lower| rest(&dead, range(lower, Bound::Unbounded), Direction::Forward).expect("a rest").0;
     assert_eq!(begins(Bound::Unbounded), Bound::Included(&b"m"[..]));
     assert_eq!(begins(Bound::Included(b"c")), Bound::Included(&b"m"[..]));
@@ -49,7 +49,7 @@ fn a_scan_that_begins_in_a_dead_range_begins_at_its_end() {
 #[test]
 fn a_reverse_scan_ends_its_range_where_the_dead_range_begins() {
     let mut dead = DeadRanges::default();
-    dead.note(TABLE, (range(Bound::Unbounded, Bound::Included(b"x")), Direction::Reverse), Some(b"m"), 0);
+    dead.note(TABLE, range(Bound::Unbounded, Bound::Included(b"x")), Direction::Reverse, Some(b"m"), 0);
     let ends = |upper| rest(&dead, range(Bound::Unbounded, upper), Direction::Reverse).expect("a rest").1;
     assert_eq!(ends(Bound::Included(b"x")), Bound::Included(&b"m"[..]));
     assert_eq!(ends(Bound::Excluded(b"n")), Bound::Included(&b"m"[..]));
@@ -62,27 +62,22 @@ fn a_reverse_scan_ends_its_range_where_the_dead_range_begins() {
 #[test]
 fn a_range_without_rows_is_dead_as_a_whole() {
     let mut dead = DeadRanges::default();
-    dead.note(TABLE, (range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward), None, 0);
+    dead.note(TABLE, range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward, None, 0);
     assert_eq!(rest(&dead, range(Bound::Included(b"d"), Bound::Unbounded), Direction::Forward), None);
     assert_eq!(rest(&dead, all(), Direction::Reverse), Some((Bound::Unbounded, Bound::Excluded(&b"c"[..]))));
-    dead.note(TABLE, (range(Bound::Unbounded, Bound::Excluded(b"c")), Direction::Reverse), None, 0);
+    dead.note(TABLE, range(Bound::Unbounded, Bound::Excluded(b"c")), Direction::Reverse, None, 0);
     assert_eq!(rest(&dead, all(), Direction::Forward), None);
 }
 
 #[test]
 fn ranges_that_touch_are_one_and_the_oldest_of_many_goes() {
     let mut dead = DeadRanges::default();
-    dead.note(TABLE, (all(), Direction::Forward), Some(b"c"), 0);
-    dead.note(TABLE, (range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward), Some(b"f"), 0);
+    dead.note(TABLE, all(), Direction::Forward, Some(b"c"), 0);
+    dead.note(TABLE, range(Bound::Included(b"c"), Bound::Unbounded), Direction::Forward, Some(b"f"), 0);
     assert_eq!(rest(&dead, all(), Direction::Forward).map(|rest| rest.0), Some(Bound::Included(&b"f"[..])));
     let begins: Vec<[u8; 1]> = (0..=RANGES_MAX as u8).map(|at| [b'g' + 2 * at]).collect();
     for begin in &begins[1..] {
-        dead.note(
-            TABLE,
-            (range(Bound::Included(begin), Bound::Included(begin)), Direction::Forward),
-            None,
-            0,
-        );
+        dead.note(TABLE, range(Bound::Included(begin), Bound::Included(begin)), Direction::Forward, None, 0);
     }
     assert_eq!(rest(&dead, all(), Direction::Forward).map(|rest| rest.0), Some(Bound::Unbounded));
     for begin in &begins[1..] {
@@ -97,7 +92,7 @@ fn ranges_that_touch_are_one_and_the_oldest_of_many_goes() {
 fn a_put_and_forgotten_reads_end_the_range() {
     for (key, ends) in [(&b"a"[..], true), (b"l", true), (b"m", false), (b"z", false)] {
         let mut dead = DeadRanges::default();
-        dead.note(TABLE, (all(), Direction::Forward), Some(b"m"), 7);
+        dead.note(TABLE, all(), Direction::Forward, Some(b"m"), 7);
         dead.put(TABLE + 1, key);
         dead.forget_reads(7);
         assert!(!dead.is_empty());

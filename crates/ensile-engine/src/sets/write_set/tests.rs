@@ -8,12 +8,12 @@ use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_BYTES_
 use ensile_base::random::Random;
 use ensile_index::testing::partly_equal_keys;
 
-use super::{ANNOUNCED_BYTES_MAX, Expect, KEEP_BYTES_MAX, WriteKind, WriteSet, log_entry};
+use super::{ANNOUNCED_BYTES_MAX, Expect, KEEP_BYTES_MAX, KeyPlace, WriteKind, WriteSet, log_entry};
 use crate::error::{Error, Result};
 
-fn add(set: &mut WriteSet, write: (u32, &[u8], &[u8])) -> Result<()> {
-    let met = set.find_key(write.0, write.1);
-    set.add(met, write, WriteKind::Put, Expect::Anything)
+fn put(set: &mut WriteSet, table: u32, key: &[u8], value: &[u8]) -> Result<()> {
+    let met = set.find_key(table, key);
+    set.add(met, table, key, Some(value), Expect::Anything)
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn small_and_large_sets_find_every_key_and_no_other() {
     for round in 0..2 {
         for i in 0..1000u32 {
             assert_eq!(set.find(i % 3, &i.to_be_bytes()), None, "round {round}");
-            add(&mut set, (i % 3, &i.to_be_bytes(), b"v")).expect("small");
+            put(&mut set, i % 3, &i.to_be_bytes(), b"v").expect("small");
             assert_eq!(set.find(i % 3, &i.to_be_bytes()), Some(i as usize));
             assert_eq!(set.find(i % 3 + 1, &i.to_be_bytes()), None);
         }
@@ -43,8 +43,8 @@ fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bound
         for key in &keys {
             if random.percent(70) {
                 assert_eq!(set.find(1, key), None, "{key:?}");
-                add(&mut set, (2, key, b"of another table")).expect("small");
-                add(&mut set, (1, key, key)).expect("small");
+                put(&mut set, 2, key, b"of another table").expect("small");
+                put(&mut set, 1, key, key).expect("small");
                 model.insert(key.as_slice(), set.entries.len() - 1);
             }
             // Entries join the others one by one, or several at once.
@@ -74,10 +74,10 @@ fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bound
 #[test]
 fn a_later_write_changes_the_entry() {
     let mut set = WriteSet::default();
-    add(&mut set, (1, b"k", b"short")).expect("small");
-    set.change(0, WriteKind::Put, b"a longer value").expect("small");
+    put(&mut set, 1, b"k", b"short").expect("small");
+    set.change(0, Some(b"a longer value")).expect("small");
     assert_eq!(set.value(&set.entries[0]), b"a longer value");
-    set.change(0, WriteKind::Delete, b"").expect("small");
+    set.change(0, None).expect("small");
     assert_eq!(set.entries[0].kind, WriteKind::Delete);
     assert_eq!(set.entries.len(), 1);
 }
@@ -85,10 +85,10 @@ fn a_later_write_changes_the_entry() {
 #[test]
 fn a_value_that_grows_at_the_end_takes_the_room_that_it_has_in_the_end() {
     let mut set = WriteSet::default();
-    add(&mut set, (1, b"k", b"")).expect("small");
+    put(&mut set, 1, b"k", b"").expect("small");
     let value = vec![7; 1 << 20];
     for length in (0..=value.len()).step_by(1 << 16) {
-        set.change(0, WriteKind::Put, &value[..length]).expect("fits");
+        set.change(0, Some(&value[..length])).expect("fits");
     }
     assert_eq!(set.value(&set.entries[0]), value);
     assert_eq!(set.arena.len(), 1 + value.len());
@@ -101,7 +101,7 @@ fn what_the_write_set_takes_the_log_takes() {
     let value = vec![7; 1 << 16];
     for key in 0u32.. {
         let key = key.to_le_bytes();
-        if add(&mut set, (1, &key, &value)).is_err() {
+        if put(&mut set, 1, &key, &value).is_err() {
             break;
         }
         logged += log_entry::bytes(key.len(), value.len());
@@ -124,10 +124,10 @@ fn a_key_and_its_value_come_together_wherever_later_values_went() {
             let value = vec![step; random.below(most) as usize];
             match set.find(1, &name) {
                 Some(at) => {
-                    set.change(at, WriteKind::Put, &value).expect("small");
+                    set.change(at, Some(&value)).expect("small");
                     moved[usize::from(key)] |= value.len() > lengths[usize::from(key)];
                 }
-                None => add(&mut set, (1, &name, &value)).expect("small"),
+                None => put(&mut set, 1, &name, &value).expect("small"),
             }
             lengths[usize::from(key)] = value.len();
         }
@@ -160,8 +160,8 @@ fn entries_of_a_table_come_in_key_order_however_many_are_new() {
         for key in new.bytes() {
             if set.find(1, &[key]).is_none() {
                 written.push(key as char);
-                add(&mut set, (2, &[b'-', key], b"")).expect("small");
-                add(&mut set, (1, &[key], b"")).expect("small");
+                put(&mut set, 2, &[b'-', key], b"").expect("small");
+                put(&mut set, 1, &[key], b"").expect("small");
             }
         }
         let mut sorted: Vec<char> = written.chars().collect();
@@ -176,14 +176,14 @@ fn entries_of_a_table_come_in_key_order_however_many_are_new() {
     assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
     set.clear();
     assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
-    add(&mut set, (3, b"n", b"")).expect("small");
+    put(&mut set, 3, b"n", b"").expect("small");
     assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "n");
 }
 
 #[test]
 fn an_encoder_that_panics_leaves_no_bytes_in_the_arena() {
     let mut set = WriteSet::default();
-    add(&mut set, (1, b"a", b"value")).expect("small");
+    put(&mut set, 1, b"a", b"value").expect("small");
     let before = set.arena.len();
     for key in 0..10u64 {
         let key = key.to_be_bytes();
@@ -192,8 +192,9 @@ fn an_encoder_that_panics_leaves_no_bytes_in_the_arena() {
             value.extend_from_slice(&[7; 1000]);
             panic!("an application's encoder gives up");
         };
-        let add =
-            AssertUnwindSafe(|| set.add_encoded(met, (1, &key), Expect::Anything, None, encode, |_| Ok(())));
+        let add = AssertUnwindSafe(|| {
+            set.add_encoded(KeyPlace { met, only: None }, 1, &key, Expect::Anything, encode, |_| Ok(()))
+        });
         catch_unwind(add).expect_err("it panics");
     }
     assert_eq!(set.arena.len(), before);
@@ -208,7 +209,8 @@ fn a_value_that_is_refused_leaves_no_buffer_of_its_size() {
         Ok(())
     };
     let refuse = |_: &[u8]| Err(Error::Misuse("too large".to_owned()));
-    set.add_encoded(None, (1, b"a"), Expect::Anything, None, encode, refuse).expect_err("it is refused");
+    set.add_encoded(KeyPlace::default(), 1, b"a", Expect::Anything, encode, refuse)
+        .expect_err("it is refused");
     set.clear();
     assert!(set.kept_bytes() <= KEEP_BYTES_MAX, "{} bytes", set.kept_bytes());
 }
@@ -226,6 +228,6 @@ fn announced_keys_leave_positions_for_what_is_written() {
         set.announce(1, &key);
     }
     assert!(set.arena.len() <= ANNOUNCED_BYTES_MAX, "{} bytes are announced", set.arena.len());
-    add(&mut set, (1, &key, b"value")).expect("fits");
+    put(&mut set, 1, &key, b"value").expect("fits");
     assert_eq!(set.find(1, &key), Some(0));
 }

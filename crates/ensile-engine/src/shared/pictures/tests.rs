@@ -26,7 +26,7 @@ const SECOND: PictureAttempt = PictureAttempt::new(2);
 /// A commit whose page was open, and whose picture is of this freeze.
 fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
     let place = RemovePlace { table: 1, since };
-    let version = worker.blocks.pending_remove((place, Tid::first_of(Epoch::FIRST)), b"key", b"value");
+    let version = worker.blocks.pending_remove(place, Tid::first_of(Epoch::FIRST), b"key", b"value");
     WorkerCounters::add(&worker.shared.counters.displaced_bytes, version.bytes() as u64);
     let picture = PictureOfMaps::new(FIRST, since);
     let map = PageMap::new(&picture, PageBounds::default(), PageMarks::NONE);
