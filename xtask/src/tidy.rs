@@ -69,6 +69,7 @@ const RULES: &[(&str, Check)] = &[
     ("file-length", shape::file_length),
     ("tests-apart", shape::tests_apart),
     ("function-length", shape::function_length),
+    ("named-parameters", shape::named_parameters),
     ("ordering-reason", atomics::ordering_reason),
     ("atomics-door", atomics::door),
     ("lock-door", atomics::lock_door),

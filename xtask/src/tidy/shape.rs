@@ -1,8 +1,10 @@
-//! Rules of the shape of a file: a header that introduces the file, and a length that a reader can hold.
+//! Rules of the shape of a file: a header that introduces the file, a length that a reader can hold, and named
+//! parameters.
 //!
 //! Neighbours: [`super`] lists these rules.
 
 use super::{Facts, Report};
+use crate::lexer::Kind;
 use crate::source::Source;
 
 /// Least number of `//!` lines at the beginning of a file. A file of tests needs only one line.
@@ -67,4 +69,47 @@ pub(super) fn function_length(source: &Source<'_>, _: &Facts, report: &mut Repor
             );
         }
     }
+}
+
+/// Each parameter of a function has a name: no tuple pattern, except in tests and the bench.
+pub(super) fn named_parameters(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if source.path.starts_with("crates/ensile-bench/") {
+        return;
+    }
+    for (at, token) in source.code.iter().enumerate() {
+        let is_named = source.code.get(at + 1).is_some_and(|next| next.kind == Kind::Word);
+        let is_function = token.kind == Kind::Word && token.text == "fn" && is_named;
+        if is_function && !source.in_test(token.line) && has_tuple_parameter(source, at) {
+            let name = source.text(at + 1);
+            let advice = format!("`{name}` takes a tuple: name its values by a struct, or by parameters");
+            report.add(token.line, advice);
+        }
+    }
+}
+
+/// True if a parameter of the function with its `fn` at `at` is a tuple pattern.
+fn has_tuple_parameter(source: &Source<'_>, at: usize) -> bool {
+    let (mut open, mut generics) = (at + 1, 0_usize);
+    while open < source.code.len() && (source.text(open) != "(" || generics > 0) {
+        match source.text(open) {
+            "<" => generics += 1,
+            ">" => generics = generics.saturating_sub(1),
+            ";" | "{" => return false,
+            _ => {}
+        }
+        open += 1;
+    }
+    let (mut next, mut begins) = (open + 1, true);
+    while next < source.partner(open) {
+        match source.text(next) {
+            "(" if begins => return true,
+            "(" | "[" | "{" => next = source.partner(next),
+            "<" => generics += 1,
+            ">" => generics = generics.saturating_sub(1),
+            _ => {}
+        }
+        begins = source.text(next) == "," && generics == 0;
+        next += 1;
+    }
+    false
 }

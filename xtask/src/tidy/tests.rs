@@ -32,6 +32,12 @@ const SAMPLES: &[Sample] = &[
         good: "//! A.\n//! B.\n",
     },
     Sample {
+        rule: "named-parameters",
+        path: ENGINE,
+        bad: "fn a(&self, (b, c): (u8, u8)) {}~\nfn d<F: Fn(u8)>((e, f): F) {}~\ntrait T { fn g(h: u8, (i, _): P); }~\n",
+        good: "fn a(b: (u8, u8), c: impl Fn((u8, u8)) -> bool, d: HashMap<u8, (u8, u8)>) {}\nfn e(f: fn((u8, u8))) {}\n",
+    },
+    Sample {
         rule: "tests-apart",
         path: ENGINE,
         bad: "fn a() {}~\n#[cfg(test)]\nmod tests {\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n}",

@@ -134,7 +134,7 @@ impl Pages for SharedState {
         let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
         let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let mut space = self.own_pictures().page_space();
-        let walked = self.walk_page((attempt, freeze), &table, first, (page, &mut space.scratch));
+        let walked = self.walk_page(attempt, freeze, &table, first, page, &mut space.scratch);
         let (upper, list) = match walked {
             Ok(walked) => walked,
             Err(ended) => {
@@ -279,10 +279,12 @@ impl SharedState {
     /// Returns the end of the page and its left versions. After an error `page` is incomplete.
     fn walk_page(
         &self,
-        (attempt, freeze): (PictureAttempt, Epoch),
+        attempt: PictureAttempt,
+        freeze: Epoch,
         table: &LoggedTable,
         first: &[u8],
-        (page, scratch): (&mut PageContents, &mut Scratch),
+        page: &mut PageContents,
+        scratch: &mut Scratch,
     ) -> Result<(Option<Vec<u8>>, PendingList), PagesEnded> {
         let mut pin = self.epochs.register_pin();
         let mut stopped_at: Option<Vec<u8>> = None;
@@ -301,8 +303,7 @@ impl SharedState {
                 lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
                 upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
             };
-            let to = (&mut *page, &mut *scratch);
-            let copy = || copy_rows(&table.tree, range, freeze, to, call.pinned());
+            let copy = || copy_rows(&table.tree, range, freeze, &mut *page, &mut *scratch, call.pinned());
             match map.page(at).close_behind_last(copy) {
                 ControlFlow::Break(stopped) => {
                     debug_assert!(!stopped.is_full, "a page takes any row");

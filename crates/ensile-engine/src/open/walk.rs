@@ -95,7 +95,7 @@ impl SharedState {
             let call = pin.begin(self.epochs.now());
             let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
             let range = Range { lower: Bound::Included(from), upper };
-            let Some(stopped) = copy_rows(tree, range, low, (target, scratch), call.pinned()) else {
+            let Some(stopped) = copy_rows(tree, range, low, target, scratch, call.pinned()) else {
                 return false;
             };
             *resume = stopped.at;
@@ -154,7 +154,8 @@ pub(super) fn copy_rows(
     tree: &RecordTree,
     range: Range<'_>,
     low: Epoch,
-    (target, scratch): (&mut impl RowTarget, &mut Scratch),
+    target: &mut impl RowTarget,
+    scratch: &mut Scratch,
     pinned: Pinned<'_>,
 ) -> Option<Stopped> {
     let mut visit = RowCopier {

@@ -45,7 +45,7 @@ fn round(shared: &SharedState, from: u64, low: Epoch, target: &mut impl RowTarge
     let call = pin.begin(shared.epochs.now());
     let from = key(from);
     let range = Range { lower: Bound::Included(&from[..]), upper: Bound::Unbounded };
-    copy_rows(&first_table(shared).tree, range, low, (target, &mut Scratch::default()), call.pinned())
+    copy_rows(&first_table(shared).tree, range, low, target, &mut Scratch::default(), call.pinned())
 }
 
 #[test]
