@@ -107,8 +107,8 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
             objects::restore(backup, folder, at, rate, &mut watch).map_err(of_objects)
         }
         Some(to) => {
-            let (from, to) = ((backup.as_path(), archive.as_deref()), Epoch::new(*to));
-            folder::restore_to_epoch(from, folder, to, rate, &mut watch)
+            let to = Epoch::new(*to);
+            folder::restore_to_epoch(backup, archive.as_deref(), folder, to, rate, &mut watch)
         }
         None => folder::restore_with(backup, folder, at, rate, &mut watch),
     };

@@ -332,8 +332,7 @@ fn a_restore_that_takes_from_an_archive_is_cancelled_while_it_does() -> Result<(
     // At a byte a second its first block alone would take an hour.
     let error = folder::restore_from_archive_with(&archive, &one, to, Some(1), &mut stop).unwrap_err();
     assert!(is_cancelled(error));
-    let from = (backup.as_path(), Some(archive.as_path()));
-    let error = folder::restore_to_epoch(from, &other, to, None, &mut stop).unwrap_err();
+    let error = folder::restore_to_epoch(&backup, Some(&archive), &other, to, None, &mut stop).unwrap_err();
     assert!(is_cancelled(error));
     for folder in [&one, &other] {
         let opened = Database::open(folder).map(drop);
@@ -341,7 +340,7 @@ fn a_restore_that_takes_from_an_archive_is_cancelled_while_it_does() -> Result<(
         assert!(is_unfinished, "{opened:?}");
     }
     folder::restore_from_archive(&archive, &one, to)?;
-    folder::restore_to_epoch(from, &other, to, None, &mut nothing)?;
+    folder::restore_to_epoch(&backup, Some(&archive), &other, to, None, &mut nothing)?;
     for folder in [&one, &other] {
         assert_eq!(rows(folder)?, [(1, 1), (2, 2)]);
     }
