@@ -282,12 +282,13 @@ pub fn restore(
 /// As for [`restore`]. If epoch `to` is not available: [`DurabilityError::NotInArchive`] with an archive,
 /// [`DurabilityError::NotABackup`] without an archive. The text names the available epochs and the missing data.
 pub fn restore_to_epoch(
-    (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
+    from: &Arc<dyn Disk>,
+    archive: Option<&Arc<dyn Disk>>,
     target: &Arc<dyn Disk>,
     to: Epoch,
     bytes_per_second: Option<u64>,
 ) -> Result<CopyRun, DurabilityError> {
-    CopySource::restore_to_epoch((from, archive), to, bytes_per_second)?.begin(target)
+    CopySource::restore_to_epoch(from, archive, to, bytes_per_second)?.begin(target)
 }
 
 /// Epochs that [`restore_to_epoch`] can restore from the backup on `from`, and from the archive if given: spans with
@@ -301,13 +302,14 @@ pub fn restorable_epochs(
     from: &Arc<dyn Disk>,
     archive: Option<&Arc<dyn Disk>>,
 ) -> Result<Vec<(Epoch, Epoch)>, DurabilityError> {
-    let (states, _) = reaches((from, archive), Epoch::ZERO)?;
+    let (states, _) = reaches(from, archive, Epoch::ZERO)?;
     Ok(to_epoch::reachable(&states))
 }
 
 /// Reachable epochs of each state of a backup, the newest state first, and the archive up to epoch `to`.
 fn reaches(
-    (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
+    from: &Arc<dyn Disk>,
+    archive: Option<&Arc<dyn Disk>>,
     to: Epoch,
 ) -> Result<(Vec<StateReach>, Option<ArchiveSource>), DurabilityError> {
     let (of, states, lineage) = source::states(from)?;
@@ -343,7 +345,7 @@ impl CopySource {
     /// # Errors
     /// Errors of a lease of the source, and of the disk.
     pub fn backup(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
-        Self::look((source, Purpose::Backup { log: LogBehind::Copied }), None, options)
+        Self::look(source, Purpose::Backup { log: LogBehind::Copied }, None, options)
     }
 
     /// The newest picture of the database on `source`, without the log behind the picture. The caller has asked for the
@@ -352,7 +354,7 @@ impl CopySource {
     /// # Errors
     /// As for [`CopySource::backup`].
     pub fn picture(source: &Arc<dyn Disk>, options: CopyOptions) -> Result<Self, DurabilityError> {
-        Self::look((source, Purpose::Backup { log: LogBehind::Left }), None, options)
+        Self::look(source, Purpose::Backup { log: LogBehind::Left }, None, options)
     }
 
     /// The backup on `from`, for a [`restore`].
@@ -366,7 +368,7 @@ impl CopySource {
         bytes_per_second: Option<u64>,
     ) -> Result<Self, DurabilityError> {
         let options = CopyOptions { bytes_per_second, keep: Some(1) };
-        Self::look((from, Purpose::Restore { at, back: None }), None, options)
+        Self::look(from, Purpose::Restore { at, back: None }, None, options)
     }
 
     /// The backup on `from` and an archive, for a [`restore_to_epoch`].
@@ -374,16 +376,17 @@ impl CopySource {
     /// # Errors
     /// As for [`CopySource::restore`], and as for [`restore_to_epoch`] if epoch `to` is not available.
     pub fn restore_to_epoch(
-        (from, archive): (&Arc<dyn Disk>, Option<&Arc<dyn Disk>>),
+        from: &Arc<dyn Disk>,
+        archive: Option<&Arc<dyn Disk>>,
         to: Epoch,
         bytes_per_second: Option<u64>,
     ) -> Result<Self, DurabilityError> {
         let options = CopyOptions { bytes_per_second, keep: Some(1) };
-        let (states, archive) = reaches((from, archive), to)?;
+        let (states, archive) = reaches(from, archive, to)?;
         let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::counted);
         let ChosenState { at, way } = to_epoch::choose(&states, to, counted).map_err(|why| {
             let begins = archive.as_ref().map(|archive| (archive.begins_behind(), archive.missing()));
-            let detail = to_epoch::explained(&why, (&states, to), begins);
+            let detail = to_epoch::explained(&why, &states, to, begins);
             match &archive {
                 Some(archive) => archive.refused(&detail),
                 None => {
@@ -393,11 +396,12 @@ impl CopySource {
         })?;
         let back = (way == RestoreWay::Back).then_some(to);
         let archive = archive.filter(|_| way == RestoreWay::Forward);
-        Self::look((from, Purpose::Restore { at: Some(at), back }), archive, options)
+        Self::look(from, Purpose::Restore { at: Some(at), back }, archive, options)
     }
 
     fn look(
-        (source, purpose): (&Arc<dyn Disk>, Purpose),
+        source: &Arc<dyn Disk>,
+        purpose: Purpose,
         archive: Option<ArchiveSource>,
         options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
@@ -419,13 +423,11 @@ impl CopySource {
         let Self { left, durable, found, purpose, archive, options } = self;
         let copying = match found {
             Found::Picture(found) => {
-                Copying::Pages(Box::new(PagesCopy::begin(*found, (target, archive), (purpose, options))?))
+                Copying::Pages(Box::new(PagesCopy::begin(*found, target, archive, purpose, options)?))
             }
-            Found::Files(found) => Copying::Files(Box::new(FilesCopy::begin(
-                *found,
-                (target, archive),
-                (purpose, options.keep),
-            )?)),
+            Found::Files(found) => {
+                Copying::Files(Box::new(FilesCopy::begin(*found, target, archive, purpose, options.keep)?))
+            }
         };
         Ok(CopyRun { left, durable, copying, pace: WritePace::new(options.bytes_per_second) })
     }

@@ -78,7 +78,7 @@ pub fn restore_to_epoch(
     bytes_per_second: Option<u64>,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    let source = |from: &Arc<dyn Disk>| CopySource::restore_to_epoch((from, None), to, bytes_per_second);
+    let source = |from: &Arc<dyn Disk>| CopySource::restore_to_epoch(from, None, to, bytes_per_second);
     restored(from, target, source, watch)
 }
 

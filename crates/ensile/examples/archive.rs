@@ -40,8 +40,8 @@ fn main() -> Result<()> {
     db.close()?;
 
     // As `ensile restore BACKUP FOLDER --to-epoch EPOCH --archive ARCHIVE` does.
-    let mut watch = |_: &folder::CopyProgress| ControlFlow::Continue(());
-    folder::restore_to_epoch(&backup, Some(&archive), &again, good.epoch(), None, &mut watch)?;
+    let watch = &mut |_: &folder::CopyProgress| ControlFlow::Continue(());
+    folder::restore_to_epoch(&backup, Some(&archive), &again, good.epoch(), None, watch)?;
     let db = Database::open_existing(&again)?;
     let orders = db.table::<u64, String>("orders")?;
     let count = db.run(|tx| Ok(tx.range(&orders, ..).count()))?;

@@ -107,7 +107,8 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
             objects::restore(backup, folder, at, rate, &mut watch).map_err(of_objects)
         }
         Some(to) => {
-            folder::restore_to_epoch(backup, archive.as_deref(), folder, Epoch::new(*to), rate, &mut watch)
+            let to = Epoch::new(*to);
+            folder::restore_to_epoch(backup, archive.as_deref(), folder, to, rate, &mut watch)
         }
         None => folder::restore_with(backup, folder, at, rate, &mut watch),
     };

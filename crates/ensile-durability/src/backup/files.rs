@@ -40,7 +40,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::known::KnownFiles;
 use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
-use super::source::{FilesSource, Purpose};
+use super::source::{DatabaseHistory, FilesSource, Purpose};
 use super::tally::CopyTally;
 use super::target::{TargetFolder, failed};
 use super::{CopyReport, HAS_ENDED, SpendPiece};
@@ -144,6 +144,14 @@ impl FilesTarget {
             Self::Pictured(pictured) => Some(&pictured.1.picture),
         }
     }
+
+    /// Tally of the run before the copy of the files.
+    fn tally(&self) -> CopyTally {
+        match self {
+            Self::Folder(_) => CopyTally::new(),
+            Self::Pictured(pictured) => pictured.0.tally.clone(),
+        }
+    }
 }
 
 /// A copy of files in progress.
@@ -180,11 +188,14 @@ fn copied_name(name: &str) -> String {
 impl FilesCopy {
     pub(super) fn begin(
         source: FilesSource,
-        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
-        (purpose, keep): (Purpose, Option<usize>),
+        target: &Arc<dyn Disk>,
+        archive: Option<ArchiveSource>,
+        purpose: Purpose,
+        keep: Option<usize>,
     ) -> Result<Self, DurabilityError> {
         let lives = source.manifest.lives();
-        let mut target = TargetFolder::open(target, (source.manifest.identity, &lives), purpose)?;
+        let of = DatabaseHistory { identity: source.manifest.identity, lives: &lives };
+        let mut target = TargetFolder::open(target, of, purpose)?;
         let known = KnownFiles::of(target.manifest());
         let not_its = |folder, detail| Err(DurabilityError::NotItsBackup { folder, detail });
         if let Some(detail) = known.why_not(&source.manifest) {
@@ -198,7 +209,7 @@ impl FilesCopy {
             Making::Created => target.claim_backup(logs, checkpoints)?,
         }
         let target = FilesTarget::Folder(Box::new(target));
-        Self::of(source, (target, known, archive), (purpose, keep), CopyTally::new())
+        Self::of(source, target, known, archive, purpose, keep)
     }
 
     /// Begins the copy of the log behind a picture whose pages are copied.
@@ -206,17 +217,20 @@ impl FilesCopy {
         let (purpose, keep) = (pages.purpose, pages.options.keep);
         let LoggedPicture { closed, log, archive } = logged;
         pages.target.folder.claim_logs(log.folders(logger_of).max(usize::from(archive.is_some())))?;
-        let (known, tally) = (KnownFiles::of(pages.target.folder.manifest()), pages.tally.clone());
+        let known = KnownFiles::of(pages.target.folder.manifest());
         let target = FilesTarget::Pictured(Box::new((pages, closed)));
-        Self::of(log, (target, known, archive), (purpose, keep), tally)
+        Self::of(log, target, known, archive, purpose, keep)
     }
 
     fn of(
         mut source: FilesSource,
-        (target, known, archive): (FilesTarget, KnownFiles, Option<ArchiveSource>),
-        (purpose, keep): (Purpose, Option<usize>),
-        tally: CopyTally,
+        target: FilesTarget,
+        known: KnownFiles,
+        archive: Option<ArchiveSource>,
+        purpose: Purpose,
+        keep: Option<usize>,
     ) -> Result<Self, DurabilityError> {
+        let tally = target.tally();
         let is_data =
             |name: &str| ![MANIFEST, HINT].contains(&name) && !name.ends_with(&format!("/{FOLDER}"));
         source.files.retain(|(name, _)| is_data(name));
@@ -367,7 +381,7 @@ impl FilesCopy {
         let is_log = SegmentFile::at(name).is_some();
         let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
-        let to = write(disk, (&copied_name(name), opened), &self.bytes[..used], piece.from);
+        let to = write(disk, &copied_name(name), opened, &self.bytes[..used], piece.from);
         let to = to.map_err(|error| failed(disk, error))?;
         if read == 0 {
             to.sync_all().map_err(|error| failed(disk, error))?;
@@ -387,9 +401,9 @@ impl FilesCopy {
         let (disk, manifest) = (self.target.disk(), &self.source.manifest);
         let life = manifest.generations.iter().rfind(|life| life.logs > 0).expect("A5: it has the epoch");
         assert_eq!(life.durable, Some(back), "A5: it is closed there");
-        let ends = copied::ends_at_durable(disk, (manifest, life), &self.source.logs_of(life.number));
+        let ends = copied::ends_at_durable(disk, manifest, life, &self.source.logs_of(life.number));
         let (ends, beyond) = ends.map_err(|error| failed(disk, error))?;
-        let ended = ends.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
+        let ended = ends.iter().try_for_each(|end| cut(disk, *end));
         let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
         ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
         self.ended = Some(EndedLogs { shown: back, ends: Vec::new() });
@@ -408,18 +422,18 @@ impl FilesCopy {
         }
         let disk = self.target.disk();
         let (manifest, logs) = (&self.source.manifest, self.source.logs());
-        let looked = copied::look(disk, (manifest, self.source.hinted), &logs, self.short.as_ref());
+        let looked = copied::look(disk, manifest, self.source.hinted, &logs, self.short.as_ref());
         self.stage = FilesStage::Listing;
         match looked {
             Ok(CopiedLogs::Whole { shown, ends, beyond }) => {
                 // A cut must come at or behind the log's end in every earlier state (N12).
-                let is_theirs = |(file, end): &&LogPlace| self.is_there((*file, end + 1));
-                if let Some((file, end)) = ends.iter().find(is_theirs) {
+                let is_theirs = |end: &&LogPlace| self.is_there(LogPlace { offset: end.offset + 1, ..**end });
+                if let Some(LogPlace { file, offset }) = ends.iter().find(is_theirs) {
                     let detail =
-                        format!("{file} would end at byte {end}, before the end of a state that is there");
+                        format!("{file} would end at byte {offset}, before the end of a state that is there");
                     return Err(failed(disk, detail));
                 }
-                let ended = ends.iter().try_for_each(|(file, end)| cut(disk, &file.to_string(), *end));
+                let ended = ends.iter().try_for_each(|end| cut(disk, *end));
                 let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
                 ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
                 self.ended = Some(EndedLogs { shown, ends });
@@ -444,8 +458,8 @@ impl FilesCopy {
     }
 
     /// True if an earlier state of the target has the byte at this place.
-    fn is_there(&self, (file, offset): LogPlace) -> bool {
-        offset < self.known.log_bytes(file.name)
+    fn is_there(&self, place: LogPlace) -> bool {
+        place.offset < self.known.log_bytes(place.file.name)
     }
 
     /// Queues the bytes of these logs from their ends on, in new files too. Files behind an end are opened anew: a file
@@ -454,21 +468,21 @@ impl FilesCopy {
     fn copy_behind(&mut self, short: &mut ShortLogs) -> Result<(), DurabilityError> {
         assert!(self.waiting.is_empty(), "an index of a file stays what it is while it waits");
         let until = u64::MAX;
-        for (file, _) in &short.ends {
+        for LogPlace { file, .. } in &short.ends {
             let disk = self.target.disk();
             for later in self.source.drop_behind(file.name) {
                 disk.remove(&copied_name(&later)).map_err(|error| failed(disk, error))?;
             }
         }
-        for (file, end) in &short.ends {
+        for LogPlace { file, offset } in &short.ends {
             let is_it = |(name, _): &(String, _)| copied_name(name) == file.to_string();
             let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
-            self.waiting.push_back(WaitingPiece { file: at, from: *end, until });
+            self.waiting.push_back(WaitingPiece { file: at, from: *offset, until });
             let known = self.source.files.len();
             if !self.source.go_on(file.name)? {
                 // The file was closed before the next file was removed, so the length is final.
-                let length = self.source.files[at].1.len()?;
-                short.removed_behind.insert(file.name.logger, (*file, length));
+                let end = LogPlace { file: *file, offset: self.source.files[at].1.len()? };
+                short.removed_behind.insert(file.name.logger, end);
             }
             let more = known..self.source.files.len();
             self.waiting.extend(more.map(|file| WaitingPiece { file, from: 0, until }));
@@ -601,7 +615,8 @@ impl FilesCopy {
         if self.ended.is_none() {
             let short = self.short.as_ref();
             let ends = short.iter().flat_map(|short| &short.ends);
-            let ends = ends.map(|(file, end)| format!("{file} at byte {end}")).collect::<Vec<_>>();
+            let ends =
+                ends.map(|LogPlace { file, offset }| format!("{file} at byte {offset}")).collect::<Vec<_>>();
             let helps = if short.is_some_and(|short| !short.removed_behind.is_empty()) {
                 format!(
                     "files behind that were removed while they were copied: a database keeps them for a reader for \
@@ -674,7 +689,7 @@ impl FilesCopy {
         let Damage { file, offset, detail, .. } = damage;
         let what = format!("{file} is damaged at byte {offset}: {detail}");
         let known = match (SegmentFile::at(file), PartName::at(file)) {
-            (Some(log), _) => self.known_file((log, *offset)),
+            (Some(file), _) => self.known_file(LogPlace { file, offset: *offset }),
             (_, Some(part)) => self.known.has_part(part, &self.source.manifest).then(|| file.clone()),
             _ => None,
         };
@@ -686,14 +701,15 @@ impl FilesCopy {
 
     /// File of the target with this place of a log, if an earlier state has the place. If the log begins too late, the
     /// log's first file, because the beginning of the first file is damaged.
-    fn known_file(&self, (file, offset): LogPlace) -> Option<String> {
+    fn known_file(&self, place: LogPlace) -> Option<String> {
+        let file = place.file;
         let logs = self.source.files.iter().filter_map(|(name, _)| SegmentFile::at(name));
         let of_log = |other: &SegmentFile| {
             (other.name.generation, other.name.logger) == (file.name.generation, file.name.logger)
         };
         let first = logs.filter(of_log).map(SegmentFile::archived).min_by_key(|file| file.name)?;
-        let place = if file.name < first.name { (first, 0) } else { (file, offset) };
-        self.is_there(place).then(|| place.0.to_string())
+        let place = if file.name < first.name { LogPlace { file: first, offset: 0 } } else { place };
+        self.is_there(place).then(|| place.file.to_string())
     }
 }
 
@@ -723,10 +739,10 @@ fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
 }
 
 /// Cuts the copy of a log file at `end`.
-fn cut(disk: &dyn Disk, name: &str, end: u64) -> Result<(), DiskError> {
-    let file = disk.open(name)?;
-    if file.len()? > end {
-        file.set_len(end)?;
+fn cut(disk: &dyn Disk, end: LogPlace) -> Result<(), DiskError> {
+    let file = disk.open(&end.file.to_string())?;
+    if file.len()? > end.offset {
+        file.set_len(end.offset)?;
         file.sync_all()?;
     }
     Ok(())
@@ -742,7 +758,8 @@ fn used_bytes(bytes: &[u8]) -> usize {
 /// Writes the next bytes of a file's copy. The write at offset 0 makes the copy.
 fn write(
     disk: &dyn Disk,
-    (name, opened): (&str, Option<Box<dyn DiskFile>>),
+    name: &str,
+    opened: Option<Box<dyn DiskFile>>,
     bytes: &[u8],
     offset: u64,
 ) -> Result<Box<dyn DiskFile>, DiskError> {

@@ -69,6 +69,23 @@ impl BlockCopier {
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
         Ok(place)
     }
+
+    /// Copies the blocks of a page to the disk `target`. Returns the place of the page there.
+    fn copy_page(
+        &mut self,
+        source: &PictureSource,
+        page: &PagePlace,
+        target: &dyn Disk,
+    ) -> Result<PagePlace, DurabilityError> {
+        let mut extents: Vec<ExtentPlace> = Vec::with_capacity(page.extents.len());
+        source.reader.blocks_of(page, &mut Vec::new(), &mut |header, payload| {
+            let previous_crc = extents.last().map_or(0, |before| before.header_crc);
+            let written = self.write(Header { previous_crc, ..header }, payload);
+            extents.push(written.map_err(|error| failed(target, error))?);
+            Ok(())
+        })?;
+        Ok(PagePlace { extents: extents.into(), ..page.clone() })
+    }
 }
 
 /// A picture with all blocks written and synced.
@@ -138,13 +155,14 @@ pub(super) struct PagesCopy {
 impl PagesCopy {
     pub(super) fn begin(
         source: PictureSource,
-        (target, archive): (&Arc<dyn Disk>, Option<ArchiveSource>),
-        (purpose, options): (Purpose, CopyOptions),
+        target: &Arc<dyn Disk>,
+        archive: Option<ArchiveSource>,
+        purpose: Purpose,
+        options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
-        let whose = ((source.database, &source.lives), purpose);
         // The folder of the first log gets the entries of an archive.
         let logs = usize::from(archive.is_some());
-        let target = Target::open(target, whose, (source.picture.generation, source.entries), logs)?;
+        let target = Target::open(target, &source, purpose, logs)?;
         let held = HeldExtents::of(&target.file);
         let mut copy = Self {
             purpose,
@@ -181,7 +199,7 @@ impl PagesCopy {
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
             (Some(files), _) if !may_follow_files(of, &files) => Some(files.epoch()),
-            (_, Some(newest)) if !may_follow((of, &self.source.parts), newest) => Some(newest.picture.epoch),
+            (_, Some(newest)) if !may_follow(of, &self.source.parts, newest) => Some(newest.picture.epoch),
             _ => None,
         };
         if let Some(before) = before {
@@ -305,7 +323,7 @@ impl PagesCopy {
             let page = &self.source.parts[part][at];
             let place = match self.there(page) {
                 Some(there) => there.clone(),
-                None => match copy_page(&self.source, page, (&self.target, &mut self.copier)) {
+                None => match self.copier.copy_page(&self.source, page, self.target.folder.disk()) {
                     Ok(copied) => {
                         self.tally.wrote(copied.bytes());
                         self.pages_written += 1;
@@ -433,8 +451,7 @@ impl PagesCopy {
         let epochs: Vec<Epoch> =
             std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
         let dropped = self.target.folder.dropped(&epochs);
-        let whose = (&self.source, self.purpose);
-        let next = self.target.next_manifest((picture.clone(), kept.clone()), whose);
+        let next = self.target.next_manifest(picture.clone(), kept.clone(), &self.source, self.purpose);
         let (mut epoch, mut log_entries, mut log_bytes) = (picture.epoch, 0, 0);
         let next = match &self.archive {
             Some(archive) => {
@@ -529,8 +546,9 @@ fn may_follow_files(of: &PictureCheckpoint, files: &KeptState) -> bool {
     of.epoch >= files.epoch() && of.number > number
 }
 
-/// True if the picture with these pages is the newest picture of the target, or may come later in the same history.
-fn may_follow((of, parts): (&PictureCheckpoint, &[Vec<PagePlace>]), newest: &TargetPicture) -> bool {
+/// True if the picture `of` with the pages in `parts` is the newest picture of the target, or may come later in the
+/// same history.
+fn may_follow(of: &PictureCheckpoint, parts: &[Vec<PagePlace>], newest: &TargetPicture) -> bool {
     let before = &newest.picture;
     if of.epoch != before.epoch {
         let is_newer = of.epoch > before.epoch && of.number > before.number;
@@ -540,22 +558,6 @@ fn may_follow((of, parts): (&PictureCheckpoint, &[Vec<PagePlace>]), newest: &Tar
     let is_of_it = (of.number, of.generation, of.entries, of.pages)
         == (before.number, before.generation, before.entries, before.pages);
     is_of_it && parts.iter().flatten().zip(there).all(|(page, there)| is_same(there, page))
-}
-
-/// Copies the blocks of a page. Returns the place of the page in the target.
-fn copy_page(
-    source: &PictureSource,
-    page: &PagePlace,
-    (target, copier): (&Target, &mut BlockCopier),
-) -> Result<PagePlace, DurabilityError> {
-    let mut extents: Vec<ExtentPlace> = Vec::with_capacity(page.extents.len());
-    source.reader.blocks_of(page, &mut Vec::new(), &mut |header, payload| {
-        let previous_crc = extents.last().map_or(0, |before| before.header_crc);
-        let written = copier.write(Header { previous_crc, ..header }, payload);
-        extents.push(written.map_err(|error| failed(target.folder.disk(), error))?);
-        Ok(())
-    })?;
-    Ok(PagePlace { extents: extents.into(), ..page.clone() })
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

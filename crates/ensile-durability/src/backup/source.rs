@@ -79,6 +79,14 @@ pub(super) struct FoundSource {
     pub(super) durable: Epoch,
 }
 
+/// A database, and its history up to now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DatabaseHistory<'h> {
+    pub(super) identity: Identity,
+    /// Generations that the database has had.
+    pub(super) lives: &'h Lineage,
+}
+
 /// Source of a copy, by kind.
 #[derive(Debug)]
 pub(super) enum Found {
@@ -155,15 +163,15 @@ fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource,
     let files = lease.take_files();
     let hold = SourceHold::Lease { _lease: Box::new(lease) };
     let Some(InstalledCheckpoint::Picture(picture)) = manifest.checkpoint.clone() else {
-        let files = FilesSource::of(disk, (manifest, hint), files, Some(hold))?;
+        let files = FilesSource::of(disk, manifest, hint, files, Some(hold))?;
         let durable = files.durable();
         return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
     };
     let log = (log == LogBehind::Copied && has_log(&manifest))
-        .then(|| FilesSource::of(disk, (manifest.clone(), hint), files, None))
+        .then(|| FilesSource::of(disk, manifest.clone(), hint, files, None))
         .transpose()?;
     let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
-    let copied = PictureSource::open(disk, &manifest, picture, (log, hold))?;
+    let copied = PictureSource::open(disk, &manifest, picture, log, hold)?;
     Ok(FoundSource { copied, durable })
 }
 
@@ -183,7 +191,7 @@ fn look_at_backup(
     let copied = match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
         Some(KeptState::Picture(chosen)) => {
             let hold = SourceHold::Locks { _locks: locks };
-            PictureSource::open(disk, &manifest, chosen.clone(), (None, hold))?
+            PictureSource::open(disk, &manifest, chosen.clone(), None, hold)?
         }
         Some(KeptState::Files(chosen)) => {
             let chosen = match back {
@@ -200,12 +208,12 @@ fn look_at_backup(
             match chosen.picture() {
                 Some(picture) => {
                     let log = has_log(&alone)
-                        .then(|| FilesSource::of(disk, (alone.clone(), None), files, None))
+                        .then(|| FilesSource::of(disk, alone.clone(), None, files, None))
                         .transpose()?;
-                    PictureSource::open(disk, &alone, picture.clone(), (log, hold))?
+                    PictureSource::open(disk, &alone, picture.clone(), log, hold)?
                 }
                 None => {
-                    let files = FilesSource::of(disk, (alone, None), files, Some(hold))?;
+                    let files = FilesSource::of(disk, alone, None, files, Some(hold))?;
                     Found::Files(Box::new(files))
                 }
             }
@@ -256,7 +264,8 @@ impl FilesSource {
     /// Source of these files, which belong to a database with this manifest.
     fn of(
         disk: &Arc<dyn Disk>,
-        (manifest, hint): (Manifest, Option<Hint>),
+        manifest: Manifest,
+        hint: Option<Hint>,
         files: Vec<LeasedFile>,
         hold: Option<SourceHold>,
     ) -> Result<Self, DurabilityError> {
@@ -385,10 +394,11 @@ impl FilesSource {
     /// epochs (L6).
     pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
         let now = expect_manifest(&*self.disk)?;
+        let (lives, lives_before) = (now.lives(), self.manifest.lives());
         check_same(
             &*self.disk,
-            (now.identity, &now.lives()),
-            (self.manifest.identity, &self.manifest.lives()),
+            DatabaseHistory { identity: now.identity, lives: &lives },
+            DatabaseHistory { identity: self.manifest.identity, lives: &lives_before },
         )?;
         Ok(now.reserved.max(self.manifest.reserved))
     }
@@ -397,10 +407,10 @@ impl FilesSource {
 /// Checks that the folder still has the earlier database, possibly in a later state.
 fn check_same(
     disk: &dyn Disk,
-    (database, lives): (Identity, &Lineage),
-    (before, lives_before): (Identity, &Lineage),
+    now: DatabaseHistory<'_>,
+    before: DatabaseHistory<'_>,
 ) -> Result<(), DurabilityError> {
-    if database == before && lives.is_behind(lives_before).is_ok() {
+    if now.identity == before.identity && now.lives.is_behind(before.lives).is_ok() {
         return Ok(());
     }
     let folder = disk.folder_place("")?;
@@ -413,14 +423,20 @@ fn check_same(
 impl PictureSource {
     /// Checks that the folder still has the database of `before`, possibly in a later state.
     pub(super) fn check_follows(&self, before: &Self) -> Result<(), DurabilityError> {
-        check_same(&*self.disk, (self.database, &self.lives), (before.database, &before.lives))
+        check_same(&*self.disk, self.history(), before.history())
+    }
+
+    /// The database in the source's folder.
+    pub(super) fn history(&self) -> DatabaseHistory<'_> {
+        DatabaseHistory { identity: self.database, lives: &self.lives }
     }
 
     fn open(
         disk: &Arc<dyn Disk>,
         manifest: &Manifest,
         picture: PictureCheckpoint,
-        (log, hold): (Option<FilesSource>, SourceHold),
+        log: Option<FilesSource>,
+        hold: SourceHold,
     ) -> Result<Found, DurabilityError> {
         let reader = PictureReader::open(&**disk, &picture)?;
         let parts = reader.directory()?;

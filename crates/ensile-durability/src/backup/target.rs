@@ -20,7 +20,7 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskLock};
 
-use super::source::{PictureSource, Purpose};
+use super::source::{DatabaseHistory, PictureSource, Purpose};
 use crate::DurabilityError;
 use crate::block::extent::Extent;
 use crate::block::origin::Origin;
@@ -32,13 +32,11 @@ use crate::checkpoint::picture::page::PagePlace;
 use crate::checkpoint::picture::read::PictureReader;
 use crate::identity::Identity;
 use crate::number;
-use crate::recoverable::EntryKind;
 use crate::recovery::copied::remove_unneeded;
 use crate::store::claim::{Wanted, claim};
 use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::kept::KeptState;
 use crate::store::leases;
-use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
@@ -87,18 +85,18 @@ pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> Durabili
 }
 
 impl TargetFolder {
-    /// Locks the folder. Checks that the folder may get a copy of database `of` with the generations `lives`.
+    /// Locks the folder. Checks that the folder may get a copy of the database `of`.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
-        (of, lives): (Identity, &Lineage),
+        of: DatabaseHistory<'_>,
         purpose: Purpose,
     ) -> Result<Self, DurabilityError> {
         let (opening, copy) = match purpose {
-            Purpose::Backup { .. } => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of }),
-            Purpose::Restore { .. } => (Opening::New, UnfinishedCopy::Restore { of }),
+            Purpose::Backup { .. } => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of: of.identity }),
+            Purpose::Restore { .. } => (Opening::New, UnfinishedCopy::Restore { of: of.identity }),
         };
         let folder = Self::locked(disk, opening, copy)?;
-        check(&**disk, folder.manifest(), (of, lives))?;
+        check(&**disk, folder.manifest(), of)?;
         Ok(folder)
     }
 
@@ -217,15 +215,12 @@ impl TargetFolder {
     }
 }
 
-/// Checks that a folder with this manifest may get a copy of database `of` with the generations `lives`.
-fn check(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    (of, lives): (Identity, &Lineage),
-) -> Result<(), DurabilityError> {
+/// Checks that a folder with this manifest may get a copy of the database `of`.
+fn check(disk: &dyn Disk, manifest: &Manifest, of: DatabaseHistory<'_>) -> Result<(), DurabilityError> {
+    let DatabaseHistory { identity, lives } = of;
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
-        (Making::Created, Some(MadeFrom::Backup { of: found })) if found == of => {
+        (Making::Created, Some(MadeFrom::Backup { of: found })) if found == identity => {
             match (KeptState::newest(manifest), lives.is_behind(&manifest.lineage)) {
                 (Some(_), Ok(())) => return Ok(()),
                 // N23: larger numbers and epochs alone prove nothing, because another history may have them too.
@@ -239,9 +234,9 @@ fn check(
             }
         }
         (Making::Created, Some(MadeFrom::Backup { of: found })) => {
-            format!("it is a backup of another database ({found}, and this one is {of})")
+            format!("it is a backup of another database ({found}, and this one is {identity})")
         }
-        (Making::Created, Some(MadeFrom::Restored { .. })) if manifest.parent == Some(of) => {
+        (Making::Created, Some(MadeFrom::Restored { .. })) if manifest.parent == Some(identity) => {
             "it was a backup of it and has been opened since, so it is a database of its own".to_owned()
         }
         (Making::Created, _) => "it is a database of its own".to_owned(),
@@ -250,14 +245,15 @@ fn check(
 }
 
 impl Target {
-    /// Opens a target for the pages of a picture of this generation. An empty folder also gets this many logs.
+    /// Opens a target for the pages of this picture. An empty folder also gets this many logs.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
-        (of, purpose): ((Identity, &Lineage), Purpose),
-        (generation, entries): (u64, EntryKind),
+        source: &PictureSource,
+        purpose: Purpose,
         logs: usize,
     ) -> Result<Self, DurabilityError> {
-        let mut folder = TargetFolder::open(disk, of, purpose)?;
+        let (generation, entries) = (source.picture.generation, source.entries);
+        let mut folder = TargetFolder::open(disk, source.history(), purpose)?;
         match folder.manifest().state {
             Making::Creating => folder.claim_empty(logs, 1)?,
             Making::Created => folder.claim_backup(0, 1)?,
@@ -304,8 +300,10 @@ impl Target {
     /// Manifest of the folder with `picture` as newest state, and with the older states `kept`.
     pub(super) fn next_manifest(
         &self,
-        (picture, kept): (PictureCheckpoint, Vec<KeptState>),
-        (source, purpose): (&PictureSource, Purpose),
+        picture: PictureCheckpoint,
+        kept: Vec<KeptState>,
+        source: &PictureSource,
+        purpose: Purpose,
     ) -> Manifest {
         let (of, entries) = (source.database, source.entries);
         let before = self.folder.manifest();

@@ -118,7 +118,8 @@ pub(super) fn choose(
 /// begins, and its missing files, in brackets.
 pub(super) fn explained(
     why: &EpochNotHad,
-    (states, to): (&[StateReach], Epoch),
+    states: &[StateReach],
+    to: Epoch,
     archive: Option<(Epoch, String)>,
 ) -> String {
     let before = states.iter().find(|state| state.epoch < to);

@@ -39,8 +39,20 @@ use crate::store::installed::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName};
 
-/// File and offset of a place in a log.
-pub(crate) type LogPlace = (SegmentFile, u64);
+/// A place in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) file: SegmentFile,
+    /// Offset in the file, in bytes.
+    pub(crate) offset: u64,
+}
+
+impl LogPlace {
+    /// End of a chain.
+    fn end_of(chain: &Chain) -> Self {
+        Self { file: chain.end.file, offset: chain.end.offset }
+    }
+}
 
 /// Logs to read again.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,18 +83,19 @@ pub(crate) enum CopiedLogs {
 /// [`DurabilityError::Damaged`] if files do not fit together; errors of the disk.
 pub(crate) fn look(
     disk: &dyn Disk,
-    (manifest, hinted): (&Manifest, Epoch),
+    manifest: &Manifest,
+    hinted: Epoch,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
     before: Option<&ShortLogs>,
 ) -> Result<CopiedLogs, DurabilityError> {
     let generation = manifest.generations.last().expect("a database that was created has one");
     assert!(generation.durable.is_none(), "the last one is open");
-    let chains = chains(disk, (manifest, generation), files)?;
+    let chains = chains(disk, manifest, generation, files)?;
     let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
     let shown_first = before.map_or_else(|| shown(&chains, hinted), |before| before.shown);
     // Such a log ends at its last file, and the files behind were removed.
     let is_closed_early =
-        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&(chain.end.file, chain.end.offset));
+        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&LogPlace::end_of(chain));
     let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
     let shown = early.fold(shown_first, Epoch::min);
     assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");
@@ -91,12 +104,10 @@ pub(crate) fn look(
         if is_closed_early(chain) {
             return chain.mark < hinted;
         }
-        let is_as_before =
-            before.is_some_and(|before| before.ends.contains(&(chain.end.file, chain.end.offset)));
+        let is_as_before = before.is_some_and(|before| before.ends.contains(&LogPlace::end_of(chain)));
         chain.mark < shown || is_as_before || (before.is_none() && chain.lost.is_some())
     };
-    let short = chains.iter().filter(is_short).map(|chain| (chain.end.file, chain.end.offset));
-    let mut again: Vec<LogPlace> = short.collect();
+    let mut again: Vec<LogPlace> = chains.iter().filter(is_short).map(LogPlace::end_of).collect();
     let (mut ends, mut beyond) = (Vec::new(), Vec::new());
     let whole = if again.is_empty() { &chains[..] } else { &[] };
     for chain in whole {
@@ -104,9 +115,9 @@ pub(crate) fn look(
         let is_closed = |file: SegmentFile| own.iter().any(|one| one.name == file.name && one.to.is_some());
         match cut_of(disk, chain, &is_closed, shown)? {
             Err(wrong) => again.push(wrong),
-            Ok((file, end)) => {
-                ends.push((file, end));
-                let behind = own.iter().filter(|other| other.name > file.name);
+            Ok(end) => {
+                ends.push(end);
+                let behind = own.iter().filter(|other| other.name > end.file.name);
                 beyond.extend(behind.map(|file| file.archived()));
             }
         }
@@ -122,7 +133,8 @@ pub(crate) fn look(
 /// Chains of the copied logs of a generation in this manifest.
 fn chains(
     disk: &dyn Disk,
-    (manifest, generation): (&Manifest, &Generation),
+    manifest: &Manifest,
+    generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
 ) -> Result<Vec<Chain>, DurabilityError> {
     assert!(manifest.lists(generation.number), "its manifest lists it");
@@ -146,23 +158,24 @@ fn chains(
 /// [`DurabilityError::Damaged`] if a log is not whole up to D; errors of the disk.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
-    (manifest, generation): (&Manifest, &Generation),
+    manifest: &Manifest,
+    generation: &Generation,
     files: &BTreeMap<u32, Vec<SegmentFile>>,
 ) -> Result<(Vec<LogPlace>, Vec<SegmentFile>), DurabilityError> {
     assert!(generation.logs > 0 && generation.durable.is_some(), "A5: a life that is closed");
     let durable = generation.durable.unwrap_or_default();
     let (mut ends, mut beyond) = (Vec::new(), Vec::new());
-    for chain in chains(disk, (manifest, generation), files)? {
-        let damaged = |(file, offset): LogPlace, detail: &str| {
-            DurabilityError::damaged(&file.to_string(), offset, detail)
+    for chain in chains(disk, manifest, generation, files)? {
+        let damaged = |place: LogPlace, detail: &str| {
+            DurabilityError::damaged(&place.file.to_string(), place.offset, detail)
         };
         if chain.mark < durable {
-            return Err(damaged((chain.end.file, chain.end.offset), chain.end.detail));
+            return Err(damaged(LogPlace::end_of(&chain), chain.end.detail));
         }
         let end = cut_of(disk, &chain, &|_| false, durable)?;
-        let (file, offset) = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
-        ends.push((file, offset));
-        let behind = files[&chain.logger].iter().filter(|other| other.name > file.name);
+        let end = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
+        ends.push(end);
+        let behind = files[&chain.logger].iter().filter(|other| other.name > end.file.name);
         beyond.extend(behind.map(|file| file.archived()));
     }
     Ok((ends, beyond))
@@ -192,14 +205,14 @@ fn cut_of(
     for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
         match file::end_of_mark(disk, link.file, link.end, shown)? {
             MarkSearch::None => {}
-            MarkSearch::WrongPayload(at) => return Ok(Err((link.file, at))),
+            MarkSearch::WrongPayload(offset) => return Ok(Err(LogPlace { file: link.file, offset })),
             MarkSearch::EndsAt(end) => {
                 assert!(end <= link.end, "the cut is in the chain");
-                return Ok(Ok((link.file, end)));
+                return Ok(Ok(LogPlace { file: link.file, offset: end }));
             }
         }
     }
-    Ok(Ok((chain.end.file, chain.end.offset)))
+    Ok(Ok(LogPlace::end_of(chain)))
 }
 
 /// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the

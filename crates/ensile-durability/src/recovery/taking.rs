@@ -221,7 +221,7 @@ fn told(
             mapped::lacking(disk, generation, Some(&blocks))?
         }
     };
-    for buffer in mapped::held_above(disk, (generation.number, generation.logs), durable)? {
+    for buffer in mapped::held_above(disk, generation, durable)? {
         // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the
         // owner counts.
         let counts = match left {
@@ -375,7 +375,7 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
         let mut header = opened.header;
         while !left.is_empty() {
             if header.kind == BlockKind::Data && header.epoch_min > chain.mark {
-                forget_block(&mut scanner, (link, offset), &header, left)?;
+                forget_block(&mut scanner, link, offset, &header, left)?;
             }
             offset += header.block_bytes() as u64;
             if offset >= link.end {
@@ -388,12 +388,13 @@ fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) ->
     Ok(())
 }
 
-/// Removes the buffer from `left` of which this block was made, if present. The function compares bytes, because
-/// buffers of two workers may have the same length and checksum. A block was made of one buffer. A buffer with only the
-/// beginning of a block is an older copy of the block's buffer.
+/// Removes the buffer from `left` of which the block at `offset` was made, if present. The function compares bytes,
+/// because buffers of two workers may have the same length and checksum. A block was made of one buffer. A buffer with
+/// only the beginning of a block is an older copy of the block's buffer.
 fn forget_block(
     scanner: &mut Scanner,
-    (link, offset): (&Link, u64),
+    link: &Link,
+    offset: u64,
     header: &Header,
     left: &mut Vec<LeftEntries>,
 ) -> Result<(), DurabilityError> {

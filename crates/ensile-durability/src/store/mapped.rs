@@ -399,19 +399,19 @@ impl HeldAbove {
     }
 }
 
-/// Buffers with entries above `durable`, of every boot. The generation is given by its number and its number of logs.
+/// Buffers of a generation with entries above `durable`, of every boot.
 ///
 /// # Errors
 /// The disk's.
 pub(crate) fn held_above(
     disk: &dyn Disk,
-    (generation, logs): (u64, u32),
+    generation: &Generation,
     durable: Epoch,
 ) -> Result<Vec<HeldAbove>, DurabilityError> {
     let mut found = Vec::new();
-    for logger in 0..logs {
+    for logger in 0..generation.logs {
         let names = buffer_files(disk, logger)?.into_iter().filter_map(BufferFile::buffer);
-        for name in names.filter(|name| name.generation == generation) {
+        for name in names.filter(|name| name.generation == generation.number) {
             let last = match read(disk, name) {
                 Ok((None, _)) => continue,
                 Ok((Some(LeftEntries { epochs: (_, last), .. }), _)) if last <= durable => continue,

@@ -68,7 +68,7 @@ fn newest() -> TargetPicture {
 fn follows(change: impl FnOnce(&mut PictureCheckpoint)) -> bool {
     let mut of = picture();
     change(&mut of);
-    may_follow((&of, &[vec![page(12), page(13)]]), &newest())
+    may_follow(&of, &[vec![page(12), page(13)]], &newest())
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn n23_a_picture_of_the_same_epoch_follows_if_it_is_the_same_one() {
     assert!(!follows(|of| of.pages = 3));
     for (part, twin) in twins::pages(&page(13)) {
         let parts = [vec![page(12), twin]];
-        assert!(!may_follow((&picture(), &parts), &newest()), "{part}");
+        assert!(!may_follow(&picture(), &parts, &newest()), "{part}");
     }
 }
 

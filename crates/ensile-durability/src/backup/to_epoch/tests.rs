@@ -51,7 +51,7 @@ fn a5_what_cannot_be_had_is_refused_and_what_can_is_said() {
     ] {
         assert_eq!(chosen(&backup(), to), Err(why.clone()), "epoch {to}");
         let archive = Some((Epoch::new(5), String::new()));
-        let said = explained(&why, (&backup(), Epoch::new(to)), archive);
+        let said = explained(&why, &backup(), Epoch::new(to), archive);
         let expected = format!(
             "What can be had from this backup with this archive: {}; {}; {}",
             "epochs 50 to 54", "epochs 58 to 60", "epochs 65 to 90"
@@ -90,17 +90,16 @@ fn an_archive_that_begins_behind_the_backup_or_lacks_a_file_is_named() {
     let states = [state(70, &[(65, 70)], None)];
     let to = Epoch::new(80);
     let said = |begins, missing: &str| {
-        explained(&EpochNotHad::Missing, (&states, to), Some((Epoch::new(begins), missing.to_owned())))
+        explained(&EpochNotHad::Missing, &states, to, Some((Epoch::new(begins), missing.to_owned())))
     };
     let begun_later = said(75, "");
     assert!(begun_later.contains("begins behind epoch 75"), "{begun_later}");
     assert!(begun_later.contains("is of epoch 70"), "{begun_later}");
     let lacks = said(5, " (log0/log-1-3 is missing)");
     assert!(lacks.contains("log0/log-1-3 is missing"), "{lacks}");
-    let before =
-        explained(&EpochNotHad::Before, (&states, Epoch::new(9)), Some((Epoch::ZERO, String::new())));
+    let before = explained(&EpochNotHad::Before, &states, Epoch::new(9), Some((Epoch::ZERO, String::new())));
     assert!(before.contains("restore-archive"), "{before}");
-    let alone = explained(&EpochNotHad::Missing, (&states, to), None);
+    let alone = explained(&EpochNotHad::Missing, &states, to, None);
     assert!(alone.ends_with("from this backup: epochs 65 to 70"), "{alone}");
 }
 

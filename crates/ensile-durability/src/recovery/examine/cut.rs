@@ -232,7 +232,7 @@ impl Cutting<'_> {
             _ => return Ok(None),
         }
         let mut above = LeftAbove::default();
-        for HeldAbove { name, last } in mapped::held_above(self.disk, (open.number, open.logs), durable)? {
+        for HeldAbove { name, last } in mapped::held_above(self.disk, open, durable)? {
             match last {
                 Some(last) => above.high = above.high.max(last),
                 None => above.unreadable.push(name.to_string()),

@@ -341,7 +341,7 @@ pub struct RangeFacts {
 }
 
 impl RangeFacts {
-    pub(super) fn of((walked, keys): (&FuzzyCheckpoint, Option<KeyRange>)) -> Option<Self> {
+    pub(super) fn of(walked: &FuzzyCheckpoint, keys: Option<KeyRange>) -> Option<Self> {
         let FuzzyCheckpoint { low, high, files } = walked;
         Some(Self {
             start: keys?.start,

@@ -195,7 +195,7 @@ impl Judge {
             Work::LogFile(file, next) => read = self.log_file(file, next)?,
             Work::Log(files) => self.log(files)?,
             Work::Verdict => self.verdict()?,
-            Work::Piece(log, piece, passed) => read = self.piece((log, &piece, passed), target)?,
+            Work::Piece(log, piece, passed) => read = self.piece(log, &piece, passed, target)?,
             Work::Counted => self.counted(),
             Work::Check(piece) => read = self.check_again(&piece)?,
             Work::GenerationEnd => self.generation_end(),
@@ -386,7 +386,11 @@ impl Judge {
             files: installed.files().len() as u64,
             entries: installed.entries(),
             bytes: installed.bytes(),
-            ranges: installed.walked().into_iter().filter_map(RangeFacts::of).collect(),
+            ranges: installed
+                .walked()
+                .into_iter()
+                .filter_map(|(walked, keys)| RangeFacts::of(walked, keys))
+                .collect(),
             picture: None,
         });
         Ok(())

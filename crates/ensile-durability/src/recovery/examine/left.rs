@@ -44,9 +44,9 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     let Some(open) = manifest.generations.last().filter(|_| names_life(&manifest)) else { return Ok(None) };
     let left = taking::find(disk, &manifest, open)?;
     let mut chains = Vec::new();
-    let judged = Damage::unless(judge(disk, (&manifest, open), &mut chains))?.flatten();
+    let judged = Damage::unless(judge(disk, &manifest, open, &mut chains))?.flatten();
     let taken = match judged {
-        Some(durable) => Damage::unless(taken(disk, (&left, open), &chains, durable))?,
+        Some(durable) => Damage::unless(taken(disk, &left, open, &chains, durable))?,
         None => None,
     };
     let is_whole = taken.is_some();
@@ -59,7 +59,8 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
 /// `chains`.
 fn judge(
     disk: &dyn Disk,
-    (manifest, open): (&Manifest, &Generation),
+    manifest: &Manifest,
+    open: &Generation,
     chains: &mut Vec<Chain>,
 ) -> Result<Option<Epoch>, DurabilityError> {
     let hint = judgement::hint(disk, manifest, &mut FirstEnds)?;
@@ -84,7 +85,8 @@ fn judge(
 /// Entries that an open would append to the logs; `None` without such entries.
 fn taken(
     disk: &dyn Disk,
-    (left, open): (&taking::LeftByProcess, &Generation),
+    left: &taking::LeftByProcess,
+    open: &Generation,
     chains: &[Chain],
     durable: Epoch,
 ) -> Result<Option<taking::Lacking>, DurabilityError> {

@@ -75,7 +75,7 @@ pub fn repair_with(
     })?;
     let disk = &watched(disk, &locks)?;
     let (found, seen) = examine_locked(disk, target)?;
-    let plan = (!found.is_whole()).then(|| plan(&**disk, (&found, seen), options)).transpose()?;
+    let plan = (!found.is_whole()).then(|| plan(&**disk, &found, seen, options)).transpose()?;
     if !renewable.is_empty() {
         // The marks are checked again under the locks: another process may have adopted the folder meanwhile.
         let manifest = expect_manifest(&**disk)?;
@@ -99,7 +99,8 @@ pub fn repair_with(
 /// Chooses the plan that `options` permit.
 fn plan(
     disk: &dyn Disk,
-    (found, seen): (&Examination, Epoch),
+    found: &Examination,
+    seen: Epoch,
     options: RepairOptions,
 ) -> Result<RepairPlan, DurabilityError> {
     assert!(!found.is_whole(), "what is whole is left alone");

@@ -123,12 +123,12 @@ fn a5_a_state_behind_a_picture_is_had_at_each_epoch_of_its_own_log() {
     for (epoch, state) in &history {
         assert!(first <= *epoch && *epoch <= last, "{epoch} of {reach:?}");
         let copy = at_rest(&disk);
-        let restore = restore_to_epoch((&of(&copy, "backup"), None), &of(&copy, "restored"), *epoch, None);
+        let restore = restore_to_epoch(&of(&copy, "backup"), None, &of(&copy, "restored"), *epoch, None);
         assert_eq!(restore.and_then(run).expect("is made").epoch, *epoch);
         assert!(&opened(&copy, "restored") == state, "epoch {epoch}");
     }
     let copy = at_rest(&disk);
-    let restore = restore_to_epoch((&of(&copy, "backup"), None), &of(&copy, "restored"), first, None);
+    let restore = restore_to_epoch(&of(&copy, "backup"), None, &of(&copy, "restored"), first, None);
     assert_eq!(restore.and_then(run).expect("the picture alone").epoch, first);
 }
 
@@ -173,7 +173,7 @@ fn a5_a_picture_whose_life_has_left_the_list_is_had_by_itself() {
     (0..9).for_each(|key| put(&life, &mut worker, key, 7));
     back_up(&disk, "backup", 1).expect("is made");
     let copy = at_rest(&disk);
-    let restore = restore_to_epoch((&of(&copy, "backup"), None), &of(&copy, "restored"), pictured, None);
+    let restore = restore_to_epoch(&of(&copy, "backup"), None, &of(&copy, "restored"), pictured, None);
     assert_eq!(restore.and_then(run).expect("is made").epoch, pictured);
     assert_eq!(opened(&copy, "restored"), state);
 }

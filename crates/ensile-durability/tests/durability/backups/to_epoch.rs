@@ -55,7 +55,7 @@ fn backed_up_with(
 
 fn restored(disk: &SimDisk, to: Epoch) -> Result<CopyReport, DurabilityError> {
     let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-    run(restore_to_epoch((&of(disk, BACKUP), Some(&archive)), &of(disk, "/restored"), to, None)?)
+    run(restore_to_epoch(&of(disk, BACKUP), Some(&archive), &of(disk, "/restored"), to, None)?)
 }
 
 fn assert_is(disk: &SimDisk, (to, history): (Epoch, &History), at: &str) {
@@ -221,7 +221,7 @@ fn i1_the_archive_of_another_database_is_refused() {
     let (other, _, _) = backed_up(1, 0);
     let to = history.lives[2].1;
     let archive: Arc<dyn Disk> = Arc::new(other.at(PLACE));
-    let begun = restore_to_epoch((&of(&disk, BACKUP), Some(&archive)), &of(&disk, "/restored"), to, None);
+    let begun = restore_to_epoch(&of(&disk, BACKUP), Some(&archive), &of(&disk, "/restored"), to, None);
     let error = begun.expect_err("it is another's");
     assert!(error.to_string().contains("and the backup of"), "{error}");
     assert!(disk.at("/restored").files().is_empty());
@@ -235,8 +235,8 @@ fn what_an_archive_has_keeps_the_rate_of_a_restore_to_an_epoch() {
         let (disk, history, epochs) = backed_up_with((2, &settings), 0);
         let to = history.lives[3].1;
         let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
-        let from = (&of(&disk, BACKUP), Some(&archive));
-        let mut run = restore_to_epoch(from, &of(&disk, "/restored"), to, Some(RATE)).expect("can be had");
+        let (from, target) = (of(&disk, BACKUP), of(&disk, "/restored"));
+        let mut run = restore_to_epoch(&from, Some(&archive), &target, to, Some(RATE)).expect("can be had");
         let (clock, mut longest) = (Clock::manual(), 0);
         let report = loop {
             let before = clock.nanos();
@@ -272,9 +272,9 @@ fn a_restore_to_an_epoch_is_shown_and_cancelled_between_the_pieces_of_an_archive
         let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
         // Behind the last piece nothing is asked any more: then it is made.
         for breaks_at in 1.. {
-            let from = (&of(&disk, BACKUP), Some(&archive));
+            let (from, target) = (of(&disk, BACKUP), of(&disk, "/restored"));
             let mut run =
-                restore_to_epoch(from, &of(&disk, "/restored"), to, Some(10_000)).expect("can be had");
+                restore_to_epoch(&from, Some(&archive), &target, to, Some(10_000)).expect("can be had");
             let (clock, mut shown) = (Clock::manual(), Vec::new());
             let outcome = loop {
                 let mut pause = |progress: &CopyProgress, wait| {
@@ -331,8 +331,8 @@ fn a5_the_epochs_that_are_said_to_be_had_are_those_that_a_restore_has() {
             for epoch in history.lives.iter().flat_map(some).chain(epochs.iter().copied()) {
                 let is_said = spans.iter().any(|(first, last)| *first <= epoch && epoch <= *last);
                 let copy = disk.fork();
-                let from = (&of(&copy, BACKUP), archive);
-                let is_had = restore_to_epoch(from, &of(&copy, "/restored"), epoch, None).is_ok();
+                let (from, target) = (of(&copy, BACKUP), of(&copy, "/restored"));
+                let is_had = restore_to_epoch(&from, archive, &target, epoch, None).is_ok();
                 assert_eq!(is_had, is_said, "epoch {epoch} of {spans:?}, {:?}", history.lives);
                 assert!(!is_had || history.counted(epoch), "epoch {epoch} was discarded");
                 (had, refused) = (had + u64::from(is_had), refused + u64::from(!is_had));

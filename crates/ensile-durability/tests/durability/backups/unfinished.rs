@@ -156,7 +156,7 @@ fn n24_restores_by_an_archive_that_have_not_ended_are_opened_by_nobody() {
     });
     n24_cut_at_every_call(&disk, "/restored", "a restore of", &|disk| {
         let target = of(disk, "/restored");
-        run(restore_to_epoch((&of(disk, "/backup"), Some(&archive(disk))), &target, to, None)?).map(drop)
+        run(restore_to_epoch(&of(disk, "/backup"), Some(&archive(disk)), &target, to, None)?).map(drop)
     });
 }
 

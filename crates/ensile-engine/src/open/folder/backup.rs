@@ -187,8 +187,8 @@ pub fn restore_with(
 /// - the epochs of the backup's states ([`CopyOptions::keep`]);
 /// - with the log of a state, each epoch that counted from the end of the state's checkpoint on. Every state has a log,
 ///   except a picture by [`Database::backup`];
-/// - after a state, each epoch that counted up to the end of the database's [archive](crate::Builder::archive), if the
-///   archive is given. The archive must go on from the state without a gap.
+/// - after a state, each epoch that counted up to the end of the database's [archive](crate::Builder::archive), if
+///   `archive` is given. The archive must go on from the state without a gap.
 ///
 /// An epoch counted if the epoch was durable in a life of the database. A receipt has the epoch of its commit
 /// ([`Receipt::epoch`](crate::Receipt::epoch)), [`changes`](super::changes) has the epochs in the log, and
@@ -198,7 +198,7 @@ pub fn restore_with(
 /// # extern crate ensile_engine as ensile;
 /// use std::ops::ControlFlow;
 ///
-/// use ensile::folder::restore_to_epoch;
+/// use ensile::folder::{CopyProgress, restore_to_epoch};
 /// use ensile::{Database, Readable};
 /// # fn main() -> ensile::Result<()> {
 /// # let data = std::env::temp_dir().join(format!("ensile-to-epoch-{}", std::process::id()));
@@ -215,7 +215,8 @@ pub fn restore_with(
 /// db.close()?; // The archive has the last log file, too.
 ///
 /// let then = data.join("then");
-/// restore_to_epoch(&backup, Some(&archive), &then, sold.epoch(), None, &mut |_| ControlFlow::Continue(()))?;
+/// let watch = &mut |_: &CopyProgress| ControlFlow::Continue(());
+/// restore_to_epoch(&backup, Some(&archive), &then, sold.epoch(), None, watch)?;
 /// let then = Database::open(then)?;
 /// let stock = then.table::<u64, u64>("stock")?;
 /// assert_eq!(then.run(|tx| tx.get(&stock, &1))?, Some(99));
@@ -237,7 +238,7 @@ pub fn restore_to_epoch(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
-    let source = CopySource::restore_to_epoch((&from, archive.as_ref()), to, bytes_per_second)?;
+    let source = CopySource::restore_to_epoch(&from, archive.as_ref(), to, bytes_per_second)?;
     let mut sources = vec![&*from];
     sources.extend(archive.as_deref());
     restored(source, RestoreTarget::open(target, &sources)?, watch)

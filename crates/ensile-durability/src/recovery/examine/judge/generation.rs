@@ -184,10 +184,13 @@ impl Judge {
         Ok(())
     }
 
-    /// Hands the counting entries of a piece to the target.
+    /// Hands the counting entries of a piece of the log `log` to the target. No later piece has an entry below the
+    /// epoch `passed`.
     pub(super) fn piece(
         &mut self,
-        (log, piece, passed): (usize, &LogPiece, Option<Epoch>),
+        log: usize,
+        piece: &LogPiece,
+        passed: Option<Epoch>,
         target: &dyn Recoverable,
     ) -> Result<u64, DurabilityError> {
         let replayed = replay::replay(&*self.disk, piece, &mut self.buffers, target);

@@ -122,7 +122,7 @@ fn a2_a5_a_copy_of_ranges_is_restored_to_each_epoch_that_counted() {
 }
 
 fn back_alone(disk: &SimDisk, to: Epoch) -> Result<CopyReport, DurabilityError> {
-    run(restore_to_epoch((&of(disk, BACKUP), None), &of(disk, "/restored"), to, None)?)
+    run(restore_to_epoch(&of(disk, BACKUP), None, &of(disk, "/restored"), to, None)?)
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn what_was_restored_goes_on_with_an_archive_and_backups_of_its_own() {
             let copy = machine.fork();
             let archive: Arc<dyn Disk> = Arc::new(copy.at("/second"));
             let target = of(&copy, "/fourth");
-            let begun = restore_to_epoch((&of(&copy, "/third"), Some(&archive)), &target, durable, None);
+            let begun = restore_to_epoch(&of(&copy, "/third"), Some(&archive), &target, durable, None);
             run(begun.expect("begins")).expect("can be had");
             assert!(examined(&copy, "/fourth").is_whole());
             let opened = Life::open(&at_rest(&copy).at("/fourth"), 2, settings()).expect("opens");
@@ -368,7 +368,7 @@ fn i1_the_archive_of_another_database_is_refused_for_files_too() {
     let (other, ..) = with_two_lives();
     let archive: Arc<dyn Disk> = Arc::new(other.at(PLACE));
     for to in [to, states(&disk)[0].0, states(&disk)[0].1] {
-        let begun = restore_to_epoch((&of(&disk, BACKUP), Some(&archive)), &of(&disk, "/restored"), to, None);
+        let begun = restore_to_epoch(&of(&disk, BACKUP), Some(&archive), &of(&disk, "/restored"), to, None);
         let error = begun.expect_err("it is another's");
         assert!(error.to_string().contains("and the backup of"), "{error}");
         assert!(disk.at("/restored").files().is_empty());

@@ -33,7 +33,7 @@ fn back_up(disk: &SimDisk) -> Epoch {
 fn assert_refused((backed_up, archived): (&SimDisk, &SimDisk), to: Epoch) {
     let archive: Arc<dyn Disk> = Arc::new(archived.at(PLACE));
     let target = of(backed_up, "/restored");
-    let begun = restore_to_epoch((&of(backed_up, BACKUP), Some(&archive)), &target, to, None);
+    let begun = restore_to_epoch(&of(backed_up, BACKUP), Some(&archive), &target, to, None);
     let error = begun.expect_err("it is of another history");
     assert!(matches!(error, DurabilityError::NotInArchive { .. }), "{error}");
     assert!(error.to_string().contains("not one of the history"), "{error}");
@@ -42,7 +42,7 @@ fn assert_refused((backed_up, archived): (&SimDisk, &SimDisk), to: Epoch) {
 fn assert_restored((backed_up, archived): (&SimDisk, &SimDisk), to: Epoch) {
     let archive: Arc<dyn Disk> = Arc::new(archived.at(PLACE));
     let begun =
-        restore_to_epoch((&of(backed_up, BACKUP), Some(&archive)), &of(backed_up, "/restored"), to, None);
+        restore_to_epoch(&of(backed_up, BACKUP), Some(&archive), &of(backed_up, "/restored"), to, None);
     assert_eq!(run(begun.expect("begins")).expect("can be had").epoch, to);
 }
 
