@@ -292,6 +292,7 @@ fn closures_that_wait_for_each_others_turns_go_on_when_one_turn_is_overdue() -> 
         let threads = [scope.spawn(|| work(&one, &other)), scope.spawn(|| work(&other, &one))];
         let gates = [&one, &other].map(|side| &side.db.shared().gate);
         while gates.iter().any(|gate| gate.passing() == 0) {
+            assert!(!threads.iter().any(|thread| thread.is_finished()), "each waits for the other's turn");
             std::thread::yield_now();
         }
         one.clock.advance(Duration::from_millis(TURN_MILLIS_MAX) - Duration::from_nanos(1));

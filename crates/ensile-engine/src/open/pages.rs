@@ -255,7 +255,9 @@ impl SharedState {
         if self.displaced_too_much().is_none() {
             return;
         }
-        let mut attempts = self.own_pictures().attempts.lock();
+        // A thread that holds the lock ends or publishes a picture, perhaps at a low priority. The heartbeat does not
+        // wait for the thread: the next tick, or the next page, looks again.
+        let Some(mut attempts) = self.own_pictures().attempts.try_lock() else { return };
         // The second check is under the lock: the picture may have ended in the meantime, with the next picture
         // published.
         if let Some(why) = self.displaced_too_much() {
