@@ -114,8 +114,8 @@ impl LoopMemory {
         self.peak_bytes = self.peak_bytes.max(self.bytes);
         let largest = self.by_bytes.last().map_or(0, |(bytes, _)| *bytes);
         if bytes > before {
-            // Relaxed: the Release of the addition orders the store.
-            self.part.largest_bytes.store(largest, Ordering::Relaxed);
+            // Release: a loop that sees this count, and not the last, still sees the sum of the last.
+            self.part.largest_bytes.store(largest, Ordering::Release);
             // Release: pairs with the Acquire in `ConnectionMemory::bytes`.
             self.shared.bytes.fetch_add(bytes - before, Ordering::Release);
         } else {
@@ -136,14 +136,16 @@ impl LoopMemory {
     /// Otherwise wakes the loop of the largest connection.
     pub(crate) fn to_close(&self) -> Option<ConnectionId> {
         let loops = self.shared.loops.lock();
-        // Acquire: pairs with the last store of `change`. If the largest connection of a loop has just gone, the sum is
-        // read again behind it.
+        let bytes = self.shared.bytes();
+        // Acquire: pairs with the stores of `change`. If the largest connection of a loop has just gone, the sum is read
+        // again behind it. A sum that has changed meanwhile says nothing: the next step looks again.
         let part = loops.iter().max_by_key(|part| part.largest_bytes.load(Ordering::Acquire))?;
         if !Arc::ptr_eq(part, &self.part) {
             part.wake_up.wake();
             return None;
         }
-        let (_, largest) = self.by_bytes.last().filter(|_| self.exceeds_limit())?;
+        let (_, largest) =
+            self.by_bytes.last().filter(|_| self.exceeds_limit() && self.shared.bytes() == bytes)?;
         Some(*largest)
     }
 
@@ -164,9 +166,10 @@ impl LoopMemory {
 
 impl Drop for LoopMemory {
     fn drop(&mut self) {
-        self.shared.loops.lock().retain(|part| !Arc::ptr_eq(part, &self.part));
-        // Relaxed: the lock has taken the loop's largest connection away before.
+        let mut loops = self.shared.loops.lock();
+        // Relaxed: the lock orders the subtraction for `to_close`, before the loop's largest connection goes.
         self.shared.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        loops.retain(|part| !Arc::ptr_eq(part, &self.part));
     }
 }
 

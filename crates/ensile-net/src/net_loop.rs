@@ -195,11 +195,12 @@ impl<T: Transport> NetLoop<T> {
     /// The next event of a step. While another loop is to close a connection (W16), requests wait for a later step.
     pub fn next_event(&mut self) -> Option<NetEvent> {
         self.count_touched();
-        let is_request = matches!(self.events.front(), Some(NetEvent::Received(_)));
-        if is_request && self.memory.exceeds_limit() {
-            return None;
-        }
-        let event = self.events.pop_front()?;
+        let event = if self.memory.exceeds_limit() {
+            let is_other = |event: &NetEvent| !matches!(event, NetEvent::Received(_));
+            self.events.iter().position(is_other).and_then(|at| self.events.remove(at))?
+        } else {
+            self.events.pop_front()?
+        };
         if let NetEvent::Received(id) = event {
             // The connection may end only after the caller has seen the last bytes.
             self.list(id);
@@ -513,8 +514,8 @@ impl<T: Transport> NetLoop<T> {
         let place = self.places.get_mut(id.index as usize);
         let Some(connection) = place.and_then(|place| place.connection.as_deref_mut()) else { return Ok(()) };
         self.stats.sent_bytes += connection.write(&mut self.transport, now_nanos)?;
-        // W16: nothing is read while another loop is to close a connection.
-        let may_read = !self.memory.exceeds_limit();
+        // W16: nothing is kept while another loop is to close a connection. An ending connection keeps nothing.
+        let may_read = connection.is_ending() || !self.memory.exceeds_limit();
         let came = if may_read { connection.read(&mut self.transport, &limits, now_nanos)? } else { 0 };
         self.stats.received_bytes += came as u64;
         let takes_again = connection.replies.takes_again() && !connection.unread().is_empty();

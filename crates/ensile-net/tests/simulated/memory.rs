@@ -137,6 +137,53 @@ fn w16_a_loop_takes_nothing_more_while_another_is_to_close_a_connection() {
     }
 }
 
+/// The loop of the largest connection takes no step.
+#[test]
+fn w16_a_client_of_a_paused_loop_is_not_idle() {
+    for seed in 0..20 {
+        let limits = NetLimits { idle: Some(Duration::from_secs(3)), ..MEMORY_LIMITS };
+        let memory = ConnectionMemory::new(900_000);
+        let [mut one, mut other] = two_loops(seed, limits, &memory);
+        // A client whose reply waits is not idle.
+        (one.parked_percent, one.tells) = (100, false);
+        let owed = one.clients().connect(1000, 1000);
+        one.clients().send(owed, b"b\n");
+        one.run("its reply waits", |server| server.parked.len() == 1);
+        one.parked_percent = 0;
+        let client = one.clients().connect(1000, 1000);
+        one.run("it is connected", |server| server.opened.len() == 2);
+        holder(&mut other, 800_000);
+        let owed = one.opened[0];
+        one.net.parts(owed).expect("it is open").1.set_owner_bytes(110_000);
+        one.step();
+        one.clients().send(client, b"a\n");
+        for _ in 0..1000 {
+            one.clock.advance(Duration::from_millis(10));
+            one.step();
+        }
+        assert!(one.closed.is_empty(), "W3, W16: seed {seed}: {:?}", one.closed);
+        other.run("the largest is closed", |server| !server.closed.is_empty());
+        one.run("it is served", |server| server.clients().received(client) == b"a\n");
+    }
+}
+
+/// Whole requests of many clients have been read when the limit is passed.
+#[test]
+fn w16_a_paused_loop_hands_out_no_request() {
+    for seed in 0..20 {
+        let memory = ConnectionMemory::new(900_000);
+        let [mut one, mut other] = two_loops(seed, MEMORY_LIMITS, &memory);
+        holder(&mut other, 750_000);
+        one.copies = 100;
+        let clients: Vec<ClientId> = (0..5).map(|_| one.clients().connect(10_000, 0)).collect();
+        one.run("all are connected", |server| server.opened.len() == 5);
+        clients.iter().for_each(|client| one.clients().send(*client, &line_of(100).repeat(10)));
+        (0..2000).for_each(|_| one.step());
+        let bytes = memory.bytes();
+        assert!(bytes > 900_000 && bytes < 1_100_000, "W16: seed {seed}: {bytes} bytes");
+    }
+}
+
 #[test]
 fn w16_a_client_that_alone_exceeds_the_memory_is_closed_and_others_are_served() {
     for seed in 0..30 {

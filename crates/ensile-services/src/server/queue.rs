@@ -62,9 +62,14 @@ impl CommandQueue {
     /// Queues a request. False if the limits do not permit the request: the request is refused.
     pub(super) fn push(&mut self, request: Request<'_>) -> bool {
         debug_assert!(!self.is_refused, "Q1: a refused queue keeps no request");
-        request.encode(&mut self.encoded);
         self.count += 1;
-        let has_room = self.count <= QUEUED_REQUESTS && self.encoded.len() <= QUEUED_BYTES;
+        let arguments: usize = request.iter().map(<[u8]>::len).sum();
+        // Before the copy: a refused request takes no memory.
+        let may_have_room = self.count <= QUEUED_REQUESTS && self.encoded.len() + arguments <= QUEUED_BYTES;
+        if may_have_room {
+            request.encode(&mut self.encoded);
+        }
+        let has_room = may_have_room && self.encoded.len() <= QUEUED_BYTES;
         if !has_room {
             self.refuse();
         }
