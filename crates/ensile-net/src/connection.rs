@@ -285,8 +285,8 @@ impl Connection {
             let ending = self.told_since_nanos.map_or(u64::MAX, |told| after(told, limits.ending));
             return Some((after(since, limits.stalled).min(ending), CloseReason::Stalled));
         }
-        // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been paused
-        // (W16).
+        // A client with bytes that the loop has not read or handed out is not silent (W3). The loop may have been
+        // paused (W16).
         let may_be_heard = self.is_announced || self.may_read && !self.peer_ended;
         let idle = limits.idle.filter(|_| self.replies.is_empty() && !may_be_heard)?;
         Some((after(self.heard_nanos.max(self.sent_nanos), idle), CloseReason::Idle))

@@ -137,8 +137,8 @@ impl LoopMemory {
     pub(crate) fn to_close(&self) -> Option<ConnectionId> {
         let loops = self.shared.loops.lock();
         let bytes = self.shared.bytes();
-        // Acquire: pairs with the stores of `change`. If the largest connection of a loop has just gone, the sum is read
-        // again behind it. A sum that has changed meanwhile says nothing: the next step looks again.
+        // Acquire: pairs with the stores of `change`. If the largest connection of a loop has just gone, the sum is
+        // read again behind it. A sum that has changed meanwhile says nothing: the next step looks again.
         let part = loops.iter().max_by_key(|part| part.largest_bytes.load(Ordering::Acquire))?;
         if !Arc::ptr_eq(part, &self.part) {
             part.wake_up.wake();
