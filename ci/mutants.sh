@@ -31,7 +31,7 @@ trap 'rm -rf "$folder"' EXIT
 git diff --find-renames "$base" -- "${PLACES[@]}" >"$folder/diff"
 # A removed line that was added elsewhere has moved.
 sed -n '/^---/d; s/^-[[:space:]]*//p' "$folder/diff" | grep -v '^$' | LC_ALL=C sort -u >"$folder/removed" || true
-cargo mutants --list --in-diff "$folder/diff" >"$folder/all"
+cargo mutants --workspace --list --in-diff "$folder/diff" >"$folder/all"
 while IFS= read -r mutant; do
     IFS=: read -r file line _ <<<"$mutant"
     sed -n "${line}s/^[[:space:]]*//p" "$file" | grep --quiet --line-regexp --fixed-strings --file="$folder/removed" ||
@@ -47,4 +47,4 @@ while IFS= read -r mutant; do
     arguments+=(--re "^$(sed 's/[][\.*^$+?(){}|/]/\\&/g' <<<"$mutant")\$")
 done <"$folder/drawn"
 export CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0
-timeout 7200 cargo mutants --in-diff "$folder/diff" "${arguments[@]}" --output target/mutants --no-shuffle
+timeout 7200 cargo mutants --workspace --in-diff "$folder/diff" "${arguments[@]}" --output target/mutants --no-shuffle
