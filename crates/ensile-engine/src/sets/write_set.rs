@@ -64,6 +64,8 @@ const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
     + 2 * TRANSACTION_BYTES_MAX
     + 2 * INDEX_KEY_BYTES_MAX;
 
+/// Largest number of new entries that are sorted in one by one. More entries are merged.
+const INSERTED_MAX: usize = 16;
 const _: () = assert!(ARENA_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
 
 /// The write of one key.
@@ -545,17 +547,25 @@ impl<'p> WriteSet<'p> {
         in_order.positions.extend(new);
         in_order.seen = entries.len();
         let key = |at: &u32| &arena[entries[*at as usize].key.range()];
-        match in_order.positions.len() - sorted {
-            0 => {}
-            1 => {
-                let (others, last) = in_order.positions.split_at(sorted);
-                let place = others.partition_point(|other| key(other) < key(&last[0]));
-                in_order.positions[place..].rotate_right(1);
+        let (others, new) = in_order.positions.split_at_mut(sorted);
+        new.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+        let Some(first) = new.first() else { return };
+        let (new_count, first) = (new.len(), others.partition_point(|other| key(other) < key(first)));
+        // New keys behind all others, as of a deletion from the front, are in their places. The cost of a scan must not
+        // grow with the number of entries in front of the new keys.
+        if first < sorted && new_count <= INSERTED_MAX {
+            let mut place = first;
+            for at in sorted..sorted + new_count {
+                let (others, new) = in_order.positions.split_at(at);
+                place += others[place..].partition_point(|other| key(other) < key(&new[0]));
+                in_order.positions[place..=at].rotate_right(1);
             }
-            // A stable sort takes the sorted part as one run, and merges the rest.
-            _ => in_order.positions.sort_by(|a, b| key(a).cmp(key(b))),
+        } else if first < sorted {
+            // A stable sort takes each part as one run, and merges them.
+            in_order.positions[first..].sort_by(|a, b| key(a).cmp(key(b)));
         }
-        debug_assert!(in_order.positions.is_sorted_by(|a, b| key(a) < key(b)), "a key has one entry");
+        let changed = &in_order.positions[first.saturating_sub(1)..];
+        debug_assert!(changed.is_sorted_by(|a, b| key(a) < key(b)), "a key has one entry");
     }
 
     /// The entries within a range of the last sorted table, as positions in key order. A scan merges with these entries
