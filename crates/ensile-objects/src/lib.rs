@@ -103,7 +103,7 @@ pub mod simulation {
     pub use ensile_durability::{CheckpointStep, LoggerStep};
 }
 
-/// The document for users, whose programs compile as tests.
+/// The guide for users. The programs of the guide compile as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/objects.md")]
 struct Guide;

@@ -109,7 +109,7 @@ pub mod prelude {
     };
 }
 
-/// The documents for users, whose programs compile as tests.
+/// The documents for users. The programs of the documents compile as tests.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../../../README.md")]

@@ -1,8 +1,8 @@
 //! Loom on the shipped lists of a page and of a worker, beside the shipped record: N3, N8 and N9, from both sides.
 //!
-//! A commit of an epoch from the freeze on changes a row while a checkpointer takes the row's page. The steps of either
-//! are repeated here; the order of those that matter is the shipped one (`leave_before`, `leave_beside_before`,
-//! `close_behind`).
+//! A commit of an epoch from the freeze on changes a row while a checkpointer takes the row's page. The tests repeat
+//! the steps of commit and checkpointer. The order of the steps is the shipped order (`leave_before`,
+//! `leave_beside_before`, `close_behind`).
 
 use std::ptr::NonNull;
 // Counts over all runs of a model, which loom must not know.
@@ -30,8 +30,8 @@ fn copy_of(tid: Tid, value: &[u8]) -> PendingRemove {
     unsafe { PendingRemove::begin(block, RemovePlace { table: 1, since: Epoch::FIRST }, tid, &[], value) }
 }
 
-/// A commit of the freeze's epoch: what it displaces is left before anything is changed, to the worker's list if there
-/// is one.
+/// A commit of the freeze's epoch. The commit leaves the displaced version before it changes the row: to the worker's
+/// list if `own` is given.
 fn displace(block: &Block, page: &PageState, own: Option<&WorkerList>) {
     let (record, epochs) = (block.record(), epochs());
     let before = lock(record);
@@ -51,7 +51,7 @@ fn displace(block: &Block, page: &PageState, own: Option<&WorkerList>) {
     };
 }
 
-/// What a checkpointer finds of the row: by its walk, and in the page's list, or behind that in the worker's.
+/// The versions of the row that a checkpointer finds: by the walk, in the page's list, and in the worker's list.
 fn take(
     block: &Block,
     page: &PageState,
@@ -69,13 +69,13 @@ fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left() {
     walked_or_left(PageMarks::NONE, || None);
 }
 
-/// The commit looks for both at once, and finds the mark there.
+/// The commit reads mark and close in one load, and finds the mark.
 #[test]
 fn loom_n3_n8_a_version_below_the_freeze_is_walked_or_left_in_a_page_with_its_mark() {
     walked_or_left(PageMarks::AFTER, || None);
 }
 
-/// The list is taken right behind the close, and once: nobody waits for the commit.
+/// The checkpointer takes the list once, right behind the close. No thread waits for the commit.
 #[test]
 fn loom_n3_n9_a_version_below_the_freeze_is_walked_or_in_the_workers_list() {
     walked_or_left(PageMarks::NONE, || Some(Arc::default()));
