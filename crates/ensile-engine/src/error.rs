@@ -48,7 +48,7 @@ pub enum Error {
         index: String,
     },
     /// A key, value, name or write-set is over its stated limit. Nothing was written.
-    #[error("{what} is {bytes} bytes long, the limit is {bytes_max}: make it smaller")]
+    #[error("{what} is {bytes} bytes long, the limit is {bytes_max}: {}", too_large_remedy(what))]
     TooLarge {
         /// Name of the oversized item.
         what: &'static str,
@@ -109,6 +109,11 @@ pub enum Error {
     /// Error of the log or of the disk: see [`DurabilityError`] for the remedy.
     #[error(transparent)]
     Durability(DurabilityError),
+}
+
+/// Remedy for an item over its limit.
+fn too_large_remedy(what: &str) -> &'static str {
+    if what.starts_with("the transaction's ") { "split the transaction" } else { "make it smaller" }
 }
 
 impl Error {

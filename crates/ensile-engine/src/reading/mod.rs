@@ -9,6 +9,7 @@ pub(crate) mod latest;
 mod side_cursor;
 pub(crate) mod snapshot;
 
+use std::collections::vec_deque::Iter;
 use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
@@ -230,7 +231,7 @@ pub(crate) struct ScanRange<'s> {
     pub(crate) range: Range<'s>,
     pub(crate) direction: Direction,
     /// Positions of the reader's own writes within the range, in key order.
-    pub(crate) own: &'s [u32],
+    pub(crate) own: Iter<'s, u32>,
     /// Room for the scan's present key.
     pub(crate) key_buffer: &'s mut Vec<u8>,
 }
@@ -247,7 +248,7 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     let visit = &mut visit;
     let ScanRange { table, range, direction, own, key_buffer } = scan;
     let fetch = if C::TAKES_DATA { table.fetch } else { Fetch::HEADER };
-    let own = Overlay { positions: own, direction };
+    let own = Overlay::new(own, direction);
     let (in_front, is_shown, broken) = (0, false, false);
     let aside = SideCursor::new(range, direction);
     let mut merge =
@@ -266,23 +267,26 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
 
 /// The reader's own writes in scan order.
 struct Overlay<'s> {
-    positions: &'s [u32],
+    /// Position of the next own write.
+    next: Option<u32>,
+    rest: Iter<'s, u32>,
     direction: Direction,
 }
 
-impl Overlay<'_> {
-    fn peek(&self) -> Option<u32> {
-        match self.direction {
-            Direction::Forward => self.positions.first().copied(),
-            Direction::Reverse => self.positions.last().copied(),
-        }
+impl<'s> Overlay<'s> {
+    fn new(positions: Iter<'s, u32>, direction: Direction) -> Self {
+        let mut overlay = Self { next: None, rest: positions, direction };
+        overlay.skip();
+        overlay
     }
 
+    #[inline]
     fn skip(&mut self) {
-        self.positions = match self.direction {
-            Direction::Forward => &self.positions[1..],
-            Direction::Reverse => &self.positions[..self.positions.len() - 1],
+        let next = match self.direction {
+            Direction::Forward => self.rest.next(),
+            Direction::Reverse => self.rest.next_back(),
         };
+        self.next = next.copied();
     }
 }
 
@@ -309,7 +313,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
     /// Visits own puts in front of `key` (without a key, all remaining puts). Breaks if the visitor breaks. Otherwise
     /// returns true if `key` itself is an own write: the caller then skips the entry.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
-        while let Some(at) = self.own.peek() {
+        while let Some(at) = self.own.next {
             let Some(writes) = self.reader.own() else { break };
             let write = &writes.entries[at as usize];
             let own_key = writes.key(write);
@@ -391,7 +395,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
     }
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
-        if !self.own.positions.is_empty() && self.own_before(Some(key))? {
+        if self.own.next.is_some() && self.own_before(Some(key))? {
             self.in_front += usize::from(!self.is_shown);
             return ControlFlow::Continue(());
         }

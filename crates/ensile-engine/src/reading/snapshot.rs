@@ -7,6 +7,8 @@
 //!
 //! Neighbours: `database` opens snapshots; snapshots read through `reading`.
 
+use std::collections::vec_deque::Iter;
+
 use ensile_base::Epoch;
 use ensile_durability::{DurabilityError, UserCode};
 use ensile_index::{Direction, Range};
@@ -257,7 +259,8 @@ impl RawRead for Snapshot<'_> {
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, rows, scan_key, .. }| {
             let mut reader = VersionReader { boundary, shown };
             let (rows, list) = rows.begin(asked, source.index.is_some());
-            let scan = ScanRange { table: scanned, range, direction, own: &[], key_buffer: scan_key };
+            let scan =
+                ScanRange { table: scanned, range, direction, own: Iter::default(), key_buffer: scan_key };
             reading::copy_rows(&mut reader, source, scan, scratch, pinned, rows, list);
         })?;
         Ok(kept.between(|context| context.show_rows(read)))

@@ -6,6 +6,7 @@
 pub(crate) mod context;
 pub(crate) mod dead_ranges;
 pub(crate) mod entry_keys;
+mod key_order;
 pub(crate) mod keys;
 pub(crate) mod multi_get;
 pub(crate) mod node_set;

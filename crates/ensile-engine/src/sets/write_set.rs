@@ -7,13 +7,14 @@
 //!
 //! Neighbours: puts, inserts and deletes fill the write-set; reads search it (read-own-writes); commit uses it up.
 
-use std::cell::Cell;
+use std::collections::vec_deque::Iter;
 use std::ops::Bound;
 
 use ensile_base::Epoch;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use ensile_epoch::Pinned;
 
+use super::key_order::KeyOrder;
 use super::keys::{self, ArenaSpan, FoundPlace, KeyPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
@@ -64,8 +65,6 @@ const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
     + 2 * TRANSACTION_BYTES_MAX
     + 2 * INDEX_KEY_BYTES_MAX;
 
-/// Largest number of new entries that are sorted in one by one. More entries are merged.
-const INSERTED_MAX: usize = 16;
 const _: () = assert!(ARENA_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
 
 /// The write of one key.
@@ -169,18 +168,7 @@ pub(crate) struct WriteSet<'p> {
     arena: Vec<u8>,
     /// Bytes of the arena that belong to entries. Keys only read or only announced do not count.
     bytes: usize,
-    in_order: InOrder,
-}
-
-/// The entries of the last scanned table, as positions in key order.
-#[derive(Debug, Default)]
-struct InOrder {
-    table: u32,
-    /// Number of entries, of any table, that the order covers.
-    seen: usize,
-    positions: Vec<u32>,
-    /// End of the last range: the next range often begins or ends near it.
-    last: Cell<usize>,
+    in_order: KeyOrder,
 }
 
 forgets!(WriteSet: emptied [entries], forgotten [keys], free [tables, arena, bytes, in_order]);
@@ -260,19 +248,13 @@ impl<'p> WriteSet<'p> {
     #[inline(always)]
     pub(crate) fn find_read_key(&mut self, table: u32, key: &[u8], reads: usize) -> Option<usize> {
         let Self { keys, arena, entries, .. } = self;
-        keys.find_unless(arena, table, key, |keys| entries.is_empty() && !keys.serves_reads_alone(reads))
-    }
-
-    /// True if the next read of a transaction with `reads` reads uses the table of keys.
-    #[inline(always)]
-    fn serves_reads(&self, reads: usize) -> bool {
-        !self.entries.is_empty() || self.keys.serves_reads_alone(reads)
+        keys.find_unless(arena, table, key, |keys| !serves_reads(entries, keys, reads))
     }
 
     /// True if the last of `reads` reads enters its key.
     #[inline(always)]
     pub(crate) fn notes_read(&self, reads: usize) -> bool {
-        self.serves_reads(reads) && self.keys.has_room_for_reads()
+        serves_reads(&self.entries, &self.keys, reads) && self.keys.has_room_for_reads()
     }
 
     /// Notes the place of a new key, found by a point read.
@@ -541,52 +523,18 @@ impl<'p> WriteSet<'p> {
             in_order.restart(table);
         }
         debug_assert!(in_order.seen <= entries.len(), "entries stay until the transaction ends");
-        let sorted = in_order.positions.len();
-        let new =
-            (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
-        in_order.positions.extend(new);
+        let new = in_order.seen as u32..entries.len() as u32;
         in_order.seen = entries.len();
-        let key = |at: &u32| &arena[entries[*at as usize].key.range()];
-        let (others, new) = in_order.positions.split_at_mut(sorted);
-        new.sort_unstable_by(|a, b| key(a).cmp(key(b)));
-        let Some(first) = new.first() else { return };
-        let (new_count, first) = (new.len(), others.partition_point(|other| key(other) < key(first)));
-        // New keys behind all others, as of a deletion from the front, are in their places. The cost of a scan must not
-        // grow with the number of entries in front of the new keys.
-        if first < sorted && new_count <= INSERTED_MAX {
-            let mut place = first;
-            for at in sorted..sorted + new_count {
-                let (others, new) = in_order.positions.split_at(at);
-                place += others[place..].partition_point(|other| key(other) < key(&new[0]));
-                in_order.positions[place..=at].rotate_right(1);
-            }
-        } else if first < sorted {
-            // A stable sort takes each part as one run, and merges them.
-            in_order.positions[first..].sort_by(|a, b| key(a).cmp(key(b)));
-        }
-        let changed = &in_order.positions[first.saturating_sub(1)..];
-        debug_assert!(changed.is_sorted_by(|a, b| key(a) < key(b)), "a key has one entry");
+        in_order.enter(new.filter(|at| entries[*at as usize].table == table), |at| {
+            &arena[entries[at as usize].key.range()]
+        });
     }
 
     /// The entries within a range of the last sorted table, as positions in key order. A scan merges with these entries
     /// (read-own-writes).
-    pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
+    pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Iter<'_, u32> {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
-        let InOrder { positions, last, .. } = &self.in_order;
-        let key = |at: &u32| self.key(&self.entries[*at as usize]);
-        let start = match lower {
-            Bound::Unbounded => 0,
-            Bound::Included(lower) => partition_near(positions, last.get(), |at| key(at) < lower),
-            Bound::Excluded(lower) => partition_near(positions, last.get(), |at| key(at) <= lower),
-        };
-        let end = match upper {
-            Bound::Unbounded => positions.len(),
-            Bound::Included(upper) => partition_near(positions, last.get(), |at| key(at) <= upper),
-            Bound::Excluded(upper) => partition_near(positions, last.get(), |at| key(at) < upper),
-        };
-        last.set(if start > 0 { start } else { end });
-        // The range may be empty.
-        &positions[start..end.max(start)]
+        self.in_order.within(lower, upper, |at| self.key(&self.entries[at as usize]))
     }
 
     /// Asserts the conditions that look-ups, scans and commit rely on.
@@ -618,41 +566,10 @@ impl<'p> WriteSet<'p> {
     }
 }
 
-impl InOrder {
-    /// Forgets all positions, and continues with another table.
-    #[inline]
-    fn restart(&mut self, table: u32) {
-        self.table = table;
-        self.seen = 0;
-        self.positions.clear();
-    }
-}
-
-/// Number of the first positions for which `is_before` is true. The search begins at `near`, and takes few steps if the
-/// result is not far.
-fn partition_near(positions: &[u32], near: usize, is_before: impl Fn(&u32) -> bool) -> usize {
-    let near = near.min(positions.len());
-    let (mut low, mut high, mut step) = (0, positions.len(), 1);
-    if positions.get(near).is_some_and(&is_before) {
-        low = near + 1;
-        while let Some(at) = positions.get(low - 1 + step) {
-            if !is_before(at) {
-                high = low - 1 + step;
-                break;
-            }
-            (low, step) = (low + step, 2 * step);
-        }
-    } else {
-        high = near;
-        while step <= high {
-            if is_before(&positions[high - step]) {
-                low = high - step + 1;
-                break;
-            }
-            (high, step) = (high - step, 2 * step);
-        }
-    }
-    low + positions[low..high].partition_point(is_before)
+/// True if the next read of a transaction with `reads` reads uses the table of keys.
+#[inline(always)]
+fn serves_reads(entries: &[Write<'_>], keys: &KeyTable<'_>, reads: usize) -> bool {
+    !entries.is_empty() || keys.serves_reads_alone(reads)
 }
 
 /// Removes the output of an encoder that panics. The application may catch the panic and continue, any number of times.

@@ -30,7 +30,8 @@ fn a_table_opened_with_other_types() -> Result<()> {
 #[test]
 fn a_name_that_is_empty_or_too_long() -> Result<()> {
     let db = Database::in_memory()?;
-    assert!(matches!(db.table::<u64, u64>(""), Err(Error::Misuse(_))));
+    let refused = message(db.table::<u64, u64>(""));
+    assert_eq!(refused, "the name of a table or index is empty: give it a name of 1 to 255 bytes");
     assert!(matches!(db.table::<u64, u64>(&"x".repeat(256)), Err(Error::TooLarge { .. })));
     let _longest = db.table::<u64, u64>(&"x".repeat(255))?;
     let _unicode = db.table::<u64, u64>("Größe/名前 \0")?;

@@ -13,7 +13,9 @@ pub(super) fn check_spec(spec: &TableSpec) -> Result<()> {
     for name in names {
         check_length("a table's or index's name", name.len(), NAME_BYTES_MAX)?;
         if name.is_empty() {
-            return Err(Error::Misuse("a table or index needs a name".to_owned()));
+            return Err(Error::Misuse(
+                "the name of a table or index is empty: give it a name of 1 to 255 bytes".to_owned(),
+            ));
         }
     }
     for name in [&spec.key_type, &spec.value_type] {
