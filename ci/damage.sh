@@ -8,4 +8,5 @@ cd "$(dirname "$0")/.."
 
 ENSILE_DAMAGES="${ENSILE_DAMAGES:-20000}" cargo test --profile release-plain --package ensile-durability --test durability -- \
     --nocapture campaign::random
-ENSILE_DAMAGE=all cargo test --profile release-plain --package ensile-durability --test durability -- --nocapture matrix
+ENSILE_DAMAGE=all cargo test --profile release-plain --package ensile-durability --test durability -- --nocapture matrix \
+    archives::unlisted

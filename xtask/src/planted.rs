@@ -24,7 +24,7 @@ pub(crate) use catalogue::Edit;
 pub(crate) use catalogue::{Bug, Unreadable, read};
 pub(crate) use place::Tree;
 use results::Results;
-use run::{Candidate, Settings, is_hunt};
+use run::{Candidate, Outcome, Settings, is_hunt};
 
 use crate::files::read_tree;
 
@@ -101,8 +101,12 @@ fn plant(root: &Path, arguments: &[&str]) -> io::Result<bool> {
     for name in &outcome.unseen {
         println!("planted: {name} is not seen: mend its test, or remove it if it breaks nothing");
     }
-    println!("planted: {} seen, {} not seen, {} left", outcome.seen, outcome.unseen.len(), outcome.left);
-    Ok(outcome.unseen.is_empty())
+    for name in &outcome.unbuilt {
+        println!("planted: {name} does not build: write its replacement anew for the present code");
+    }
+    let Outcome { seen, unseen, unbuilt, left } = outcome;
+    println!("planted: {seen} seen, {} not seen, {} not built, {left} left", unseen.len(), unbuilt.len());
+    Ok(unseen.is_empty() && unbuilt.is_empty())
 }
 
 fn refused(text: &str) -> io::Error {

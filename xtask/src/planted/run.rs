@@ -50,6 +50,8 @@ pub(crate) struct Outcome {
     pub(crate) seen: usize,
     /// Names of the bugs that their commands did not see.
     pub(crate) unseen: Vec<String>,
+    /// Names of the bugs that the compiler refuses.
+    pub(crate) unbuilt: Vec<String>,
     /// Number of bugs that the limit of time left out.
     pub(crate) left: usize,
 }
@@ -133,12 +135,16 @@ pub(crate) fn run(
                 results.add(shop.sighting(bug, placement.hash, &built, &ended))?;
                 outcome.seen += 1;
             }
-            ended => {
-                let ended = ended.unwrap_or(built);
+            Some(ended) => {
                 eprintln!("{}", tail(&ended.output));
                 let Bug { name, command, sign, .. } = bug;
                 println!("planted: {name} is NOT SEEN by `{command}`, which must show: {sign} ({progress})");
                 outcome.unseen.push(bug.name.clone());
+            }
+            None => {
+                eprintln!("{}", tail(&built.output));
+                println!("planted: {} DOES NOT BUILD ({progress})", bug.name);
+                outcome.unbuilt.push(bug.name.clone());
             }
         }
     }

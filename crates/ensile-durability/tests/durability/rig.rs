@@ -225,6 +225,11 @@ impl Worker {
     }
 }
 
+/// True if the tests of damages try all of them, and no sample.
+pub(crate) fn damages_all() -> bool {
+    std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
+}
+
 /// A folder of the machine's own, removed when it is dropped.
 pub(crate) struct Folder(PathBuf);
 

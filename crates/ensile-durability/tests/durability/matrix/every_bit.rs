@@ -11,16 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ensile_sim::SimDisk;
 
 use super::folder::{Folder, Verdict};
+use crate::rig::damages_all;
 
 /// One of this many damages is in the sample.
-const SAMPLE: usize = 1_501;
+const SAMPLE: usize = 4_001;
 const THREADS: usize = 2;
 /// A folder is at least so large, and so is what a picture has in its page files.
 const BYTES_MIN: usize = 256 << 10;
-
-fn is_full() -> bool {
-    std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
-}
 
 fn is_wanted(state: &str) -> bool {
     std::env::var("ENSILE_FOLDERS").map_or(true, |word| state.contains(&word))
@@ -28,7 +25,7 @@ fn is_wanted(state: &str) -> bool {
 
 /// Runs damage `0..count` over a folder, and fails with the first ones that are wrong.
 fn run(what: &str, folder: &Folder, count: usize, damage: impl Fn(&SimDisk, usize) -> String + Sync) {
-    let (stride, next) = (if is_full() { 1 } else { SAMPLE.min(count / 40).max(1) }, AtomicUsize::new(0));
+    let (stride, next) = (if damages_all() { 1 } else { SAMPLE.min(count / 40).max(1) }, AtomicUsize::new(0));
     let one_thread = || {
         let (mut verdicts, mut wrong) = (BTreeMap::new(), Vec::new());
         loop {
