@@ -1,10 +1,12 @@
 //! Queues of the kernel that are too short, buffers that are too few or that nobody reads, and a ring that ends.
 
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use ensile_base::clock::Clock;
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::*;
 use crate::{CheckedLoop, ConnectionId, NetEvent, NetLimits, NetLoop};
@@ -303,6 +305,24 @@ fn a_ring_that_ends_does_not_wait_for_operations_that_it_did_not_submit() {
     assert!(ring.staged() > 0, "the next receive is asked for");
     ring.cancel_all();
     assert_eq!(ring.in_flight(), 0, "W6");
+}
+
+/// The only operation that ends by itself has no place in the first queue.
+#[test]
+fn a_ring_does_not_wait_while_operations_are_staged() {
+    const WAIT: Duration = Duration::from_secs(60);
+    let Some(transport) = transport(2, 64) else { return };
+    let clock = Clock::machine();
+    let mut net = NetLoop::new(transport, clock.clone(), NetLimits::default());
+    let ring = net.transport_mut().sockets.ring_mut();
+    let counter = |value| eventfd(value, EventfdFlags::CLOEXEC).expect("the system has counters");
+    let (zero, one) = (counter(0), counter(1));
+    (0..5).for_each(|_| ring.read_wake_ups(zero.as_fd()));
+    ring.read_wake_ups(one.as_fd());
+    let begin = clock.nanos();
+    ring.enter(Some(WAIT)).expect("the system waits");
+    assert!(u128::from(clock.nanos() - begin) < WAIT.as_nanos(), "a wait hides staged operations");
+    assert!(matches!(ring.next_completion(), Some(RingCompletion::WokenUp)), "the last operation has ended");
 }
 
 #[test]
