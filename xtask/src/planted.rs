@@ -11,6 +11,7 @@ mod copy;
 mod items;
 mod place;
 mod record;
+mod renamed;
 mod results;
 mod run;
 
@@ -30,7 +31,8 @@ use crate::files::read_tree;
 
 pub(crate) const USAGE: &str = "       cargo xtask planted [--all] [--unasserted] [--seconds N] [NAME..]
        cargo xtask planted list
-       cargo xtask planted record ROOM DIFF";
+       cargo xtask planted record ROOM DIFF
+       cargo xtask planted renamed EARLIER-CHECKOUT";
 
 /// Time of the simulation's hunt for a bug without `ENSILE_SECONDS`, in seconds.
 const HUNT_SECONDS: u64 = 60;
@@ -39,6 +41,7 @@ const HUNT_SECONDS: u64 = 60;
 pub(crate) fn command(root: &Path, arguments: &[&str]) -> io::Result<bool> {
     match arguments {
         ["list"] => list(root),
+        ["renamed", earlier] => renamed::carry(root, Path::new(earlier)),
         ["record", room, diff] => record::record(root, room, Path::new(diff)).map(|()| true),
         _ => plant(root, arguments),
     }
