@@ -70,6 +70,7 @@ const RULES: &[(&str, Check)] = &[
     ("tests-apart", shape::tests_apart),
     ("function-length", shape::function_length),
     ("named-parameters", shape::named_parameters),
+    ("bare-names", names::bare_names),
     ("ordering-reason", atomics::ordering_reason),
     ("atomics-door", atomics::door),
     ("lock-door", atomics::lock_door),

@@ -8,8 +8,8 @@
 ///
 /// ```
 /// use ensile_base::random::Random;
-/// let mut a = Random::seeded(42);
-/// let mut b = Random::seeded(42);
+/// let mut a = Random::from_seed(42);
+/// let mut b = Random::from_seed(42);
 /// assert_eq!(a.next_u64(), b.next_u64());
 /// assert!(a.below(10) < 10);
 /// ```
@@ -21,7 +21,7 @@ pub struct Random {
 impl Random {
     /// The generator with the seed `seed`.
     #[must_use]
-    pub fn seeded(seed: u64) -> Self {
+    pub fn from_seed(seed: u64) -> Self {
         let mut mixer = seed;
         let mut next = || {
             mixer = mixer.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -38,7 +38,7 @@ impl Random {
     #[must_use]
     pub fn unpredictable() -> Self {
         #[cfg(shuttle)]
-        return Self::seeded(crate::sync::next_u64());
+        return Self::from_seed(crate::sync::next_u64());
         #[cfg(not(shuttle))]
         Self::from_process()
     }
@@ -46,7 +46,7 @@ impl Random {
     #[cfg(not(shuttle))]
     fn from_process() -> Self {
         use std::hash::{BuildHasher, Hasher};
-        Self::seeded(std::collections::hash_map::RandomState::new().build_hasher().finish())
+        Self::from_seed(std::collections::hash_map::RandomState::new().build_hasher().finish())
     }
 
     /// 128 bits that no earlier call has returned, in any process: for identities. The system draws the bits, because a
@@ -83,15 +83,15 @@ impl Random {
 
     /// A number in `0..bound`, by multiplication (bias below 2^-32 for bounds below 2^32). `bound` must not be zero.
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub fn next_below(&mut self, bound: u64) -> u64 {
         debug_assert!(bound > 0);
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number in `low..=high`.
     #[inline]
-    pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
+    pub fn next_between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next_below(high - low + 1)
     }
 
     /// A number in `0.0..1.0`.
@@ -103,7 +103,7 @@ impl Random {
     /// True `percent` times in a hundred.
     #[inline]
     pub fn percent(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
+        self.next_below(100) < percent
     }
 
     /// Fills `bytes`.
@@ -121,17 +121,17 @@ mod tests {
 
     #[test]
     fn below_stays_below_and_reaches_every_value() {
-        let mut random = Random::seeded(1);
+        let mut random = Random::from_seed(1);
         let mut seen = [false; 7];
         for _ in 0..1000 {
-            seen[random.below(7) as usize] = true;
+            seen[random.next_below(7) as usize] = true;
         }
         assert_eq!(seen, [true; 7]);
     }
 
     #[test]
     fn units_lie_in_the_unit_interval_with_a_sane_mean() {
-        let mut random = Random::seeded(2);
+        let mut random = Random::from_seed(2);
         let sum: f64 = (0..10_000)
             .map(|_| {
                 let x = random.unit();

@@ -19,19 +19,19 @@
 //! counting door notes the counts of owners, and loom the last drop. Neither kind can be a method's `self`, hold a
 //! `dyn` or be made weak. Other code therefore names `std::sync::Arc`. A file with both kinds calls std's `StdArc`.
 //!
-//! Neighbours: every crate uses the door; `locks`, `counted`, `note` and `shuttled` are its parts.
+//! Neighbours: every crate uses the door; `locks`, `access_trace`, `plain_access` and `shuttled` are its parts.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
-pub mod counted;
+pub mod access_trace;
 mod locks;
-pub mod note;
+pub mod plain_access;
 #[cfg(shuttle)]
 mod shuttled;
 
 #[cfg(not(any(loom, shuttle)))]
 mod door {
     #[cfg(feature = "counted")]
-    pub use super::counted::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use super::access_trace::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
     #[cfg(not(feature = "counted"))]
     pub use std::sync::Arc;
@@ -97,9 +97,9 @@ mod door {
 /// The locks inside the door's own locks.
 mod machine {
     #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
-    pub use super::counted::MutexGuard;
+    pub use super::access_trace::MutexGuard;
     #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
-    pub(super) use super::counted::{Condvar, Mutex};
+    pub(super) use super::access_trace::{Condvar, Mutex};
     #[cfg(loom)]
     pub use loom::sync::MutexGuard;
     #[cfg(loom)]

@@ -288,7 +288,7 @@ impl Stage<'_> {
             worker,
             workers,
             batch: self.plan.batch,
-            random: Random::seeded(seed),
+            random: Random::from_seed(seed),
             durable_source: subject.durable_epoch().is_some(),
             count: match self.plan.pace {
                 Pace::Counted(count) => Some(count.div_ceil(workers as u64)),

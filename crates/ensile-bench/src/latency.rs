@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
         let written = log_bytes(&db);
         let commits = at_once(arguments.run.threads, |client| {
             let seed = arguments.run.seed ^ ((round as u64) << 32 | client as u64);
-            strict_commits(&db, &table, arguments.records, nanos, &mut Random::seeded(seed))
+            strict_commits(&db, &table, arguments.records, nanos, &mut Random::from_seed(seed))
         })?;
         commit_bytes = (log_bytes(&db) - written) / commits.len().max(1);
         strict.push(commits);
@@ -151,7 +151,7 @@ pub(crate) fn strict_commits(
         if started >= nanos {
             return Ok(latencies);
         }
-        let key = random.below(records);
+        let key = random.next_below(records);
         db.run(|tx| tx.put(table, &key, &Row::of(started)))?;
         latencies.saturating_record(clock.nanos() - started);
     }

@@ -346,7 +346,8 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize) -> ensi
 
 /// The progress of a recovery, in a line.
 fn progress_line(progress: &ensile::recovery::Progress) -> String {
-    let left = progress.left().map_or_else(String::new, |left| format!(", {:.0} s left", left.as_secs_f64()));
+    let left =
+        progress.time_left().map_or_else(String::new, |left| format!(", {:.0} s left", left.as_secs_f64()));
     format!(
         "{} {:.0} of {:.0} MB, {:.0} MB/s{left}",
         progress.phase.name(),

@@ -76,7 +76,7 @@ impl CallBacks {
     /// # Safety
     /// `table` is null, or points to an `ensile_application` whose call-backs do as the header says, from now on until
     /// the objects are closed.
-    pub(crate) unsafe fn of(table: *const ForeignApplication) -> Result<Self, Failure> {
+    pub(crate) unsafe fn from_table(table: *const ForeignApplication) -> Result<Self, Failure> {
         if table.is_null() || !table.is_aligned() {
             return Err(Failure::invalid("the application is NULL, or not aligned"));
         }

@@ -62,7 +62,7 @@ impl Code {
 
     /// The code with this number; `None` for any other number.
     #[must_use]
-    pub fn of(number: i32) -> Option<Self> {
+    pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn codes_stand_at_their_numbers() {
         for (number, code) in (0..).zip(Code::ALL) {
-            assert_eq!((code as i32, Code::of(number)), (number, Some(code)));
+            assert_eq!((code as i32, Code::from_number(number)), (number, Some(code)));
         }
-        assert_eq!((Code::of(-1), Code::of(18)), (None, None));
+        assert_eq!((Code::from_number(-1), Code::from_number(18)), (None, None));
     }
 }

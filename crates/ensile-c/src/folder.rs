@@ -30,7 +30,7 @@ pub unsafe extern "C" fn ensile_folder_adopt(
         if without_buffers > 1 {
             return Err(Failure::invalid("without_buffers is 0 or 1"));
         }
-        let disk = RealDisk::existing(&folder).map_err(DurabilityError::from)?;
+        let disk = RealDisk::open_existing(&folder).map_err(DurabilityError::from)?;
         let disk: Arc<dyn Disk> = Arc::new(disk);
         adopt_with(&disk, AdoptOptions { without_buffers: without_buffers == 1 })?;
         Ok(Code::Ok)

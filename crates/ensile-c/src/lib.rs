@@ -67,7 +67,7 @@ pub extern "C" fn ensile_abi_version() -> u32 {
 // SAFETY: no other library has functions of this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn ensile_code_name(code: i32) -> *const c_char {
-    Code::of(code).map_or(c"unknown", Code::name).as_ptr()
+    Code::from_number(code).map_or(c"unknown", Code::name).as_ptr()
 }
 
 const _: () = assert!(CStr::to_bytes(c"unknown").len() == 7);

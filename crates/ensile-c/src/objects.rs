@@ -60,7 +60,7 @@ struct ChangeMaker {
 }
 
 impl ChangeMaker {
-    fn of(make: ForeignMake, argument: *mut c_void) -> Result<Self, Failure> {
+    fn new(make: ForeignMake, argument: *mut c_void) -> Result<Self, Failure> {
         let make = make.ok_or_else(|| Failure::invalid("the function that makes the change is NULL"))?;
         Ok(Self { make, argument })
     }
@@ -93,13 +93,13 @@ impl ObjectsHandle {
     }
 
     fn check_open(&self) -> Result<(), Failure> {
-        if self.is_closed() { Err(closed()) } else { Ok(()) }
+        if self.is_closed() { Err(closed_failure()) } else { Ok(()) }
     }
 
     /// What was refused, by a close if there was one.
-    fn refused(&self, failure: impl Into<Failure>) -> Failure {
+    fn failure_or_closed(&self, failure: impl Into<Failure>) -> Failure {
         let failure = failure.into();
-        if failure.code == Code::Stopped && self.is_closed() { closed() } else { failure }
+        if failure.code == Code::Stopped && self.is_closed() { closed_failure() } else { failure }
     }
 
     fn close(&self) -> Result<Code, Failure> {
@@ -131,7 +131,7 @@ impl ObjectsHandle {
         } else {
             log(&list.iter().map(bytes_of).collect::<Result<Vec<_>, _>>()?)
         };
-        logged.map_err(|error| self.refused(error))
+        logged.map_err(|error| self.failure_or_closed(error))
     }
 
     fn receipt(&self, receipt: ForeignReceipt) -> Result<ObjectReceipt<'_>, Failure> {
@@ -147,7 +147,7 @@ impl ObjectsHandle {
     }
 }
 
-fn closed() -> Failure {
+fn closed_failure() -> Failure {
     Failure::new(Code::Closed, "the objects are closed: open them again")
 }
 
@@ -245,7 +245,7 @@ pub unsafe extern "C" fn ensile_objects_open(
         check_outside()?;
         let place = AnswerPlace::new(objects, "objects")?;
         // SAFETY: the caller vouches for the table.
-        let application = unsafe { CallBacks::of(application) }?;
+        let application = unsafe { CallBacks::from_table(application) }?;
         // SAFETY: the caller vouches for the string and the handle.
         let builder = unsafe { builder_of(folder, settings) }?;
         let log = builder.open_application(Arc::new(application))?;
@@ -292,7 +292,8 @@ pub unsafe extern "C" fn ensile_objects_open_checked(
         check_outside()?;
         let place = AnswerPlace::new(objects, "objects")?;
         // SAFETY: the caller vouches for the tables.
-        let (application, copy) = unsafe { (CallBacks::of(application)?, CallBacks::of(copy)?) };
+        let (application, copy) =
+            unsafe { (CallBacks::from_table(application)?, CallBacks::from_table(copy)?) };
         application.check_copy(&copy)?;
         // SAFETY: the caller vouches for the string and the handle.
         let builder = unsafe { builder_of(folder, settings) }?;
@@ -372,7 +373,7 @@ pub unsafe extern "C" fn ensile_objects_change(
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
-        let make = ChangeMaker::of(make, argument)?;
+        let make = ChangeMaker::new(make, argument)?;
         let call = ForeignOperation { object, life: None, number: operation, parameters, parameters_count };
         // SAFETY: the caller vouches for all of them.
         unsafe { log(objects, call, Some(make), receipt) }
@@ -400,7 +401,7 @@ pub unsafe extern "C" fn ensile_objects_change_life(
     error: *mut ErrorText,
 ) -> i32 {
     let body = || {
-        let (life, make) = (Some(life_of(life)?), ChangeMaker::of(make, argument)?);
+        let (life, make) = (Some(life_of(life)?), ChangeMaker::new(make, argument)?);
         let call = ForeignOperation { object, life, number: operation, parameters, parameters_count };
         // SAFETY: the caller vouches for all of them.
         unsafe { log(objects, call, Some(make), receipt) }
@@ -484,7 +485,7 @@ pub unsafe extern "C" fn ensile_objects_durable(
         check_outside()?;
         // SAFETY: the caller vouches for the handle.
         let objects = unsafe { handle(objects) }?;
-        objects.receipt(receipt)?.durable().map_err(|error| objects.refused(error))?;
+        objects.receipt(receipt)?.durable().map_err(|error| objects.failure_or_closed(error))?;
         Ok(Code::Ok)
     };
     // SAFETY: the caller vouches for `error`.
@@ -561,7 +562,7 @@ pub unsafe extern "C" fn ensile_objects_checkpoint(
         if is_told {
             check_size(size)?;
         }
-        let made = objects.log.checkpoint().wait().map_err(|error| objects.refused(error))?;
+        let made = objects.log.checkpoint().wait().map_err(|error| objects.failure_or_closed(error))?;
         if is_told {
             // SAFETY: the caller vouches for the place.
             unsafe { fill(report, size, ForeignCheckpoint::from(&made)) }?;

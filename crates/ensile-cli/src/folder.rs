@@ -125,7 +125,7 @@ pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments)
             }
             ExitCode::SUCCESS
         }
-        Err(error) => failed(folder, &error.to_string()),
+        Err(error) => report_failure(folder, &error.to_string()),
     }
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     }
     let found = match folder::verify(folder) {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     };
     if arguments.json {
         show(&format!("{:#}\n", json!({ "folder": folder, "examination": examination(&found) })));
@@ -153,7 +153,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(None) => ExitCode::SUCCESS,
-        Err(error) => failed(folder, &error.to_string()),
+        Err(error) => report_failure(folder, &error.to_string()),
     }
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     let InspectArguments { folder, archive, .. } = arguments;
     if folder::is_archive(folder) && !arguments.changes {
         if archive.is_some() {
-            return failed(folder, NO_BACKUP);
+            return report_failure(folder, NO_BACKUP);
         }
         return archive::print(folder, folder::inspect_archive(folder), arguments.json);
     }
@@ -171,7 +171,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     }
     let (found, tables) = match folder::inspect(folder) {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     };
     let reach = match backup::reach(folder, &found, archive.as_deref()) {
         Ok(reach) => reach,
@@ -190,7 +190,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     } else {
         let line = backup::reach_line(&reach, archive.as_deref());
         let verdict = verdict(folder, &found, None);
-        show(&(explained(&found, &tables) + &table_lines(&tables) + &verdict + &line));
+        show(&(detail_lines(&found, &tables) + &table_lines(&tables) + &verdict + &line));
     }
     match (&reach, archive) {
         // With `--archive` the epochs are the result that the user asked for, so an unknown result is an error.
@@ -221,7 +221,7 @@ pub(crate) fn show(text: &str) {
     }
 }
 
-pub(crate) fn failed(folder: &Path, why: &str) -> ExitCode {
+pub(crate) fn report_failure(folder: &Path, why: &str) -> ExitCode {
     eprintln!("ensile: {}: {why}", folder.display());
     ExitCode::from(FAILED)
 }
@@ -231,10 +231,11 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
     let mut text = String::new();
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
-    let size = format!("{} files, {}", found.files.len(), sized(bytes));
+    let size = format!("{} files, {}", found.files.len(), format_bytes(bytes));
     text += &backup::lines(found.backup.as_ref());
     for TornTail { file, offset, bytes, epochs, detail, .. } in &found.torn_tails {
-        let of = epochs.map_or_else(String::new, |(low, high)| format!(" of {}", between(low, high)));
+        let of =
+            epochs.map_or_else(String::new, |(low, high)| format!(" of {}", format_epoch_range(low, high)));
         let _ = writeln!(
             text,
             "torn tail: {file}, {bytes} bytes from byte {offset}{of} ({detail}): never acknowledged, the next open cuts it"
@@ -245,7 +246,7 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
             text,
             "not every log has finished {}: writes of that time, if one lost any, are gone; if a crash took them, none was \
              acknowledged",
-            between(low, high)
+            format_epoch_range(low, high)
         );
     }
     text += &not_proven(found);
@@ -261,7 +262,7 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
             |epoch| format!("whole up to epoch {}", epoch.number()),
         );
         let _ = writeln!(text, "{name}: {whole}; {size}");
-        return text + &refused(found);
+        return text + &refusal_lines(found);
     }
     let state = if found.damage.is_empty() { "UNKNOWN, not all of it can be read" } else { "DAMAGED" };
     let _ = writeln!(text, "{name}: {state}; {size}");
@@ -275,7 +276,7 @@ pub(crate) fn verdict(folder: &Path, found: &Examination, asked: Option<&VerifyA
 }
 
 /// Shared store that the folder remembers, and reasons for which an open refuses it.
-pub(crate) fn refused(found: &Examination) -> String {
+pub(crate) fn refusal_lines(found: &Examination) -> String {
     let mut text = String::new();
     if let Some(RememberedStore { store, is_fenced: false }) = &found.shared_store {
         let _ = writeln!(text, "it ships to the shared store {store}");
@@ -353,7 +354,7 @@ fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -
 
 /// Loss that a repair brings.
 fn given_up(loss: &Loss) -> String {
-    let mut text = match lost(loss) {
+    let mut text = match loss_text(loss) {
         None => "keeps everything: it cuts bytes that do not belong there".to_owned(),
         Some(lost) => format!(
             "keeps everything up to epoch {}, gives up {lost}: {} entries that can still be read from logs, and all others; \
@@ -372,14 +373,14 @@ fn given_up(loss: &Loss) -> String {
 }
 
 /// Epochs that a repair gives up, and files with unreadable data after these epochs; `None` if nothing is lost.
-fn lost(loss: &Loss) -> Option<String> {
+fn loss_text(loss: &Loss) -> Option<String> {
     let files = loss.unreadable.join(", ");
     match (loss.epochs, files.is_empty()) {
         (None, true) => None,
         (None, false) => Some(format!("what {files} held after it")),
-        (Some((low, high)), true) => Some(between(low, high)),
+        (Some((low, high)), true) => Some(format_epoch_range(low, high)),
         (Some((low, high)), false) => {
-            Some(format!("{} and what else {files} held after it", between(low, high)))
+            Some(format!("{} and what else {files} held after it", format_epoch_range(low, high)))
         }
     }
 }
@@ -389,7 +390,7 @@ pub(crate) fn after_repair(folder: &Path, done: &Repaired, what: &str) -> String
     let Repaired { loss, copies, marks } = done;
     let marks: String = marks.iter().map(|mark| format!("{mark} was written anew\n")).collect();
     let Some(copies) = copies else { return marks };
-    let state = match lost(loss) {
+    let state = match loss_text(loss) {
         None => "everything is kept".to_owned(),
         Some(lost) => format!(
             "{what} at the end of epoch {}. Acknowledged results of {lost} are LOST",
@@ -403,7 +404,7 @@ pub(crate) fn after_repair(folder: &Path, done: &Repaired, what: &str) -> String
 }
 
 /// Lines about generations, checkpoint and files.
-pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
+pub(crate) fn detail_lines(found: &Examination, tables: &[TableFacts]) -> String {
     let mut text = String::from("generations (one for each open):\n");
     for generation in &found.generations {
         let epochs = match generation.durable {
@@ -411,7 +412,7 @@ pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             Some(durable) if durable < generation.first => {
                 format!("none before epoch {}", generation.first.number())
             }
-            Some(durable) => between(generation.first, durable),
+            Some(durable) => format_epoch_range(generation.first, durable),
         };
         let state = if generation.is_closed { "closed" } else { "last" };
         let logs = match generation.logs {
@@ -431,9 +432,10 @@ pub(crate) fn explained(found: &Examination, tables: &[TableFacts]) -> String {
     for file in &found.files {
         let FileFacts { name, bytes, entries, epochs, .. } = file;
         let what = role(&file.role);
-        let more = epochs
-            .map_or_else(String::new, |(low, high)| format!(", {entries} entries of {}", between(low, high)));
-        let _ = writeln!(text, "  {name:wide$}  {:>10}  {what}{more}", sized(*bytes));
+        let more = epochs.map_or_else(String::new, |(low, high)| {
+            format!(", {entries} entries of {}", format_epoch_range(low, high))
+        });
+        let _ = writeln!(text, "  {name:wide$}  {:>10}  {what}{more}", format_bytes(*bytes));
     }
     text
 }
@@ -457,8 +459,11 @@ fn table_lines(tables: &[TableFacts]) -> String {
             let fields = value_layout.as_ref().map_or_else(String::new, |fields| format!(" {fields}"));
             format!(": {key_type} -> {value_type}{fields}{indexes}")
         };
-        let _ =
-            writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}{images}", sized(*bytes));
+        let _ = writeln!(
+            text,
+            "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}{images}",
+            format_bytes(*bytes)
+        );
     }
     text
 }
@@ -471,8 +476,10 @@ fn checkpoint_lines(found: &Examination, tables: &[TableFacts]) -> String {
         Some(epoch) => format!("picture at the end of epoch {}", epoch.number()),
         None => format!("entries below epoch {}, valid from epoch {}", low.number(), high.number()),
     };
-    let mut text =
-        format!("checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n", sized(*bytes));
+    let mut text = format!(
+        "checkpoint {number}: {shown}; {entries} entries in {files} files, {}\n",
+        format_bytes(*bytes)
+    );
     ranges.iter().for_each(|range| text += &range_line(range, tables));
     if let Some(picture) = picture {
         let rest =
@@ -493,7 +500,7 @@ fn range_line(range: &RangeFacts, tables: &[TableFacts]) -> String {
         named.unwrap_or("?"),
         low.number(),
         high.number(),
-        sized(*bytes),
+        format_bytes(*bytes),
     )
 }
 
@@ -513,22 +520,22 @@ fn picture_lines(picture: &PictureFacts, tables: &[TableFacts], rest: &str) -> S
             text,
             "  table {section} {}: {pages} pages, {entries} entries, {}, {} % filled",
             named.unwrap_or("?"),
-            sized(*bytes),
+            format_bytes(*bytes),
             percent(*used_bytes, *bytes),
         );
     }
     for AgeFacts { checkpoint, pages, bytes } in ages {
-        let _ = writeln!(text, "  of checkpoint {checkpoint}: {pages} pages, {}", sized(*bytes));
+        let _ = writeln!(text, "  of checkpoint {checkpoint}: {pages} pages, {}", format_bytes(*bytes));
     }
     let _ = writeln!(
         text,
         "  directory in {parts} parts; {displaced} versions beside the pages, in {blocks} blocks and in {tails} tails \
          of pages, {}",
-        sized(tail_bytes)
+        format_bytes(tail_bytes)
     );
     for PageFileFacts { name, bytes, used_bytes } in files {
         let other = bytes.saturating_sub(*used_bytes);
-        let _ = writeln!(text, "  {name}: {}, {} % {rest}", sized(*bytes), percent(other, *bytes));
+        let _ = writeln!(text, "  {name}: {}, {} % {rest}", format_bytes(*bytes), percent(other, *bytes));
     }
     text
 }
@@ -553,7 +560,7 @@ fn role(role: &Role) -> String {
     }
 }
 
-fn between(low: Epoch, high: Epoch) -> String {
+fn format_epoch_range(low: Epoch, high: Epoch) -> String {
     if low == high {
         format!("epoch {}", low.number())
     } else {
@@ -562,7 +569,7 @@ fn between(low: Epoch, high: Epoch) -> String {
 }
 
 /// Bytes in a unit that keeps the number short.
-pub(crate) fn sized(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -23,10 +23,10 @@ use ensile_objects::folder::{
 use ensile_objects::{DurabilityError, ObjectsError, SharedFolder, SharedStore};
 use serde_json::{Value, json};
 
-use crate::folder::take_over::{TakeOverArguments, ended, not_taken_over};
+use crate::folder::take_over::{TakeOverArguments, not_taken_over, report_take_over};
 use crate::folder::{
-    DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, examination, exit_code,
-    explained, failed, not_proven, passed_on, refused, show, verdict, what_to_do,
+    DAMAGED, InspectArguments, MEGABYTE, NO_BACKUP, VerifyArguments, after_repair, detail_lines, examination,
+    exit_code, not_proven, passed_on, refusal_lines, report_failure, show, verdict, what_to_do,
 };
 
 /// `ensile objects`.
@@ -91,7 +91,7 @@ fn take_over(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArgume
         ensile_objects::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
-        Ok(report) => ended(folder, &report, *json),
+        Ok(report) => report_take_over(folder, &report, *json),
         Err(error) => {
             let is_damage = matches!(error, ObjectsError::Durability(DurabilityError::SharedDamaged { .. }));
             not_taken_over(store, &error.to_string(), is_damage)
@@ -114,7 +114,7 @@ fn name(NameArguments { folder, name, none }: &NameArguments) -> ExitCode {
             show(&said);
             ExitCode::SUCCESS
         }
-        Err(error) => failed(folder, &error.to_string()),
+        Err(error) => report_failure(folder, &error.to_string()),
     }
 }
 
@@ -130,7 +130,7 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
     let Some(program) = program else { return ExitCode::SUCCESS };
     match Command::new(program).arg(folder).status() {
         Ok(status) => passed_on(status),
-        Err(error) => failed(folder, &format!("{} cannot be run: {error}", program.display())),
+        Err(error) => report_failure(folder, &format!("{} cannot be run: {error}", program.display())),
     }
 }
 
@@ -139,7 +139,7 @@ fn check(CheckArguments { folder, program }: &CheckArguments) -> ExitCode {
 /// # Errors
 /// The exit code, if the folder cannot be validated. The error is already printed.
 fn judged_folder(folder: &Path) -> Result<FolderJudgement, ExitCode> {
-    judge_folder(folder).map_err(|error| failed(folder, &error.to_string()))
+    judge_folder(folder).map_err(|error| report_failure(folder, &error.to_string()))
 }
 
 /// True for a folder of objects. An unreadable folder counts as a database's: the examination of a database gives the
@@ -158,7 +158,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     if arguments.json {
         show(&format!("{:#}\n", facts(folder, &found)));
     } else {
-        show(&judged(folder, &found, Some(arguments)));
+        show(&objects_verdict(folder, &found, Some(arguments)));
     }
     if !arguments.repair || found.examination.is_whole() {
         return code_of(&found);
@@ -167,13 +167,13 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
         Ok(done) => {
             done.iter().for_each(|done| show(&after_repair(folder, done, "the objects are as they were")))
         }
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     }
     // A cut mends damaged bytes. A contradiction between operations remains.
     match judged_folder(folder) {
         Ok(left) if left.is_whole() => ExitCode::SUCCESS,
         Ok(left) => {
-            show(&judged(folder, &left, None));
+            show(&objects_verdict(folder, &left, None));
             code_of(&left)
         }
         Err(code) => code,
@@ -184,7 +184,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
 pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     let folder = &arguments.folder;
     if arguments.archive.is_some() {
-        return failed(folder, NO_BACKUP);
+        return report_failure(folder, NO_BACKUP);
     }
     let found = match judged_folder(folder) {
         Ok(found) => found,
@@ -193,7 +193,7 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     if arguments.json {
         show(&format!("{:#}\n", facts(folder, &found)));
     } else {
-        show(&(explained(&found.examination, &[]) + &judged(folder, &found, None)));
+        show(&(detail_lines(&found.examination, &[]) + &objects_verdict(folder, &found, None)));
     }
     code_of(&found)
 }
@@ -203,8 +203,8 @@ fn code_of(found: &FolderJudgement) -> ExitCode {
 }
 
 /// Counts of the objects, and the verdict.
-fn judged(folder: &Path, found: &FolderJudgement, asked: Option<&VerifyArguments>) -> String {
-    let objects = format!("{}\n", counted(found));
+fn objects_verdict(folder: &Path, found: &FolderJudgement, asked: Option<&VerifyArguments>) -> String {
+    let objects = format!("{}\n", objects_summary(found));
     let bytes = match &found.disorder {
         Some(disorder) if found.examination.is_whole() => contradiction(folder, disorder),
         _ => verdict(folder, &found.examination, asked),
@@ -234,7 +234,7 @@ fn facts(folder: &Path, found: &FolderJudgement) -> Value {
 }
 
 /// Number of the objects, their versions and types, and the application that owns them.
-fn counted(found: &FolderJudgement) -> String {
+fn objects_summary(found: &FolderJudgement) -> String {
     let of = if found.has_calls { "of an application's own" } else { "of a collection" };
     let versions = |versions: &[u16]| match versions {
         [] => "none".to_owned(),
@@ -259,9 +259,9 @@ fn counted(found: &FolderJudgement) -> String {
 
 fn judgement(folder: &Path, found: &FolderJudgement) -> String {
     let state = if found.is_whole() { "whole" } else { "DAMAGED" };
-    let mut text = format!("{}: {state}; {}\n", folder.display(), counted(found));
+    let mut text = format!("{}: {state}; {}\n", folder.display(), objects_summary(found));
     text += &not_proven(&found.examination);
-    text += &refused(&found.examination);
+    text += &refusal_lines(&found.examination);
     for damage in &found.examination.damage {
         let _ = writeln!(text, "  {} at byte {}: {}", damage.file, damage.offset, damage.detail);
     }

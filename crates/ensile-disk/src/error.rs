@@ -123,20 +123,20 @@ impl DiskError {
         Self::Io { operation, path: path.to_owned(), source }
     }
 
-    fn is_of(&self, kind: io::ErrorKind) -> bool {
+    fn has_kind(&self, kind: io::ErrorKind) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == kind)
     }
 
     /// True if the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        self.is_of(io::ErrorKind::NotFound)
+        self.has_kind(io::ErrorKind::NotFound)
     }
 
     /// True if something else has the name.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
-        self.is_of(io::ErrorKind::AlreadyExists)
+        self.has_kind(io::ErrorKind::AlreadyExists)
     }
 
     /// True if the disk has no space, a quota is used up, or the file reaches the process's limit of length. Bytes
@@ -145,7 +145,7 @@ impl DiskError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
-        kinds.into_iter().any(|kind| self.is_of(kind))
+        kinds.into_iter().any(|kind| self.has_kind(kind))
     }
 
     /// True if the process or the machine has no descriptor left. The operation may succeed later.
@@ -159,7 +159,7 @@ impl DiskError {
     /// True if the file system cannot do the operation at all, now or later.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
-        self.is_of(io::ErrorKind::Unsupported)
+        self.has_kind(io::ErrorKind::Unsupported)
     }
 
     /// True if this process was forked from the process that opened the disk.
@@ -171,7 +171,7 @@ impl DiskError {
     /// True if the system forbids the operation.
     #[must_use]
     pub fn is_permission_denied(&self) -> bool {
-        self.is_of(io::ErrorKind::PermissionDenied)
+        self.has_kind(io::ErrorKind::PermissionDenied)
     }
 }
 

@@ -12,7 +12,7 @@
 //! Neighbours: the durability crate reads and writes through [`Disk`]. `ensile-sim` has a disk that loses, tears and
 //! fails on purpose. `Database` opens a [`RealDisk`].
 //!
-//! `unsafe` is permitted in `process`, `mapped`, `real::behind` and `real::removed` only.
+//! `unsafe` is permitted in `process`, `mapped_file`, `real_disk::write_behind` and `real_disk::removed_file` only.
 #![deny(unsafe_code)]
 
 mod boot;
@@ -23,10 +23,10 @@ mod machine;
     unsafe_code,
     reason = "a file's pages are mapped, and written through a pointer that the kernel gave"
 )]
-mod mapped;
+mod mapped_file;
 #[expect(unsafe_code, reason = "a page that the kernel clears at fork is mapped and read by raw calls")]
 mod process;
-mod real;
+mod real_disk;
 #[cfg(test)]
 mod test_folder;
 
@@ -37,9 +37,9 @@ pub use boot::BootId;
 pub use error::{DiskError, Operation};
 pub use identity::{FileTimes, FolderId};
 pub use machine::{has_one_memory_node, lower_priority};
-pub use mapped::{MappedWords, SimulatedWords, StoredSum};
+pub use mapped_file::{MappedWords, SimulatedWords, StoredSum};
 pub use process::{Process, ProcessMarks};
-pub use real::RealDisk;
+pub use real_disk::RealDisk;
 
 /// Kind of the entry at a name where a folder may stand.
 #[derive(Clone, Debug, PartialEq, Eq)]

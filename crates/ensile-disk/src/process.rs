@@ -63,7 +63,7 @@ unsafe impl Sync for Process {}
 impl Process {
     /// The process that runs this code.
     #[must_use]
-    pub fn this() -> Self {
+    pub fn current() -> Self {
         let word = page();
         if ptr::eq(word, &NO_PAGE[0]) {
             return Self { word: NonNull::from(word), life: 1, pid: std::process::id(), simulated: None };
@@ -84,7 +84,7 @@ impl Process {
 
     /// A process for a simulator. The simulator decides by [`Process::set_forked`] when code runs in a child.
     #[must_use]
-    pub fn simulated() -> Self {
+    pub fn new_simulated() -> Self {
         let owner = Arc::new(Simulated { word: AtomicU64::new(1), marks: Mutex::default() });
         Self { word: NonNull::from(&owner.word), life: 1, pid: 0, simulated: Some(owner) }
     }

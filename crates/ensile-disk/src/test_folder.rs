@@ -1,6 +1,6 @@
 //! A temporary folder for a test. The drop asserts that the process has no open or mapped file of the folder.
 //!
-//! Neighbours: the tests of `real`, `mapped` and `process` use the folder.
+//! Neighbours: the tests of `real_disk`, `mapped_file` and `process` use the folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +23,7 @@ impl TestFolder {
 
     /// Open and mapped files of the process in the folder, by the names that the system shows.
     #[cfg(target_os = "linux")]
-    pub(crate) fn held(&self) -> Vec<String> {
+    pub(crate) fn open_files(&self) -> Vec<String> {
         // The system appends a suffix to the name of a removed file, so a prefix is compared.
         let own = format!("{}/", self.0.display());
         let is_own = |name: &String| *name == own[..own.len() - 1] || name.starts_with(&own);
@@ -38,14 +38,14 @@ impl TestFolder {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn held(&self) -> Vec<String> {
+    pub(crate) fn open_files(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
 impl Drop for TestFolder {
     fn drop(&mut self) {
-        let held = if std::thread::panicking() { Vec::new() } else { self.held() };
+        let held = if std::thread::panicking() { Vec::new() } else { self.open_files() };
         let _ = std::fs::remove_dir_all(&self.0);
         assert_eq!(held, [""; 0], "handles and mappings that were not given back");
     }

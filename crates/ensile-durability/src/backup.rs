@@ -18,21 +18,21 @@
 //!   of every byte that the manifest will reach. A killed run therefore leaves the backup intact.
 //! - N22: everything that a backup takes from the source is on the source's medium before the backup counts.
 //! - I1: a target is an empty folder, or a backup of the same database that was never opened.
-//! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later. [`to_epoch`]
-//!   chooses the state of the backup.
+//! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later.
+//!   [`restore_choice`] chooses the state of the backup.
 //!
 //! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks; the
 //! store has leases, locks and manifests.
 
 mod check;
+mod copy_driver;
 mod files;
-mod known;
+mod known_files;
 mod pages;
-mod run;
+mod restore_choice;
 mod source;
 mod tally;
 mod target;
-mod to_epoch;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -44,17 +44,17 @@ use ensile_disk::Disk;
 
 use crate::control::pace::WritePace;
 use crate::copy_progress::{CopyPhase, CopyProgress};
-use crate::not_proven::{NotProven, NotProvenReason};
-use crate::recovery::archived::{ArchiveSource, ForwardReach};
-use crate::recovery::examine::left_behind;
+use crate::recovery::archive::{ArchiveSource, ForwardReach};
+use crate::recovery::examination::left_behind;
+use crate::unproven_tail::{NotProven, NotProvenReason};
 use crate::{DurabilityError, Recoverable};
+pub use copy_driver::{RestoreTarget, WatchCopy, ask, copy_target, pause_copy};
 use files::FilesCopy;
 use pages::{PagesCopy, PagesStep};
-pub use run::{RestoreTarget, WatchCopy, ask, copy_target, pause_copy};
+use restore_choice::{ChosenState, RestoreWay, StateReach};
 use source::{Found, LogBehind, Purpose};
 use tally::CopyTally;
 pub(crate) use target::TargetFolder;
-use to_epoch::{ChosenState, RestoreWay, StateReach};
 
 /// Options of a backup or a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,7 +182,7 @@ impl Copying {
                     let Self::Pages(copy) = std::mem::replace(self, ended) else {
                         unreachable!("it was matched")
                     };
-                    *self = Self::Files(Box::new(FilesCopy::behind(*copy, *logged)?));
+                    *self = Self::Files(Box::new(FilesCopy::from_pages_copy(*copy, *logged)?));
                     Ok(None)
                 }
             },
@@ -293,7 +293,7 @@ pub fn restore_to_epoch(
 
 /// Epochs that [`restore_to_epoch`] can restore from the backup on `from`, and from the archive if given: spans with
 /// inclusive ends, in order. No span contains a discarded epoch. The spans rest on the headers of files alone;
-/// [`archived::verify_archive`](crate::archived::verify_archive) reads each block.
+/// [`archive::verify_archive`](crate::archive::verify_archive) reads each block.
 ///
 /// # Errors
 /// [`DurabilityError::NotABackup`]; [`DurabilityError::NotInArchive`] if the archive belongs to another database, or to
@@ -303,7 +303,7 @@ pub fn restorable_epochs(
     archive: Option<&Arc<dyn Disk>>,
 ) -> Result<Vec<(Epoch, Epoch)>, DurabilityError> {
     let (states, _) = reaches(from, archive, Epoch::ZERO)?;
-    Ok(to_epoch::reachable(&states))
+    Ok(restore_choice::reachable(&states))
 }
 
 /// Reachable epochs of each state of a backup, the newest state first, and the archive up to epoch `to`.
@@ -316,7 +316,7 @@ fn reaches(
     let archive = archive.map(|archive| ArchiveSource::of_database(archive, of, to)).transpose()?;
     archive.as_ref().map_or(Ok(()), |archive| archive.check_history(&lineage))?;
     let reach = |state| {
-        StateReach::of(
+        StateReach::new(
             state,
             archive.as_ref().map_or_else(ForwardReach::default, |archive| archive.reach(state.epoch())),
         )
@@ -383,12 +383,13 @@ impl CopySource {
     ) -> Result<Self, DurabilityError> {
         let options = CopyOptions { bytes_per_second, keep: Some(1) };
         let (states, archive) = reaches(from, archive, to)?;
-        let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::counted);
-        let ChosenState { at, way } = to_epoch::choose(&states, to, counted).map_err(|why| {
-            let begins = archive.as_ref().map(|archive| (archive.begins_behind(), archive.missing()));
-            let detail = to_epoch::explained(&why, &states, to, begins);
+        let counted = archive.as_ref().map_or(Ok(()), ArchiveSource::check_target_epoch);
+        let ChosenState { at, way } = restore_choice::choose(&states, to, counted).map_err(|why| {
+            let begins =
+                archive.as_ref().map(|archive| (archive.begins_behind(), archive.describe_missing()));
+            let detail = restore_choice::format_reason(&why, &states, to, begins);
             match &archive {
-                Some(archive) => archive.refused(&detail),
+                Some(archive) => archive.not_in_archive(&detail),
                 None => {
                     DurabilityError::NotABackup { folder: from.folder_place("").unwrap_or_default(), detail }
                 }
@@ -482,7 +483,7 @@ impl CopyRun {
         if copying.tally().progress().phase == CopyPhase::Verifying {
             left.look_again().inspect_err(|_| copying.end())?;
         }
-        let (before, mut by_pieces) = (copying.tally().spent(), 0);
+        let (before, mut by_pieces) = (copying.tally().paced_bytes(), 0);
         let mut spend_piece = |progress: &CopyProgress, bytes| {
             by_pieces += bytes;
             match spend(pace, progress, bytes) {
@@ -491,7 +492,7 @@ impl CopyRun {
             }
         };
         let report = copying.step(verifier, &mut spend_piece)?;
-        let spent = copying.tally().spent() - before;
+        let spent = copying.tally().paced_bytes() - before;
         // The pieces have already spent `by_pieces`, which `spent` includes.
         pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {

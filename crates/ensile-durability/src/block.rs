@@ -135,7 +135,7 @@ impl BlockKind {
         (PAGES_FORMAT, 12, Self::RootWithTails),
     ];
 
-    fn of(format: u16, byte: u8) -> Self {
+    fn decode(format: u16, byte: u8) -> Self {
         let is_it = |known: &&(u16, u8, Self)| (known.0, known.1) == (format, byte);
         Self::KNOWN.iter().find(is_it).map_or(Self::Unknown, |known| known.2)
     }
@@ -250,7 +250,7 @@ impl NotABlock {
 
 impl Header {
     /// Header without entries, payload or epochs.
-    pub(crate) fn of(kind: BlockKind, owner: u32, generation: u64) -> Self {
+    pub(crate) fn new(kind: BlockKind, owner: u32, generation: u64) -> Self {
         Self {
             kind,
             owner,
@@ -340,7 +340,7 @@ impl Header {
         if crc != salt.checksum(&header[..HEADER_CRC_AT]) {
             return Err(NotABlock::BadCrc);
         }
-        let known = BlockKind::of(format_of(header), header[6]);
+        let known = BlockKind::decode(format_of(header), header[6]);
         let is_misplaced = known.is_opening() != (salt == Salt::OPENING);
         let mut kind = if header[7] != 0 || is_misplaced { BlockKind::Unknown } else { known };
         let mut word = |at, end: u64| {
@@ -405,13 +405,13 @@ fn format_of(header: &[u8]) -> u16 {
 }
 
 /// `bytes` rounded up to a whole number of alignment units.
-pub(crate) const fn padded(bytes: usize) -> usize {
+pub(crate) const fn align_up(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN_BYTES)
 }
 
 /// Bytes of a whole block with a payload of this size.
 pub(crate) const fn block_bytes(payload_bytes: usize) -> usize {
-    HEADER_BYTES + padded(payload_bytes)
+    HEADER_BYTES + align_up(payload_bytes)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -16,11 +16,11 @@
 //! Neighbours: below, `block` has the format of appended entries; above, the log's appenders and loggers.
 
 mod buffer;
-mod mapped;
+mod mapped_entries;
 mod queue;
 mod worker_slot;
 
 pub(crate) use buffer::Buffer;
-pub(crate) use mapped::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
+pub(crate) use mapped_entries::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 pub(crate) use queue::BufferQueue;
 pub(crate) use worker_slot::{SlotScan, WorkerSlot};

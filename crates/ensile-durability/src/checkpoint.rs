@@ -23,21 +23,21 @@
 
 // Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;
+mod request;
 mod stats;
-mod ticket;
 
 mod page;
 mod pages;
 mod walk;
 
 mod block;
-mod cut;
-mod displaced;
-mod room;
+mod disk_space;
+mod pending_removes;
+mod range_partition;
 
 mod slices;
 
-pub(crate) mod leftovers;
+pub(crate) mod orphans;
 
 pub(crate) mod files;
 
@@ -45,7 +45,7 @@ pub(crate) mod picture;
 
 mod part;
 
-mod life;
+mod state_machine;
 
 pub(crate) mod start;
 
@@ -53,13 +53,13 @@ mod manager;
 
 pub use block::CheckpointBlock;
 pub use config::{CheckpointConfig, Strategy};
-pub use cut::RangeCut;
-pub use displaced::DisplacedBlock;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use page::PageContents;
 pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
+pub use pending_removes::DisplacedBlock;
+pub use range_partition::RangeCut;
+pub(crate) use request::picture_epoch;
+pub use request::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};
 pub use start::CheckpointStart;
 pub use stats::CheckpointStats;
-pub(crate) use ticket::picture_epoch;
-pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};
 pub use walk::{Slice, Walk};

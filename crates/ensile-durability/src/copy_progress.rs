@@ -1,6 +1,6 @@
 //! Progress of a copy: a backup, a restore, or the log of an archive.
 //!
-//! Neighbours: `backup` and `recovery::archived` count; the caller of a copy reads the progress, and may cancel.
+//! Neighbours: `backup` and `recovery::archive` count; the caller of a copy reads the progress, and may cancel.
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +58,14 @@ impl ArchivePiece {
 impl CopyProgress {
     /// Progress of a phase before its amount of work is known.
     #[must_use]
-    pub const fn before(phase: CopyPhase) -> Self {
+    pub const fn new(phase: CopyPhase) -> Self {
         Self { phase, bytes: 0, bytes_total: 0, pages: 0, pages_total: 0, bytes_written: 0, overruns: 0 }
     }
 
     /// Begins or restarts a phase with this amount of work. Earlier written bytes stay in the count.
     pub(crate) fn begin(&mut self, phase: CopyPhase, bytes_total: u64, pages_total: u64) {
         let Self { bytes_written, overruns, .. } = *self;
-        *self = Self { bytes_total, pages_total, bytes_written, overruns, ..Self::before(phase) };
+        *self = Self { bytes_total, pages_total, bytes_written, overruns, ..Self::new(phase) };
     }
 
     /// Adds completed bytes and pages to the phase.

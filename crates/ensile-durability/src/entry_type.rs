@@ -96,7 +96,7 @@ impl EntryType {
     /// Line of the type, without a line end.
     pub(crate) fn line(&self) -> String {
         let Self { role, version, name, fingerprint } = self;
-        let (role, fingerprint) = (role.word(), shown(*fingerprint));
+        let (role, fingerprint) = (role.word(), format_fingerprint(*fingerprint));
         format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
     }
 
@@ -118,7 +118,7 @@ impl fmt::Display for EntryType {
     }
 }
 
-fn shown(fingerprint: Option<u64>) -> String {
+fn format_fingerprint(fingerprint: Option<u64>) -> String {
     fingerprint.map_or_else(|| "none".to_owned(), |fingerprint| format!("{fingerprint:016x}"))
 }
 

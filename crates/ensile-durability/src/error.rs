@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::EntryKind;
 use crate::block::NEWER;
 use crate::entry_type::OtherType;
-use crate::not_proven::NotProven;
+use crate::unproven_tail::NotProven;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -437,7 +437,7 @@ impl DurabilityError {
         Self::Unknown { file: file.to_owned(), offset, detail: NEWER }
     }
 
-    pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {
+    pub(crate) fn damaged_file(file: &str, offset: u64, detail: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
     }
 

@@ -10,7 +10,7 @@
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items for any number of threads.
 //! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
-//! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
+//! - [`examination`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/internals/protocols/durability.md` argues the invariants):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
@@ -32,16 +32,16 @@ mod copy_progress;
 mod counter;
 mod entry_type;
 mod identity;
-mod not_proven;
 mod number;
-mod on_panic;
+mod panic_guard;
 mod range;
 mod recoverable;
+mod unproven_tail;
 mod wake_up;
 
 mod error;
 
-mod call_backs;
+mod reentrancy;
 
 mod block;
 
@@ -60,7 +60,7 @@ mod backup;
 mod shipping;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod twins;
+mod near_duplicates;
 
 pub use control::adaptive::{AdaptiveThreshold, ThresholdMeasure, ThresholdReading};
 pub use control::recovery_time::{RecoveryForecast, RecoveryRates};
@@ -70,7 +70,6 @@ pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
     copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
-pub use call_backs::{HeldGuard, OutermostUserCode, UserCode, WaitLeave};
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,
@@ -81,15 +80,15 @@ pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
-pub use not_proven::{NotProven, NotProvenReason};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
-pub use recovery::archived;
-pub use recovery::examine;
+pub use recovery::archive;
+pub use recovery::examination;
 pub use recovery::{
     AdoptOptions, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery,
     RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
 };
+pub use reentrancy::{HeldGuard, OutermostUserCode, UserCode, WaitLeave};
 #[cfg(feature = "simulation")]
 pub use shipping::HangingStore;
 #[cfg(feature = "object-store")]
@@ -103,3 +102,4 @@ pub use store::{
     RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, entries_in,
     expect_entries, lease, rename_application,
 };
+pub use unproven_tail::{NotProven, NotProvenReason};

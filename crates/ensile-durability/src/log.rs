@@ -19,22 +19,22 @@
 //! the store of an open database is shared with the checkpoints; above, the engine's commit and receipts.
 
 mod appender;
-mod archiving;
-mod claim;
+mod archival;
 mod config;
-mod durable;
-mod ending;
+mod durable_epoch;
+mod inline_step;
 mod logger;
-mod lone;
+mod shutdown;
+mod worker_scan;
 
+mod admission;
+mod epoch_reservation;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod marks;
-pub(crate) mod next;
-mod pictured;
-mod refusing;
+pub(crate) mod next_file;
+mod no_log;
 mod removal;
-mod reserving;
 pub(crate) mod segments;
 
 pub(crate) mod start;
@@ -48,16 +48,16 @@ use ensile_base::clock::{Clock, unix_seconds};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_epoch::{CommitSlot, Epochs};
 
+pub use admission::Health;
+use admission::Refusal;
 pub use appender::Appender;
 pub use config::LogConfig;
-pub use durable::Durable;
-pub use refusing::Health;
-use refusing::Refusal;
+pub use durable_epoch::Durable;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
 
-use crate::store::handle::OpenStore;
+use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
 use logger::Logger;
 use marks::{Frontier, MarkTable};
@@ -113,7 +113,7 @@ impl Log {
         assert!(self.has_loggers(), "entries are for a logger");
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
-        debug_assert!(slot.bound().is_none(), "a worker attaches between commits");
+        debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
         Appender::new(StdArc::clone(self), logger, slot)
     }
 

@@ -52,7 +52,7 @@ impl EntryKind {
     }
 
     /// Kind with this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::Values, Self::Operations].into_iter().find(|kind| kind.name() == name)
     }
 }
@@ -93,9 +93,10 @@ pub struct Refused {
 
 /// A state that recovery can rebuild from a checkpoint's entries and the log entries after the checkpoint.
 ///
-/// Several threads hand over entries. [`Recoverable::passed`] reports the epoch up to which the entries are complete.
+/// Several threads hand over entries. [`Recoverable::advance_watermark`] reports the epoch up to which the entries are
+/// complete.
 /// - *Values* come in any order, the newest first, because a version that a newer version has replaced then costs
-///   little. If the state [keeps](Recoverable::waiting) much for older entries, the oldest values come first.
+///   little. If the state [keeps](Recoverable::waiting_bytes) much for older entries, the oldest values come first.
 /// - *Operations* come nearly in the order of their epochs. A state of operations keeps an entry until the entry's
 ///   epoch has passed, and then applies entries in the order of TIDs. By TID, the state skips operations that a loaded
 ///   object already includes. The replaying threads hold a bounded amount, so the kept entries are bounded for a log of
@@ -108,8 +109,8 @@ pub trait Recoverable: Sync {
     }
 
     /// Replays the entries of one log block. Several threads call this function, in any order of blocks, but never with
-    /// an epoch that has [passed](Recoverable::passed). Of two entries with the same key, the entry with the larger TID
-    /// counts.
+    /// an epoch that has [passed](Recoverable::advance_watermark). Of two entries with the same key, the entry with the
+    /// larger TID counts.
     ///
     /// # Errors
     /// The index of an entry that the state cannot understand, and the reason. Recovery then fails and names the
@@ -164,15 +165,15 @@ pub trait Recoverable: Sync {
     ///
     /// The state may now give up data kept for entries that could still come: the tombstone of a delete, or operations
     /// that wait for earlier operations. A reader that follows a growing log calls this function in the same way.
-    fn passed(&self, epoch: Epoch) {
+    fn advance_watermark(&self, epoch: Epoch) {
         let _ = epoch;
     }
 
     /// Bytes that the state keeps now for entries that may still come, such as tombstones. The state gives these bytes
-    /// up once the epochs have [passed](Recoverable::passed). A thread asks before the thread takes a part of the log.
-    /// From `REPLAY_WAITING_BYTES_MAX` on, the thread takes the oldest part, so that epochs pass. A state of values
-    /// that keeps data and returns 0 gets the whole log newest first.
-    fn waiting(&self) -> u64 {
+    /// up once the epochs have [passed](Recoverable::advance_watermark). A thread asks before the thread takes a part
+    /// of the log. From `REPLAY_WAITING_BYTES_MAX` on, the thread takes the oldest part, so that epochs pass. A state
+    /// of values that keeps data and returns 0 gets the whole log newest first.
+    fn waiting_bytes(&self) -> u64 {
         0
     }
 }
@@ -192,8 +193,8 @@ mod tests {
     #[test]
     fn a_kind_is_found_by_its_name_only() {
         for kind in [EntryKind::Values, EntryKind::Operations] {
-            assert_eq!(EntryKind::named(kind.name()), Some(kind));
+            assert_eq!(EntryKind::from_name(kind.name()), Some(kind));
         }
-        assert_eq!(EntryKind::named("Values"), None);
+        assert_eq!(EntryKind::from_name("Values"), None);
     }
 }

@@ -7,73 +7,74 @@
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
-//!           by any thread     by `verdict`               by any thread, as `turns` says          as `ending` says:
+//!           by any thread     by `durable_epoch`               by any thread, as `replay_scheduler` says  as `commit_plan` says:
 //!                                                                                           open, read only, error
 //! ```
-//! Machines without a clock, lock or file decide the work of threads and the order of steps: `verdict`, `turns`, `plan`
-//! and `ending`.
+//! Machines without a clock, lock or file decide the work of threads and the order of steps: `durable_epoch`, `turns`,
+//! `plan` and `commit_plan`.
 //!
 //! Invariants:
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `verdict` distinguishes
-//!   torn from damaged.
+//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `durable_epoch`
+//!   distinguishes torn from damaged.
 //! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
 //!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
 //! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
 //!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves that the blocks are
 //!   on the medium.
 //!
-//! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
-//! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::OpenStore::start`].
+//! Neighbours: `validation` judges, also for [`examination`]; below `log_files`, `file_chain`, `chain`,
+//! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `manifest`; above, `Database::open`,
+//! then [`crate::OpenStore::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.
 mod progress;
 mod report;
 
-mod measured;
+mod phase_times;
 
 mod chain;
-mod file;
-mod listing;
-mod verdict;
+mod durable_epoch;
+mod file_chain;
+mod log_files;
 
-mod walked;
+mod walk_files;
 
 mod load;
-mod reading;
+mod read_ahead;
 mod replay;
-mod turns;
+mod replay_scheduler;
 
-mod judgement;
+mod validation;
 
-mod replaying;
+mod mapped_tail;
+mod replay_state;
 mod scan;
-mod taking;
 
-mod clearing;
-mod ending;
-mod finish;
+mod cleanup;
+mod commit_plan;
+mod generation_plan;
+mod install_generation;
 mod merge;
-mod ordered;
-mod plan;
-mod unlisted;
-mod unproven;
+mod orphan_logs;
+mod resync_tail;
+mod tid_order;
 
-pub(crate) mod copied;
+pub(crate) mod copied_logs;
 
-pub mod examine;
+pub mod examination;
 
-pub mod archived;
+pub mod archive;
 
 use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-pub use examine::{AdoptOptions, adopt, adopt_with};
-pub use finish::{Finished, ReadOnly, Recovered};
-pub use measured::RecoveryWatch;
+pub use examination::{AdoptOptions, adopt, adopt_with};
+pub use install_generation::{Finished, ReadOnly, Recovered};
+pub use phase_times::RecoveryWatch;
 pub use progress::{Phase, PhaseReport, Progress};
-pub use replaying::Recovery;
+pub use replay_state::Recovery;
 pub use report::{RecoveryReport, TornTail};
 pub use scan::LogScan;
 

@@ -20,22 +20,22 @@
 mod chain;
 mod config;
 mod folder;
+#[cfg(feature = "simulation")]
+mod hanging_store;
 mod log_file;
 #[cfg(feature = "object-store")]
 mod object_store;
-mod shared;
+mod shared_store;
 mod shipper;
-#[cfg(feature = "simulation")]
-mod simulated;
-mod state;
+mod state_composition;
 mod take_over;
 
 pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
 pub use folder::SharedFolder;
+#[cfg(feature = "simulation")]
+pub use hanging_store::HangingStore;
 #[cfg(feature = "object-store")]
 pub use object_store::SharedObjects;
-pub use shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
+pub use shared_store::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 pub use shipper::Shipper;
-#[cfg(feature = "simulation")]
-pub use simulated::HangingStore;
 pub use take_over::{TakeOver, TakeOverReport, TakeOverStep};

@@ -20,54 +20,54 @@ pub(crate) mod names;
 mod text;
 
 pub(crate) mod application;
-pub(crate) mod installed;
-pub(crate) mod kept;
-pub(crate) mod life_run;
+pub(crate) mod backup_states;
+pub(crate) mod boot_scope;
+pub(crate) mod creation_marker;
+pub(crate) mod installed_checkpoint;
 pub(crate) mod lineage;
-mod made_from;
 pub(crate) mod manifest;
-pub(crate) mod mapped;
+pub(crate) mod mapped_buffers;
 pub(crate) mod mark;
-pub(crate) mod renew_marks;
+pub(crate) mod mark_renewal;
+mod origin;
 pub(crate) mod shared_manifest;
-pub(crate) mod ships_to;
+pub(crate) mod shipping_target;
 pub(crate) mod types;
-pub(crate) mod unfinished;
 
+pub(crate) mod disk_reserve;
 pub(crate) mod folders;
 pub(crate) mod hint;
+pub(crate) mod ownership;
 pub(crate) mod rates;
-pub(crate) mod reserve;
 pub(crate) mod reserved_epochs;
-pub(crate) mod returned;
-pub(crate) mod whose;
+pub(crate) mod space_reclaim;
 
 pub(crate) mod leases;
 mod locks;
-mod watched;
+mod unlocked_disk_guard;
 
 pub(crate) mod claim;
 pub(crate) mod open;
 
 pub(crate) mod archive;
 pub(crate) mod closed_files;
-pub(crate) mod handle;
-pub(crate) mod hold;
-mod renewal;
+mod epoch_renewal;
+pub(crate) mod open_store;
+pub(crate) mod ship_retention;
 
-pub(crate) mod adopt;
-mod rename;
+pub(crate) mod adoption;
+mod application_rename;
 
-pub use adopt::Adopted;
+pub use adoption::Adopted;
 pub use application::{ApplicationName, NameGiven, Naming};
+pub use application_rename::{Renamed, rename_application};
 pub use archive::Archiving;
-pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;
 pub use locks::Locks;
-pub(crate) use made_from::MadeFrom;
 pub use open::Opening;
-pub use rename::{Renamed, rename_application};
-pub use ships_to::{RememberedStore, Shipping, ShippingOpen};
+pub use open_store::{OpenStore, StoreStart};
+pub(crate) use origin::MadeFrom;
+pub use ownership::{entries_in, expect_entries};
+pub use shipping_target::{RememberedStore, Shipping, ShippingOpen};
 pub use types::{StatedType, StatedTypes};
-pub use whose::{entries_in, expect_entries};

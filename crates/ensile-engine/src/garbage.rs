@@ -23,13 +23,13 @@ use ensile_base::sync::{AtomicU64, Ordering, fence};
 use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits, RevisitedList};
 use ensile_index::KeyRemoval;
 
-use crate::gate::Gate;
+use crate::commit_gate::Gate;
 #[cfg(feature = "audit")]
-use crate::record::at_rest::AtRest;
+use crate::record::block_audit::AtRest;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
-use crate::record::owned::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
+use crate::record::ownership::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
+use crate::record::tid_word::Word;
 use crate::record::tree::RecordTree;
-use crate::record::word::Word;
 use crate::tables::side_index::SideIndex;
 use crate::tables::{Directory, TableCore};
 
@@ -212,7 +212,7 @@ fn drain<T>(
 ) -> bool {
     for _ in 0..most {
         let Some(thing) = garbage_list.pop_below(limit) else { return true };
-        garbage_list.upcoming(FETCHED_AHEAD).inspect(|later| fetch(later));
+        garbage_list.peek_ahead(FETCHED_AHEAD).inspect(|later| fetch(later));
         free(thing);
     }
     false
@@ -286,13 +286,13 @@ impl Garbage {
     /// Adds a record that a commit of `epoch` replaced. An absent record is left to the commit that registered the
     /// record for cleanup, so the record's address stays valid until the cleanup (U1).
     #[cold]
-    pub(crate) fn replaced(&mut self, epoch: Epoch, record: Unlinked, epochs: &Epochs) {
+    pub(crate) fn add_replaced(&mut self, epoch: Epoch, record: Unlinked, epochs: &Epochs) {
         let is_version = record.becomes() == Becomes::Version;
-        let Some(record) = record.retired() else { return };
+        let Some(record) = record.into_retired() else { return };
         if is_version {
             self.version(epoch, record);
         } else {
-            self.unlinked(record, epochs);
+            self.add_unlinked(record, epochs);
         }
     }
 
@@ -305,7 +305,7 @@ impl Garbage {
     }
 
     /// Adds a record that nothing links to any more.
-    fn unlinked(&mut self, record: RetiredRecord, epochs: &Epochs) {
+    fn add_unlinked(&mut self, record: RetiredRecord, epochs: &Epochs) {
         self.for_pins.add(record.bytes());
         // SeqCst: the unlink comes before the tag's epoch is read (E3).
         fence(Ordering::SeqCst);
@@ -357,7 +357,7 @@ impl Garbage {
 
     /// Garbage that waits for pins, garbage that waits for snapshots, and bytes of absent records in the latter.
     #[inline]
-    pub(crate) fn waiting(&self) -> (WaitingBytes, WaitingBytes, usize) {
+    pub(crate) fn waiting_bytes(&self) -> (WaitingBytes, WaitingBytes, usize) {
         debug_assert!(self.unhook_bytes <= self.for_snapshots.bytes, "absent records wait for snapshots too");
         (self.for_pins, self.for_snapshots, self.unhook_bytes)
     }
@@ -430,7 +430,7 @@ impl Garbage {
         }
         for _ in 0..most {
             let Some(version) = versions.pop_below(limit) else { break };
-            versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            versions.peek_ahead(FETCHED_AHEAD).inspect(|later| later.prefetch());
             for_snapshots.take(version.bytes());
             for_pins.add(version.bytes());
             records.push(tag, version);
@@ -447,21 +447,21 @@ impl Garbage {
             return;
         }
         for _ in 0..most.min(self.versions.len()) {
-            self.versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            self.versions.peek_ahead(FETCHED_AHEAD).inspect(|later| later.prefetch());
             if let Some(version) = self.versions.revisit(RetiredRecord::is_unlinked) {
                 self.for_snapshots.take(version.bytes());
-                self.unlinked(version, horizon.epochs);
+                self.add_unlinked(version, horizon.epochs);
             }
         }
         let is_unlinked = |unhook: &Unhook| unhook.record.record().is_unlinked();
         for _ in 0..most.min(self.unhooks.len() + self.unburied.len()) {
-            self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
+            self.unhooks.peek_ahead(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
             let unlinked = self.unhooks.revisit(is_unlinked).or_else(|| self.unburied.revisit(is_unlinked));
             if let Some(unhook) = unlinked {
                 self.uncount(&unhook);
                 // SAFETY: the record was superseded: the record's tree leads to its successor.
-                let record = unsafe { unhook.record.unhooked() };
-                self.unlinked(record, horizon.epochs);
+                let record = unsafe { unhook.record.into_retired() };
+                self.add_unlinked(record, horizon.epochs);
             }
         }
     }
@@ -614,8 +614,8 @@ impl Garbage {
             self.for_pins.add(retired_bytes);
             // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the
             // side index.
-            let record = unsafe { unhook.record.unhooked() };
-            self.unlinked(record, epochs);
+            let record = unsafe { unhook.record.into_retired() };
+            self.add_unlinked(record, epochs);
         }
         false
     }
@@ -642,14 +642,14 @@ impl Garbage {
                 table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
                 self.for_pins.add(retired_bytes);
                 // SAFETY: the record was just removed from the tree.
-                let record = unsafe { unhook.record.unhooked() };
-                self.unlinked(record, horizon.epochs);
+                let record = unsafe { unhook.record.into_retired() };
+                self.add_unlinked(record, horizon.epochs);
             }
             Some(TakenOut::Superseded) => {
                 // SAFETY: the record was superseded: the tree leads to its successor.
-                let record = unsafe { unhook.record.unhooked() };
+                let record = unsafe { unhook.record.into_retired() };
                 if record.is_unlinked() {
-                    self.unlinked(record, horizon.epochs);
+                    self.add_unlinked(record, horizon.epochs);
                 } else {
                     self.version(horizon.epochs.now(), record);
                 }
@@ -757,7 +757,7 @@ fn take_out(
     // SeqCst: the lock comes before the index changes on every machine (C1).
     fence(Ordering::SeqCst);
     let (unlinked, removed) = tree.take_out(&unhook.key, record, pinned);
-    record.unlock_with(word.superseded());
+    record.unlock_with(word.to_superseded());
     debug_assert_eq!(
         unlinked.becomes(),
         Becomes::AnothersGarbage,

@@ -21,8 +21,8 @@
 //! typed         tables of `K` to `V`
 //! laboratory    entry points for measurements
 //! ```
-//! The life of a commit: `transaction::run` calls the closure. `reading` fills the read-set and the node-set, and
-//! writes go to the write-set. `commit` takes effect and appends to the log. `transaction::receipt` waits until D
+//! The life of a commit: `transaction::retry_loop` calls the closure. `read_path` fills the read-set and the node-set,
+//! and writes go to the write-set. `commit` takes effect and appends to the log. `transaction::receipt` waits until D
 //! reaches the commit's epoch. `garbage` frees the replaced memory.
 //!
 //! Applications use the crate `ensile`, which re-exports the public items and documents the features.
@@ -45,7 +45,7 @@ mod record;
 
 mod formats;
 
-mod gate;
+mod commit_gate;
 
 mod tables;
 
@@ -54,7 +54,7 @@ mod garbage;
 
 mod worker;
 
-mod shared;
+mod shared_state;
 
 mod sets;
 
@@ -62,7 +62,7 @@ mod session;
 
 mod database;
 
-mod reading;
+mod read_path;
 
 mod commit;
 
@@ -70,7 +70,7 @@ mod transaction;
 
 mod open;
 
-mod typed;
+mod typed_api;
 
 #[cfg(feature = "laboratory")]
 mod laboratory;
@@ -87,12 +87,12 @@ pub use laboratory::{Exclusive, ExclusiveRows, KeyValue, Variants};
 pub use open::builder::Builder;
 pub use open::folder;
 pub use open::tuning::Tuning;
-pub use reading::snapshot::Snapshot;
-pub use shared::Durability;
+pub use read_path::snapshot::Snapshot;
+pub use shared_state::Durability;
 pub use transaction::Transaction;
 pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
-pub use typed::{Index, Readable, Rows, Source, Table, TableBuilder};
+pub use typed_api::{Index, Readable, Rows, Source, Table, TableBuilder};
 
 /// Schedule, strategies and reports of checkpoints.
 pub mod checkpoint {
@@ -112,7 +112,7 @@ pub mod receipt {
     pub use ensile_base::{Epoch, Tid};
 
     pub use crate::transaction::receipt::DurableFuture;
-    pub use crate::typed::RangeDeletion;
+    pub use crate::typed_api::RangeDeletion;
 }
 
 /// Report of an open.

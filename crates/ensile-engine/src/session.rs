@@ -12,7 +12,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::thread_local;
 
 use crate::sets::context::{Context, KeptContext, RestingContext, SnapshotContext};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::worker::Worker;
 
 /// Largest number of idle sessions that a thread keeps beside its last session. A thread may have several open
@@ -43,13 +43,13 @@ impl Session {
 impl IdleSession {
     #[cold]
     fn new(shared: &SharedState) -> Self {
-        Self { resting: RestingContext::of(shared), worker: None }
+        Self { resting: RestingContext::for_new_session(shared), worker: None }
     }
 
     /// Begins a transaction.
     #[inline(always)]
     pub(crate) fn begin(self, shared: &SharedState) -> Session {
-        debug_assert!(self.is_of(shared), "a session is of one database");
+        debug_assert!(self.belongs_to(shared), "a session is of one database");
         debug_assert!(self.context().sets.is_empty(), "a transaction begins with empty sets");
         Session { kept: self.resting.begin(shared.epochs.now()), worker: self.worker }
     }
@@ -66,7 +66,7 @@ impl IdleSession {
     }
 
     #[inline]
-    fn is_of(&self, shared: &SharedState) -> bool {
+    fn belongs_to(&self, shared: &SharedState) -> bool {
         self.context().database == shared.id
     }
 
@@ -115,7 +115,7 @@ thread_local! {
 #[inline(always)]
 pub(crate) fn take(shared: &SharedState) -> IdleSession {
     match LAST.try_with(|last| last.0.take()) {
-        Ok(Some(session)) if session.is_of(shared) => session,
+        Ok(Some(session)) if session.belongs_to(shared) => session,
         last => take_other(shared, last.ok().flatten()),
     }
 }
@@ -126,8 +126,9 @@ fn take_other(shared: &SharedState, last: Option<IdleSession>) -> IdleSession {
         keep(foreign);
     }
     let kept = with_others(|others| {
-        let attached = others.iter().position(|session| session.is_of(shared) && session.worker.is_some());
-        let at = attached.or_else(|| others.iter().position(|session| session.is_of(shared)))?;
+        let attached =
+            others.iter().position(|session| session.belongs_to(shared) && session.worker.is_some());
+        let at = attached.or_else(|| others.iter().position(|session| session.belongs_to(shared)))?;
         Some(others.swap_remove(at))
     });
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
@@ -138,7 +139,7 @@ fn take_other(shared: &SharedState, last: Option<IdleSession>) -> IdleSession {
 #[inline]
 pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     let kept = with_others(|others| {
-        let at = others.iter().position(|session| session.is_of(shared) && session.worker.is_none())?;
+        let at = others.iter().position(|session| session.belongs_to(shared) && session.worker.is_none())?;
         Some(others.swap_remove(at))
     });
     kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
@@ -148,7 +149,7 @@ pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
 #[inline(always)]
 pub(crate) fn give_back(from: &mut Option<Session>) {
     let Some(session) = from else { return };
-    session.kept.between(
+    session.kept.run_outside_call(
         #[inline(always)]
         |context| context.end(),
     );
@@ -165,7 +166,7 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
 
 /// Ends a snapshot's session, and keeps the session for the thread's next use.
 pub(crate) fn end_snapshot(mut snapshot: SnapshotContext) {
-    snapshot.between(|context| context.end());
+    snapshot.run_outside_call(|context| context.end());
     keep(IdleSession { resting: snapshot.end(), worker: None });
 }
 
@@ -236,10 +237,14 @@ pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Wor
 
 #[inline(never)]
 fn take_worker(shared: &SharedState) -> Box<Worker> {
-    let own = with_last(|last| if last.is_of(shared) { last.worker.take() } else { None }).flatten();
+    let own = with_last(|last| if last.belongs_to(shared) { last.worker.take() } else { None }).flatten();
     let own = own.or_else(|| {
         with_others(|others| {
-            others.iter_mut().find(|session| session.is_of(shared) && session.worker.is_some())?.worker.take()
+            others
+                .iter_mut()
+                .find(|session| session.belongs_to(shared) && session.worker.is_some())?
+                .worker
+                .take()
         })
         .flatten()
     });
@@ -288,7 +293,7 @@ impl Drop for BorrowedWorker<'_> {
             worker.hand_over_nodes(&self.shared.epochs);
         }
         with_last(|last| {
-            if last.is_of(self.shared) && last.worker.is_none() {
+            if last.belongs_to(self.shared) && last.worker.is_none() {
                 last.worker = worker.take();
             }
         });

@@ -67,14 +67,14 @@ struct Life {
 impl Life {
     fn open(random: &mut Random) -> Result<Self> {
         let clock = Clock::manual();
-        let snapshot_interval = Duration::from_micros([50, 100_000][random.below(2) as usize]);
+        let snapshot_interval = Duration::from_micros([50, 100_000][random.next_below(2) as usize]);
         let db = Database::builder_in_memory()
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
             .tuning(Tuning {
                 snapshot_interval,
                 semi_fuzzy: random.percent(50),
-                displaced_bytes_max: if random.percent(30) { random.between(1, 600) } else { u64::MAX },
+                displaced_bytes_max: if random.percent(30) { random.next_between(1, 600) } else { u64::MAX },
                 ..Tuning::default()
             })
             .without_threads()
@@ -83,7 +83,7 @@ impl Life {
         Ok(Self {
             db,
             clock,
-            keys: random.between(1, KEYS_MAX),
+            keys: random.next_between(1, KEYS_MAX),
             versions: Mutex::default(),
             pictures: Mutex::default(),
             directory: Mutex::default(),
@@ -115,7 +115,7 @@ impl Life {
             .into_iter()
             .map(|key| {
                 let mut row = self.next_value.fetch_add(1, Ordering::SeqCst).to_le_bytes().to_vec();
-                row.resize(LENGTHS[random.below(4) as usize], 7);
+                row.resize(LENGTHS[random.next_below(4) as usize], 7);
                 (key, random.percent(65).then_some(row))
             })
             .collect();
@@ -141,7 +141,7 @@ impl Life {
 
     /// Takes a picture, or gives it up.
     fn take(&self, random: &mut Random) {
-        let page_bytes = [1, 100, 100_000][random.below(3) as usize];
+        let page_bytes = [1, 100, 100_000][random.next_below(3) as usize];
         let wanted = if random.percent(15) { WantedPages::All } else { WantedPages::Changed };
         let published = self.pages().publish_pages(page_bytes, wanted);
         while self.db.epoch() < published.epoch.plus(2) && !self.is_over() {
@@ -232,7 +232,7 @@ impl Life {
         written: &mut Written,
     ) -> Result<(), PagesEnded> {
         let mut block = CheckpointBlock::new();
-        let mut versions = DisplacedBlock::of(&mut block);
+        let mut versions = DisplacedBlock::new(&mut block);
         let has_more = self.pages().take_displaced(attempt, freeze, &mut versions)?;
         assert!(!has_more, "a block has room for all of them");
         for (section, tid, body) in versions.iter() {
@@ -244,7 +244,7 @@ impl Life {
     }
 
     fn beat(&self, random: &mut Random) {
-        self.clock.advance(Duration::from_micros(random.between(1, 300)));
+        self.clock.advance(Duration::from_micros(random.next_between(1, 300)));
         self.db.heartbeat_step();
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_CLOSE));
         self.db.boundary_step();
@@ -275,13 +275,13 @@ fn gave_way(ended: PagesEnded) {
 }
 
 fn rest(random: &mut Random, most: u64) {
-    for _ in 0..random.below(most) {
+    for _ in 0..random.next_below(most) {
         thread::yield_now();
     }
 }
 
 fn run() {
-    let mut random = Random::seeded(next_u64());
+    let mut random = Random::from_seed(next_u64());
     let life = Arc::new(Life::open(&mut random).expect("opens"));
     let start = |work: fn(&Life, &mut Random), mut random: Random| {
         let life = Arc::clone(&life);
@@ -293,13 +293,13 @@ fn run() {
         })
     };
     let background = [
-        start(Life::beat, Random::seeded(random.next_u64())),
-        start(Life::take, Random::seeded(random.next_u64())),
+        start(Life::beat, Random::from_seed(random.next_u64())),
+        start(Life::take, Random::from_seed(random.next_u64())),
     ];
     let workers = [0; 3].map(|_| {
-        let (life, mut random) = (Arc::clone(&life), Random::seeded(random.next_u64()));
+        let (life, mut random) = (Arc::clone(&life), Random::from_seed(random.next_u64()));
         thread::spawn(move || {
-            for _ in 0..random.between(4, 20) {
+            for _ in 0..random.next_between(4, 20) {
                 rest(&mut random, 10);
                 life.write(&mut random);
             }

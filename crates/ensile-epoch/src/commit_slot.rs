@@ -62,7 +62,7 @@ impl CommitSlot {
     /// The epoch that the owner is bound to, if a commit is under way.
     #[inline]
     #[must_use]
-    pub fn bound(&self) -> Option<Epoch> {
+    pub fn bound_epoch(&self) -> Option<Epoch> {
         // Acquire: a thread that reads `idle` sees the commit's installed and appended data (partner: `unbind`).
         match self.words.bound.load(Ordering::Acquire) {
             IDLE => None,
@@ -136,7 +136,7 @@ impl std::ops::Deref for CommitHandle {
 
 impl Drop for CommitHandle {
     fn drop(&mut self) {
-        debug_assert!(self.slot.bound().is_none(), "a worker ends only between commits (E1)");
+        debug_assert!(self.slot.bound_epoch().is_none(), "a worker ends only between commits (E1)");
         self.registry.remove(&self.slot);
     }
 }

@@ -24,12 +24,12 @@ use ensile_base::Epoch;
 use ensile_base::limits::{EPOCH_MICROS_CLOSE, EPOCH_MICROS_MIN, EPOCHS_CLOSE_TOGETHER};
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
-use crate::asymmetric::Fences;
+use crate::asymmetric_fence::Fences;
+use crate::boundary_set::{PublishedBoundaries, ShownBoundaries};
 use crate::commit_slot::{CommitHandle, CommitSlot, InIndex};
 use crate::freezes::Freezes;
 use crate::pin_slot::{PinHandle, PinSlot};
 use crate::registry::Registry;
-use crate::shown::{PublishedBoundaries, ShownBoundaries};
 
 /// Settings of the epochs.
 #[derive(Clone, Debug)]
@@ -275,8 +275,12 @@ impl Epochs {
         }
         // SeqCst: the scanner's half of the Dekker pair with bind .. lock .. fence of a commit (C1, E2).
         fence(Ordering::SeqCst);
-        let behind =
-            self.commits.lock().iter().filter_map(|slot| slot.bound()).find(|bound| bound.number() < current);
+        let behind = self
+            .commits
+            .lock()
+            .iter()
+            .filter_map(|slot| slot.bound_epoch())
+            .find(|bound| bound.number() < current);
         if let Some(bound) = behind {
             return Advance::Held(bound);
         }
@@ -355,7 +359,7 @@ impl Epochs {
     #[inline]
     #[must_use]
     pub fn freeze_at(&self, epoch: Epoch) -> Epoch {
-        self.freezes.at(epoch)
+        self.freezes.freeze_at(epoch)
     }
 
     /// The newest announced freeze, whatever E is. A caller that is not bound can only guess from the result; its
@@ -405,7 +409,7 @@ impl Epochs {
                 self.expired.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            let held = slot.held();
+            let held = slot.held_epochs();
             pins = pins.min(held.pin.unwrap_or(pins));
             let Some(boundary) = held.snapshot else { continue };
             oldest_reader = oldest_reader.min(boundary);
@@ -457,7 +461,7 @@ impl Epochs {
         let slots = self.pins.lock();
         let mut asked = 0;
         for slot in slots.iter() {
-            let held = slot.held();
+            let held = slot.held_epochs();
             let is_old = held.pin.is_some_and(|epoch| epoch < pins)
                 || held.snapshot.is_some_and(|epoch| epoch < snapshots);
             if is_old {
@@ -476,7 +480,7 @@ impl Epochs {
 
     /// Number of ended transactions and snapshots.
     #[must_use]
-    pub fn expired(&self) -> u64 {
+    pub fn expired_count(&self) -> u64 {
         // Relaxed: a figure.
         self.expired.load(Ordering::Relaxed)
     }
@@ -507,7 +511,7 @@ impl Epochs {
     /// turn stored before (P1).
     #[must_use]
     pub fn is_any_bound(&self) -> bool {
-        self.commits.lock().iter().any(|worker| worker.bound().is_some())
+        self.commits.lock().iter().any(|worker| worker.bound_epoch().is_some())
     }
 
     /// Limits of reclamation, as of the last scan.
@@ -523,7 +527,7 @@ impl Epochs {
 
     /// Numbers of registered workers and pins.
     #[must_use]
-    pub fn registered(&self) -> (usize, usize) {
+    pub fn registered_counts(&self) -> (usize, usize) {
         (self.commits.lock().len(), self.pins.lock().len())
     }
 }

@@ -49,7 +49,7 @@ impl Freezes {
 
     /// The newest freeze `<= epoch`, for a commit that is bound and has read `epoch` as its own.
     #[inline]
-    pub(crate) fn at(&self, epoch: Epoch) -> Epoch {
+    pub(crate) fn freeze_at(&self, epoch: Epoch) -> Epoch {
         // Acquire: the `before` that belongs to `newest` is visible; partner: the Release in `announce`.
         let newest = self.newest.load(Ordering::Acquire);
         if newest <= epoch.number() {

@@ -99,7 +99,7 @@ impl<T> GarbageList<T> {
     /// prefetches the thing.
     #[inline]
     #[must_use]
-    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
+    pub fn peek_ahead(&self, ahead: usize) -> Option<&T> {
         let things = &self.chunks.front()?.things;
         things.get(things.len().checked_sub(ahead + 1)?)
     }

@@ -13,21 +13,21 @@
 //! Neighbours: the engine's workers and transactions register; the durability crate reads bindings to find the
 //! durable epoch; the engine's collector asks [`Epochs::limits`] what may be freed.
 
-mod asymmetric;
+mod asymmetric_fence;
+mod boundary_set;
 mod commit_slot;
 mod epochs;
 mod freezes;
 mod garbage_list;
 mod pin_slot;
-mod pinned;
+mod pin_token;
 mod registry;
 mod revisited_list;
-mod shown;
 
+pub use boundary_set::ShownBoundaries;
 pub use commit_slot::{CommitHandle, CommitSlot, InIndex};
 pub use epochs::{Advance, EpochConfig, Epochs, ReclaimLimits};
 pub use garbage_list::GarbageList;
 pub use pin_slot::{Call, Expired, PinHandle};
-pub use pinned::Pinned;
+pub use pin_token::Pinned;
 pub use revisited_list::RevisitedList;
-pub use shown::ShownBoundaries;

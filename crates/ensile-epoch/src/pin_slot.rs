@@ -25,8 +25,8 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::asymmetric::Fences;
-use crate::pinned::Pinned;
+use crate::asymmetric_fence::Fences;
+use crate::pin_token::Pinned;
 use crate::registry::Registry;
 
 /// The pin word without a pin, and the snapshot word without a registration.
@@ -152,7 +152,7 @@ impl PinSlot {
     }
 
     /// Epochs that this slot holds back. The caller has fenced (heavy) since reading the epoch.
-    pub(crate) fn held(&self) -> HeldBack {
+    pub(crate) fn held_epochs(&self) -> HeldBack {
         // Acquire: a thread that reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_expire`,
         // `end`).
         if self.words.expiry.load(Ordering::Acquire) == IGNORED {
@@ -207,7 +207,7 @@ impl Call<'_> {
     /// The evidence that the pin stands.
     #[inline]
     #[must_use]
-    pub fn pinned(&self) -> Pinned<'_> {
+    pub fn pin_token(&self) -> Pinned<'_> {
         // SAFETY: the slot was begun before this call was entered, the heartbeat does not ignore the pin while the
         // call lasts (module header), and the token outlives neither the call nor the pin's present place.
         unsafe { Pinned::assume() }

@@ -54,8 +54,8 @@ impl<T> RevisitedList<T> {
     /// The thing to be visited `ahead` places after the next thing, if the thing is near.
     #[inline]
     #[must_use]
-    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
-        self.ahead.upcoming(ahead)
+    pub fn peek_ahead(&self, ahead: usize) -> Option<&T> {
+        self.ahead.peek_ahead(ahead)
     }
 
     /// The tag of the next thing to come out.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
 use ensile_disk::{Disk, FolderId};
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_durability::{DurabilityError, Entry, LoadedPages, LogConfig, Recoverable, Refused, recover};
 use ensile_sim::SimDisk;
 

@@ -59,10 +59,10 @@ fn live(disk: &SimDisk, random: &mut Random, history: &mut Vec<Write>, close: bo
     let clock = Clock::manual();
     let (db, rows) = open(disk, &clock)?;
     for _ in 0..12 {
-        for _ in 0..random.between(1, 3) {
-            let mut row = vec![0; random.below(60) as usize];
+        for _ in 0..random.next_between(1, 3) {
+            let mut row = vec![0; random.next_below(60) as usize];
             random.fill(&mut row);
-            let key = random.below(KEYS);
+            let key = random.next_below(KEYS);
             let row = (!random.percent(25)).then_some(row);
             let ((), receipt) = db.submit(|tx| match &row {
                 Some(row) => tx.put(&rows, &key, row),
@@ -85,7 +85,7 @@ fn live(disk: &SimDisk, random: &mut Random, history: &mut Vec<Write>, close: bo
 }
 
 fn build() -> Result<Folder> {
-    let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(1), Vec::new());
+    let (disk, mut random, mut history) = (SimDisk::new(), Random::from_seed(1), Vec::new());
     live(&disk, &mut random, &mut history, true)?;
     let closed = history.iter().map(|write| write.0).max().unwrap_or(Epoch::ZERO);
     live(&disk, &mut random, &mut history, false)?;

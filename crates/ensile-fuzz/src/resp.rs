@@ -44,10 +44,10 @@ fn requests(stream: &[u8], sizes: &[u8], batch: usize, limits: RequestLimits) ->
         end = stream.len().min(end + 1 + usize::from(*sizes.next().unwrap_or(&u8::MAX)));
         loop {
             let decoded = decoder.decode(&stream[begin..end], batch);
-            assert!(decoded.len() <= batch && begin + decoded.consumed() <= end);
+            assert!(decoded.len() <= batch && begin + decoded.consumed_bytes() <= end);
             found
                 .extend(decoded.iter().map(|request| request.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()));
-            begin += decoded.consumed();
+            begin += decoded.consumed_bytes();
             error = decoded.error();
             if decoded.len() < batch {
                 break;
@@ -110,7 +110,7 @@ fn replies(stream: &[u8], sizes: &[u8], limits: ReplyLimits) -> Outcome<Vec<u8>>
                     let mut bytes = Vec::new();
                     encode(decoded.reply(), &mut ReplyEncoder::new(&mut bytes, RespVersion::Resp3));
                     found.push(bytes);
-                    begin += decoded.consumed();
+                    begin += decoded.consumed_bytes();
                 }
                 Err(is) => {
                     error = Some(is);

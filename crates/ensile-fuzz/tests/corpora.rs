@@ -44,10 +44,10 @@ fn check(name: &str) {
     let (clock, seconds) = (Clock::machine(), setting("ENSILE_FUZZ_SECONDS"));
     let rounds = if seconds.is_some() { u64::MAX } else { setting("ENSILE_FUZZ_ROUNDS").unwrap_or(ROUNDS) };
     let end = clock.nanos() + Duration::from_secs(seconds.unwrap_or(u64::from(u32::MAX))).as_nanos() as u64;
-    let mut random = Random::seeded(setting("ENSILE_FUZZ_SEED").unwrap_or(1));
+    let mut random = Random::from_seed(setting("ENSILE_FUZZ_SEED").unwrap_or(1));
     let mut done = 0;
     while done < rounds && clock.nanos() < end {
-        let mut draw = || &corpus[random.below(corpus.len() as u64) as usize];
+        let mut draw = || &corpus[random.next_below(corpus.len() as u64) as usize];
         let (mut input, other) = (draw().clone(), draw());
         mutate(&mut input, other, &mut random);
         run(target, &input);

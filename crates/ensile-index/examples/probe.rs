@@ -111,8 +111,8 @@ fn reads(clock: &Clock, tree: &Masstree, key_of: impl Fn(u64) -> u64, keys: u64)
     // SAFETY: nothing is ever freed.
     let pinned = unsafe { Pinned::assume() };
     let count = 4_000_000;
-    let mut random = Random::seeded(1);
-    let draws: Vec<[u8; 8]> = (0..count).map(|_| key_of(random.below(keys)).to_be_bytes()).collect();
+    let mut random = Random::from_seed(1);
+    let draws: Vec<[u8; 8]> = (0..count).map(|_| key_of(random.next_below(keys)).to_be_bytes()).collect();
     for round in 0..2 {
         let timer = Timer::start(clock);
         let mut sum = 0;

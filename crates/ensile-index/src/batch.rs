@@ -9,14 +9,14 @@
 //! A descent that is made to insert prefetches every line of the leaf where its key is missing, and hands out the
 //! place: the insert then searches nothing.
 //!
-//! Neighbours: up, the engine's multi-get, replay and load; down, `descend`, `insert`.
+//! Neighbours: up, the engine's multi-get, replay and load; down, `descent`, `insert`.
 
 use std::mem::MaybeUninit;
 
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
-use crate::descend::{InLeaf, LeafPlace, LeafSearch, child_for, search_leaf};
+use crate::descent::{InLeaf, LeafPlace, LeafSearch, child_for, search_leaf};
 use crate::insert::{Insert, InsertOutcome, Layer};
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
@@ -130,7 +130,7 @@ impl Masstree {
                 flight.probe.label,
                 match place.found {
                     InLeaf::Match { value, .. } => Lookup::Found(value),
-                    _ => Lookup::Missing(Witness::of(place.leaf, place.seen)),
+                    _ => Lookup::Missing(Witness::from_leaf(place.leaf, place.seen)),
                 },
             );
         });
@@ -227,7 +227,7 @@ where
         let mut flying = 0;
         // Room first: a probe that was taken must not be lost.
         for (place, probe) in places.iter_mut().zip(probes) {
-            place.write(Self::before(probe, pinned)).enter(pinned);
+            place.write(Self::new(probe, pinned)).enter(pinned);
             flying += 1;
         }
         // SAFETY: the first `flying` places were written just now, and `MaybeUninit` has the layout of its content.
@@ -235,9 +235,9 @@ where
     }
 
     #[inline(always)]
-    fn before(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
+    fn new(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
         let root = probe.tree.root(pinned);
-        let part = KeyPart::of(probe.key);
+        let part = KeyPart::from_rest(probe.key);
         let stage = FlightStage::Root;
         Self { probe, root, depth: 0, parent: None, part, node: root, stage, asked_for_skip: false }
     }
@@ -260,7 +260,7 @@ where
             let (mut node, mut seen) = (self.root, self.root.stable());
             if !seen.is_live_root() {
                 (self.root, self.depth, self.parent) = (self.probe.tree.root(pinned), 0, None);
-                self.part = KeyPart::of(self.probe.key);
+                self.part = KeyPart::from_rest(self.probe.key);
                 continue;
             }
             if seen.is_leaf() {
@@ -329,7 +329,7 @@ where
         let there = leaf.slots.get(slot)?;
         let is_it = there.slice.read() == self.part.slice && leaf.kind(slot) == self.part.rank;
         let value = there.value.read();
-        let is_sure = is_it && !self.part.is_long() && leaf.version.unchanged(seen);
+        let is_sure = is_it && !self.part.is_long() && leaf.version.is_unchanged(seen);
         is_sure.then_some(LeafPlace { leaf, seen, found: InLeaf::Match { slot, value } })
     }
 
@@ -358,7 +358,7 @@ where
     fn go_deeper(&mut self, root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, slices: u32) {
         root.prefetch();
         (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + slices);
-        self.part = KeyPart::of(self.rest());
+        self.part = KeyPart::from_rest(self.rest());
         self.stage = FlightStage::Root;
     }
 

@@ -5,7 +5,7 @@
 
 use ensile_epoch::Pinned;
 
-use crate::descend::HEIGHT_MAX;
+use crate::descent::HEIGHT_MAX;
 use crate::key::{LONG, SLICE_BYTES};
 use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::permutation::LEAF_SLOTS;

@@ -15,8 +15,8 @@ pub(crate) struct NewEntry<'k> {
 }
 
 impl<'k> NewEntry<'k> {
-    pub(crate) fn of(rest: &'k [u8], value: u64) -> Self {
-        Self { part: KeyPart::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
+    pub(crate) fn new(rest: &'k [u8], value: u64) -> Self {
+        Self { part: KeyPart::from_rest(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
     }
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Neighbours: up, `prune`; down, `skip_block`, `node`.
 
-use crate::descend::SeenLeaf;
+use crate::descent::SeenLeaf;
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::new_layer::SlotPlace;
@@ -39,18 +39,18 @@ struct JoinedSkip<'p> {
 impl<'p> FoldPlace<'p> {
     /// The place of a layer whose only leaf is `only`, below the entry of `part` in the leaf above. `None` if either
     /// leaf has changed.
-    fn of(only: SeenLeaf<'p>, above: Ptr<'p, Leaf>, part: KeyPart) -> Option<Self> {
+    fn try_new(only: SeenLeaf<'p>, above: Ptr<'p, Leaf>, part: KeyPart) -> Option<Self> {
         let SeenLeaf { leaf, seen } = only;
         let seen_above = above.get().version.stable();
         let slot_above = above.permutation().slots().find(|&slot| above.part(slot) == part)?;
         let (kind, value) = (above.kind(slot_above), above.slots[slot_above].value.read());
-        if seen_above.is_deleted() || !above.get().version.unchanged(seen_above) {
+        if seen_above.is_deleted() || !above.get().version.is_unchanged(seen_above) {
             return None;
         }
         // SAFETY: validated just now.
         let (root, skip) = unsafe { layer_of(kind, value) }?;
         let slot = leaf.permutation().slots().next()?;
-        (root == leaf.node() && leaf.get().version.unchanged(seen)).then_some(Self {
+        (root == leaf.node() && leaf.get().version.is_unchanged(seen)).then_some(Self {
             above: SlotPlace { leaf: above, seen: seen_above, slot: slot_above },
             skip,
             layer: SlotPlace { leaf, seen, slot },
@@ -58,10 +58,10 @@ impl<'p> FoldPlace<'p> {
     }
 
     /// The new skip of the slot above. `None`, without obtained memory, if the layer's leaf has changed.
-    fn joined(&self, memory: &mut dyn NodeMemory) -> Option<JoinedSkip<'p>> {
+    fn join_skips(&self, memory: &mut dyn NodeMemory) -> Option<JoinedSkip<'p>> {
         let SlotPlace { leaf, seen, slot } = self.layer;
         let (part, kind, value) = (leaf.part(slot), leaf.kind(slot), leaf.slots[slot].value.read());
-        if !leaf.get().version.unchanged(seen) {
+        if !leaf.get().version.is_unchanged(seen) {
             return None;
         }
         // SAFETY: validated just now.
@@ -106,8 +106,8 @@ pub(crate) fn fold_layer<'p>(
     part: KeyPart,
     memory: &mut dyn NodeMemory,
 ) -> Option<usize> {
-    let place = FoldPlace::of(only, above, part)?;
-    let JoinedSkip { joined, below } = place.joined(memory)?;
+    let place = FoldPlace::try_new(only, above, part)?;
+    let JoinedSkip { joined, below } = place.join_skips(memory)?;
     let Some(entries) = place.fold(joined) else {
         // SAFETY: no other thread has seen the block.
         unsafe { joined.discard(memory) };

@@ -2,12 +2,12 @@
 //!
 //! The leaf is locked at the very version of the failed search, so nothing needs to be searched again under the lock.
 //!
-//! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`, `new_layer`.
+//! Neighbours: up, the engine's tables, `batch` and `bulk_insert`; down, `descent`, `split`, `new_layer`.
 
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, SeenLeaf, find, follow};
+use crate::descent::{InLeaf, LeafPlace, SeenLeaf, find, follow};
 use crate::entry::{NewEntry, put_at};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
@@ -129,7 +129,7 @@ impl Masstree {
             InLeaf::Absent => {
                 // The needs of the insert are known from the leaf as seen. The memory is obtained before the leaf is
                 // locked at the same version (E1).
-                let entry = NewEntry::of(layer.rest, value);
+                let entry = NewEntry::new(layer.rest, value);
                 if leaf.permutation().count() == LEAF_SLOTS {
                     let full = SeenLeaf { leaf, seen: place.seen };
                     self.split_and_put(layer, full, entry, memory, changes, pinned)?;
@@ -178,9 +178,9 @@ pub(crate) fn put(
     leaf.note_run(position);
     held.begin_change();
     put_at(leaf, position, entry);
-    let (before, after) = (held.seen(), held.after());
+    let (before, after) = (held.version_before(), held.version_after());
     drop(held);
-    changes.changed(leaf, before, after);
+    changes.record_change(leaf, before, after);
     after
 }
 

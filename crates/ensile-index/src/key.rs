@@ -22,7 +22,7 @@ pub(crate) struct KeyPart {
 impl KeyPart {
     /// The part of a key whose rest at this layer is `rest`.
     #[inline(always)]
-    pub(crate) fn of(rest: &[u8]) -> Self {
+    pub(crate) fn from_rest(rest: &[u8]) -> Self {
         if let Some(first) = rest.first_chunk::<SLICE_BYTES>() {
             let rank = if rest.len() > SLICE_BYTES { LONG } else { SLICE_BYTES as u8 };
             return Self { slice: u64::from_be_bytes(*first), rank };

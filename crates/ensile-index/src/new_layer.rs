@@ -73,10 +73,10 @@ impl<'p> FreshLayer<'p> {
         };
         leaf.slots[slot].value.write(value);
         leaf.set_kind(slot, kind);
-        let after = held.after();
+        let after = held.version_after();
         drop(held);
-        changes.created(self.leaf, leaf, Version::leaf(true));
-        changes.changed(leaf, seen, after);
+        changes.record_creation(self.leaf, leaf, Version::leaf(true));
+        changes.record_change(leaf, seen, after);
         Some(())
     }
 
@@ -102,11 +102,11 @@ pub(crate) fn grow_layer(
 ) -> Option<()> {
     let SlotPlace { leaf, seen, slot } = place;
     let suffix = leaf.suffixes()?.suffix(slot);
-    if !leaf.get().version.unchanged(seen) {
+    if !leaf.get().version.is_unchanged(seen) {
         return None;
     }
     let shared = common_bytes(suffix, key.behind).min((suffix.len() - 1) / SLICE_BYTES * SLICE_BYTES);
-    let (old, new) = (NewEntry::of(&suffix[shared..], 0), NewEntry::of(&key.behind[shared..], key.value));
+    let (old, new) = (NewEntry::new(&suffix[shared..], 0), NewEntry::new(&key.behind[shared..], key.value));
     debug_assert!(old.part != new.part, "two keys that end alike are one key");
     let fresh = Ptr::<Leaf>::create(true, 0, 0, memory);
     let suffixes = [old.suffix.len(), new.suffix.len()];
@@ -137,7 +137,7 @@ pub(crate) fn part_skip<'p>(
 ) -> Option<()> {
     let (above, below) = skip.bytes().split_at(common_bytes(skip.bytes(), key.behind));
     let (slice, below) = below.split_at(SLICE_BYTES);
-    let (old, new) = (KeyPart::of(slice), NewEntry::of(&key.behind[above.len()..], key.value));
+    let (old, new) = (KeyPart::from_rest(slice), NewEntry::new(&key.behind[above.len()..], key.value));
     let old = KeyPart { rank: LONG, ..old };
     debug_assert!(old != new.part, "a key that has all bytes of a skip and more goes on below it (SKIP)");
     let fresh = Ptr::<Leaf>::create(true, 0, 0, memory);

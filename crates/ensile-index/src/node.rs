@@ -20,20 +20,20 @@
 //! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node whose ROOT bit is
 //!   set. A thread that arrives at a root without ROOT holds an old pointer and starts again.
 //!
-//! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
+//! Neighbours: up, every operation; down, `version`, `seqlock_word`, `suffix_block`.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use ensile_base::sync::note;
+use ensile_base::sync::plain_access;
 use ensile_memory::prefetch;
 
-use crate::guarded::{GuardedPtr, GuardedU64};
 use crate::key::{KeyPart, LONG};
 use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::{LEAF_SLOTS, Permutation};
+use crate::seqlock_word::{GuardedPtr, GuardedU64};
 use crate::suffix_block::{SuffixBlock, SuffixBlockRef, capacity_for};
 use crate::tags::{self, TAGS_PER_WORD, tag};
 use crate::version::{NodeLock, Version, VersionWord};
@@ -62,7 +62,7 @@ pub(crate) struct Kinds(u64);
 
 impl Kinds {
     #[inline(always)]
-    pub(crate) fn of(self, slot: usize) -> u8 {
+    pub(crate) fn get(self, slot: usize) -> u8 {
         (self.0 >> (4 * slot) & 0xf) as u8
     }
 }
@@ -269,7 +269,7 @@ impl<'p> Ptr<'p, Leaf> {
         };
         // SAFETY: the block is ours, large and aligned enough for a leaf.
         unsafe { block.write(leaf) };
-        note::store(block.as_ptr(), size_of::<Leaf>());
+        plain_access::store(block.as_ptr(), size_of::<Leaf>());
         Self(block, PhantomData)
     }
 
@@ -307,7 +307,7 @@ impl<'p> Ptr<'p, Leaf> {
             let live = self.permutation().slots().filter(|&slot| self.kind(slot) == SUFFIX);
             live.for_each(|slot| suffixes[slot] = old.suffix(slot));
         }
-        if !self.get().version.unchanged(seen) {
+        if !self.get().version.is_unchanged(seen) {
             return None;
         }
         // No suffix is empty: a key without a suffix ends with the slice.
@@ -386,7 +386,7 @@ impl Leaf {
     /// The kind of a slot.
     #[inline(always)]
     pub(crate) fn kind(&self, slot: usize) -> u8 {
-        self.kinds().of(slot)
+        self.kinds().get(slot)
     }
 
     /// Sets the kind of a slot.
@@ -452,7 +452,7 @@ impl<'p> Ptr<'p, Internal> {
         };
         // SAFETY: the block is ours, large and aligned enough for an internal node.
         unsafe { block.write(internal) };
-        note::store(block.as_ptr(), size_of::<Internal>());
+        plain_access::store(block.as_ptr(), size_of::<Internal>());
         Self(block, PhantomData)
     }
 

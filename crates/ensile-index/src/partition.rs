@@ -104,7 +104,7 @@ fn open_node<'p>(
             .slots()
             .map(|slot| (leaf.part(slot), leaf.kind(slot), leaf.slots[slot].value.read()))
             .collect();
-        if !node.unchanged(seen) {
+        if !node.is_unchanged(seen) {
             return None;
         }
         for (part, kind, value) in entries {
@@ -127,7 +127,7 @@ fn open_node<'p>(
         let children: Vec<_> = (0..=keys)
             .map(|at| (at.checked_sub(1).map(|key| internal.keys[key].read()), internal.children[at].read()))
             .collect();
-        if !node.unchanged(seen) {
+        if !node.is_unchanged(seen) {
             return None;
         }
         for (low, child) in children {
@@ -163,7 +163,7 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
                 .collect();
             entries =
                 entries.saturating_add(ways.saturating_mul((permutation.count() - layers.len()) as u64));
-            if layers.is_empty() || !node.unchanged(seen) {
+            if layers.is_empty() || !node.is_unchanged(seen) {
                 break;
             }
             ways = ways.saturating_mul(layers.len() as u64);
@@ -175,7 +175,7 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
             let internal = unsafe { node.internal() };
             let child = internal.children[seen.keys() / 2].read();
             ways = ways.saturating_mul(seen.keys() as u64 + 1);
-            if !node.unchanged(seen) {
+            if !node.is_unchanged(seen) {
                 break;
             }
             // SAFETY: validated: this was a child of a live node under our pin.

@@ -16,7 +16,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, LockedPath, Path, SeenLeaf, find, leaf_for};
+use crate::descent::{HEIGHT_MAX, LockedPath, Path, SeenLeaf, find, leaf_for};
 use crate::fold::fold_layer;
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
@@ -92,7 +92,7 @@ impl Masstree {
             loop {
                 let here = key.len() - rest.len();
                 if here == prefix {
-                    let Ok((leaf, _)) = leaf_for(root, KeyPart::of(rest).slice, pinned) else {
+                    let Ok((leaf, _)) = leaf_for(root, KeyPart::from_rest(rest).slice, pinned) else {
                         continue 'tree;
                     };
                     trail.push(Trail { root, leaf, prefix });
@@ -134,26 +134,26 @@ impl Masstree {
                 .map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
-        if held.seen().is_deleted() || !leaf.covers(KeyPart::of(&key[prefix..]).slice) {
+        if held.version_before().is_deleted() || !leaf.covers(KeyPart::from_rest(&key[prefix..]).slice) {
             return Pruned::Busy;
         }
         let entries = leaf.permutation().count();
-        if !held.seen().is_root() && entries == 0 {
+        if !held.version_before().is_root() && entries == 0 {
             return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
-        let Some(above) = above.filter(|_| held.seen().is_root() && entries <= 1) else {
+        let Some(above) = above.filter(|_| held.version_before().is_root() && entries <= 1) else {
             return Pruned::Clean;
         };
         let left = if entries == 0 {
             self.unlink_layer(leaf, held, above.leaf, memory)
         } else {
-            let seen = held.seen();
+            let seen = held.version_before();
             let leads_on = leaf.permutation().slots().all(|slot| is_link(leaf.kind(slot)));
             // A fold asks for memory first (E1).
             drop(held);
             match leads_on {
                 true => {
-                    let part = KeyPart::of(&key[above.prefix..]);
+                    let part = KeyPart::from_rest(&key[above.prefix..]);
                     fold_layer(SeenLeaf { leaf, seen }, above.leaf, part, memory)
                 }
                 // The entry's key stays in place. The layer above may have only this layer.
@@ -211,7 +211,7 @@ impl Masstree {
         let mut node = root;
         let mut heir = loop {
             let held = node.get().try_lock_now()?;
-            let seen = held.seen();
+            let seen = held.version_before();
             if seen.is_deleted() || seen.is_root() != (node == root) {
                 return None;
             }
@@ -253,8 +253,8 @@ fn unlink_leaf<'p>(
     memory: &mut dyn NodeMemory,
     pinned: Pinned<'p>,
 ) -> Option<()> {
-    let path = Path::to(root, leaf, pinned)?;
-    let mut locked = LockedPath::none();
+    let path = Path::descend_to(root, leaf, pinned)?;
+    let mut locked = LockedPath::new();
     path.lock_up(|seen| seen.keys() > 0, &mut locked)?;
     // A root always has keys here (`try_prune` collapses other roots first), unless the root changed since: try again.
     let top = locked.top?;
@@ -309,5 +309,5 @@ fn unlink_leaf<'p>(
 /// Locks a leaf if the leaf is (still) the left neighbour of another leaf.
 fn lock_left_neighbour<'p>(left: Ptr<'p, Leaf>, leaf: Ptr<'p, Leaf>) -> Option<NodeLock<'p>> {
     let held = left.get().version.try_lock_now()?;
-    (!held.seen().is_deleted() && left.next.read() == leaf.as_ptr()).then_some(held)
+    (!held.version_before().is_deleted() && left.next.read() == leaf.as_ptr()).then_some(held)
 }

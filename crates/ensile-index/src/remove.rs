@@ -5,7 +5,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, find};
+use crate::descent::{InLeaf, find};
 use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr, is_link};
 use crate::tree::Masstree;

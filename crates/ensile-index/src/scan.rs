@@ -9,7 +9,7 @@
 //! handed out. An empty layer or leaf is an ordinary stop with a witness and no entries, so neither direction can turn
 //! on an empty layer or leaf for ever.
 //!
-//! Neighbours: up, the engine's range reads; down, `descend`, `node`.
+//! Neighbours: up, the engine's range reads; down, `descent`, `node`.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
@@ -17,7 +17,7 @@ use std::ops::{Bound, ControlFlow};
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
-use crate::descend::leaf_for;
+use crate::descent::leaf_for;
 use crate::key::{KeyPart, LONG, SLICE_BYTES, shortest};
 use crate::node::{Kinds, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::permutation::LEAF_SLOTS;
@@ -271,7 +271,7 @@ where
             let Some(leaf) = next else { return Stop::Lost };
             let start = self.start();
             let Some(seen) = self.copy(leaf, start.part.slice, &mut snapshot) else { return Stop::Lost };
-            self.visitor.witness(Witness::of(leaf, seen));
+            self.visitor.witness(Witness::from_leaf(leaf, seen));
             let end = self.end_near(&snapshot);
             match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,
@@ -303,7 +303,7 @@ where
     /// The cursor as seen from the current layer.
     fn start(&self) -> Start {
         let rest = &self.key[self.prefix()..];
-        let part = KeyPart::of(rest);
+        let part = KeyPart::from_rest(rest);
         let inclusive = self.edge == Edge::At;
         if part.is_long() || self.edge != Edge::AroundPrefix {
             return Start { part, inclusive, goes_on: part.is_long() };
@@ -332,7 +332,7 @@ where
             for (index, entry) in snapshot.entries[..count].iter_mut().enumerate() {
                 let at = (slots & 0xf) as usize;
                 slots >>= 4;
-                let (slot, kind) = (&leaf.slots[at], kinds.of(at));
+                let (slot, kind) = (&leaf.slots[at], kinds.get(at));
                 entry.part = KeyPart { slice: slot.slice.read(), rank: kind };
                 entry.value = slot.value.read();
                 if kind >= LONG {
@@ -342,7 +342,7 @@ where
                     layers |= u32::from(kind != SUFFIX) << index;
                 }
             }
-            if leaf.version.unchanged(seen) {
+            if leaf.version.is_unchanged(seen) {
                 (snapshot.count, snapshot.layers) = (count, layers);
                 (snapshot.low, snapshot.high, snapshot.neighbour) = (low, high, neighbour);
                 if layers != 0 {
@@ -480,7 +480,7 @@ where
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
         let rest = end.strip_prefix(&self.key[..self.prefix()])?;
-        Some(KeyPart::of(rest).slice)
+        Some(KeyPart::from_rest(rest).slice)
     }
 
     /// The slice of the range's end, if the range may end within the slices of a leaf or right behind the leaf. If not,
@@ -508,7 +508,7 @@ unsafe fn follow_skips(entries: &mut [Copied<'_>; LEAF_SLOTS], mut layers: u32, 
     while layers != 0 {
         let index = layers.trailing_zeros() as usize;
         layers &= layers - 1;
-        if kinds.of((slots >> (4 * index) & 0xf) as usize) == SKIP {
+        if kinds.get((slots >> (4 * index) & 0xf) as usize) == SKIP {
             let entry = &mut entries[index];
             // SAFETY: by the caller's word.
             let skip = unsafe { SkipRef::from_value(entry.value) };

@@ -10,19 +10,19 @@
 //! for as long as the leaf's version stands. The key's insert puts other blocks in the skip's place, and retires the
 //! skip.
 //!
-//! Neighbours: up, `descend` follows a skip, `new_layer` makes a skip; down, `memory`, `guarded`.
+//! Neighbours: up, `descent` follows a skip, `new_layer` makes a skip; down, `memory`, `seqlock_word`.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use ensile_base::sync::note;
+use ensile_base::sync::plain_access;
 use ensile_memory::prefetch;
 
-use crate::guarded::GuardedPtr;
 use crate::key::SLICE_BYTES;
 use crate::memory::{NodeMemory, allocate, retire};
 use crate::node::{LAYER, Leaf, NodePtr, Ptr, SKIP};
+use crate::seqlock_word::GuardedPtr;
 use crate::version::VersionWord;
 
 /// The head of a skip block; `length` bytes follow the head.
@@ -49,7 +49,7 @@ impl<'p> SkipRef<'p> {
             let bytes = block.add(1).cast::<u8>();
             bytes.as_ptr().copy_from_nonoverlapping(shared.as_ptr(), shared.len());
         }
-        note::store(block.as_ptr(), Self::layout(shared.len()).size());
+        plain_access::store(block.as_ptr(), Self::layout(shared.len()).size());
         Self(block, PhantomData)
     }
 
@@ -90,7 +90,7 @@ impl<'p> SkipRef<'p> {
         // SAFETY: the bytes follow the head in the same block, were written before the block was linked, and never
         // change (SKIP).
         let bytes = unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(1).cast::<u8>(), length) };
-        note::load(bytes);
+        plain_access::load(bytes);
         bytes
     }
 

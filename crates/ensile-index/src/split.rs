@@ -14,7 +14,7 @@
 
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, LockedPath, Path, PathStep, SeenLeaf};
+use crate::descent::{HEIGHT_MAX, LockedPath, Path, PathStep, SeenLeaf};
 use crate::entry::{NewEntry, put_at};
 use crate::insert::Layer;
 use crate::memory::NodeMemory;
@@ -72,7 +72,7 @@ impl<'p> SplitNodes<'p> {
         // A leaf of short keys moves no suffixes.
         let has_suffixes = entry.part.is_long() || leaf.suffixes().is_some();
         let capacity = cut.as_ref().filter(|_| has_suffixes).and_then(|cut| right_suffixes(leaf, cut, entry));
-        if !leaf.get().version.unchanged(seen) {
+        if !leaf.get().version.is_unchanged(seen) {
             return None;
         }
         let cut = cut.expect("at most ten of the sixteen entries share a slice");
@@ -132,15 +132,15 @@ impl Masstree {
         pinned: Pinned<'p>,
     ) -> Option<()> {
         let SeenLeaf { leaf, seen } = full;
-        let path = Path::to(layer.root, leaf, pinned)?;
+        let path = Path::descend_to(layer.root, leaf, pinned)?;
         let (cut, mut nodes) = SplitNodes::obtain(full, entry, &path, memory)?;
         let right = nodes.right;
         let Some((after, replaced)) = self.split_locked(layer, full, entry, &path, &cut, &mut nodes) else {
             nodes.discard(memory);
             return None;
         };
-        changes.changed(leaf, seen, after);
-        changes.created(right, leaf, Version::leaf(false));
+        changes.record_change(leaf, seen, after);
+        changes.record_creation(right, leaf, Version::leaf(false));
         if let Some(suffixes) = replaced {
             // SAFETY: the leaf names the copy, and under the lock this thread alone replaced the old block.
             unsafe { suffixes.retire(memory) };
@@ -163,7 +163,7 @@ impl Masstree {
         let SeenLeaf { leaf, seen } = full;
         let mut held = leaf.get().version.try_lock(seen)?;
         // Declared after the leaf's lock, so that these locks are dropped before the leaf's lock.
-        let mut locked = LockedPath::none();
+        let mut locked = LockedPath::new();
         path.lock_up(|seen| seen.keys() < INTERNAL_KEYS, &mut locked)?;
         let root_word = match locked.top {
             Some(_) => None,
@@ -188,7 +188,7 @@ impl Masstree {
             locked.locks.first_mut().and_then(Option::as_mut).unwrap_or(&mut held).set_root(false);
         }
         debug_assert_eq!(nodes.count, 0, "a split uses what it obtained");
-        Some((held.after(), replaced))
+        Some((held.version_after(), replaced))
     }
 }
 
@@ -212,7 +212,7 @@ fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> Option<SplitPoint> {
 }
 
 /// The slots of the entries that go to the right.
-fn moved(leaf: Ptr<'_, Leaf>, cut: &SplitPoint) -> impl Iterator<Item = usize> {
+fn slots_to_move(leaf: Ptr<'_, Leaf>, cut: &SplitPoint) -> impl Iterator<Item = usize> {
     let permutation = leaf.permutation();
     let first = if cut.new_is_right() { cut.left } else { cut.left - 1 };
     (first..LEAF_SLOTS).map(move |position| permutation.slot(position))
@@ -220,7 +220,7 @@ fn moved(leaf: Ptr<'_, Leaf>, cut: &SplitPoint) -> impl Iterator<Item = usize> {
 
 /// Capacity of the right leaf's suffix block in bytes, if the leaf needs a block.
 fn right_suffixes(leaf: Ptr<'_, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) -> Option<usize> {
-    let old = moved(leaf, cut).filter(|&slot| leaf.kind(slot) == SUFFIX);
+    let old = slots_to_move(leaf, cut).filter(|&slot| leaf.kind(slot) == SUFFIX);
     let lengths = old.filter_map(|slot| leaf.suffixes().map(|suffixes| suffixes.suffix(slot).len()));
     let new = (cut.new_is_right() && entry.part.is_long()).then_some(entry.suffix.len());
     let (count, bytes) =
@@ -234,7 +234,7 @@ fn fill_right_half<'p>(leaf: Ptr<'p, Leaf>, right: Ptr<'p, Leaf>, cut: &SplitPoi
     right.next.write(leaf.next.read());
     right.prev.write(leaf.as_ptr());
     let mut count = 0;
-    for (to, from) in moved(leaf, cut).enumerate() {
+    for (to, from) in slots_to_move(leaf, cut).enumerate() {
         let kind = leaf.kind(from);
         right.write_slot(to, leaf.slots[from].slice.read(), kind, leaf.slots[from].value.read());
         if kind == SUFFIX {

@@ -5,18 +5,18 @@
 //! later changes of the leaf: the suffix block itself lives as long as its pin. A full suffix block is replaced by a
 //! larger copy and retired; the copy leaves out the space of removed keys.
 //!
-//! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
+//! Neighbours: up, `node` and the operations; down, `memory`, `seqlock_word`.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use ensile_base::limits;
-use ensile_base::sync::{AtomicU64, Ordering, note};
+use ensile_base::sync::{AtomicU64, Ordering, plain_access};
 
-use crate::guarded::GuardedU64;
 use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::LEAF_SLOTS;
+use crate::seqlock_word::GuardedU64;
 
 /// Place of a suffix in its suffix block: offset in the high half, length in the low half.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl<'p> SuffixBlockRef<'p> {
         };
         // SAFETY: the block is ours, large and aligned enough for a head and its bytes.
         unsafe { block.write(suffixes) };
-        note::store(block.as_ptr(), size_of::<SuffixBlock>());
+        plain_access::store(block.as_ptr(), size_of::<SuffixBlock>());
         Self(block, PhantomData)
     }
 
@@ -100,7 +100,7 @@ impl<'p> SuffixBlockRef<'p> {
         // SAFETY: places are written by `append` only, which keeps places inside the block; the bytes were written
         // before the place and are never written again (APPEND).
         let suffix = unsafe { std::slice::from_raw_parts(self.bytes(offset), length) };
-        note::load(suffix);
+        plain_access::load(suffix);
         suffix
     }
 
@@ -119,7 +119,7 @@ impl<'p> SuffixBlockRef<'p> {
         // SAFETY: the target lies within the block, behind every place handed out so far, and is therefore never read;
         // the source is not in the target's space.
         unsafe { self.bytes(offset as usize).copy_from_nonoverlapping(suffix.as_ptr(), suffix.len()) };
-        note::store(self.bytes(offset as usize), suffix.len());
+        plain_access::store(self.bytes(offset as usize), suffix.len());
         self.head().used.write(offset + suffix.len() as u64);
         let place = offset << 32 | suffix.len() as u64;
         // Release: pairs with the Acquire load of `suffix`: a thread that sees the place sees its bytes.

@@ -63,10 +63,11 @@ mod tests {
 
     #[test]
     fn every_equal_byte_is_named_and_no_other() {
-        let mut random = Random::seeded(15);
+        let mut random = Random::from_seed(15);
         for round in 0..10_000 {
             // Few values, so that bytes are often equal, and the values where a carry would show.
-            let byte = |random: &mut Random| [0x00, 0x01, 0x7f, 0x80, 0x81, 0xff][random.below(6) as usize];
+            let byte =
+                |random: &mut Random| [0x00, 0x01, 0x7f, 0x80, 0x81, 0xff][random.next_below(6) as usize];
             let bytes: [u8; 16] = std::array::from_fn(|_| byte(&mut random));
             let tag = byte(&mut random);
             let (low, high) = bytes.split_at(8);

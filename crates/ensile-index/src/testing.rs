@@ -99,7 +99,7 @@ impl Drop for BookedMemory {
 }
 
 /// The token for tests: [`BookedMemory`] frees nothing while a tree is in use.
-pub(crate) fn pinned<'p>() -> Pinned<'p> {
+pub(crate) fn assume_pinned<'p>() -> Pinned<'p> {
     // SAFETY: `BookedMemory` frees retired nodes only when the test drops it, after the tree's last use.
     unsafe { Pinned::assume() }
 }
@@ -138,6 +138,6 @@ impl ScanVisitor for Collected {
 /// A whole scan.
 pub(crate) fn collect(tree: &Masstree, range: Range<'_>, direction: Direction) -> Collected {
     let mut collected = Collected::default();
-    tree.scan(range, direction, &mut collected, pinned());
+    tree.scan(range, direction, &mut collected, assume_pinned());
     collected
 }

@@ -1,13 +1,13 @@
 //! The tree itself: its root, point reads, and its end.
 //!
-//! Neighbours: up, the engine's tables; down, `descend` for the way within a layer; beside it `insert`, `remove`,
+//! Neighbours: up, the engine's tables; down, `descent` for the way within a layer; beside it `insert`, `remove`,
 //! `scan`, `batch` and `check`, one operation a file.
 
 use ensile_base::limits;
 use ensile_base::sync::{AtomicPtr, Backoff, Ordering};
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find, follow};
+use crate::descent::{InLeaf, LeafPlace, find, follow};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
@@ -106,7 +106,7 @@ impl Masstree {
         let LeafPlace { leaf, seen, found } = self.find(key, pinned);
         match found {
             InLeaf::Match { value, .. } => Lookup::Found(value),
-            _ => Lookup::Missing(Witness::of(leaf, seen)),
+            _ => Lookup::Missing(Witness::from_leaf(leaf, seen)),
         }
     }
 

@@ -19,9 +19,9 @@
 //!
 //! The counter would wrap after 2^54 changes of one node: five centuries at a million changes a second.
 //!
-//! **Seqlock recipe** (stands here once; everything else in the crate reads and writes [`crate::guarded`] words): the
-//! writer dirties the word, fences Release, stores data, stores the new word with Release. The reader loads the word
-//! with Acquire, loads data, fences Acquire, loads the word again. If the reader saw any store of a change, the
+//! **Seqlock recipe** (stands here once; everything else in the crate reads and writes [`crate::seqlock_word`] words):
+//! the writer dirties the word, fences Release, stores data, stores the new word with Release. The reader loads the
+//! word with Acquire, loads data, fences Acquire, loads the word again. If the reader saw any store of a change, the
 //! writer's fence and the reader's fence pair, so its second look at the word sees CHANGING or a later word. If its
 //! first look saw the end of a change, the Acquire load pairs with the Release store that ended the change.
 //!
@@ -97,11 +97,11 @@ impl Version {
         self.0
     }
 
-    const fn bumped(self) -> Self {
+    const fn successor(self) -> Self {
         Self(self.0.wrapping_add(COUNTER_ONE))
     }
 
-    const fn with(self, bit: u64, set: bool) -> Self {
+    const fn with_bit(self, bit: u64, set: bool) -> Self {
         if set { Self(self.0 | bit) } else { Self(self.0 & !bit) }
     }
 }
@@ -143,7 +143,7 @@ impl VersionWord {
     /// True if the data read since the load of `seen` belongs to version `seen`.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn unchanged(&self, seen: Version) -> bool {
+    pub(crate) fn is_unchanged(&self, seen: Version) -> bool {
         // Acquire fence: pairs with the Release fence of `NodeLock::begin_change`. If a data load before this line saw
         // a store of some change, the load below sees the CHANGING bit of the same change or a later word.
         fence(Ordering::Acquire);
@@ -173,7 +173,7 @@ impl VersionWord {
         // Acquire on success: pairs with the Release store of `NodeLock::drop` by the lock's previous owner. Relaxed on
         // failure: nothing is concluded from the value.
         let swap = self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        swap.ok().map(|_| NodeLock::taken(self, seen))
+        swap.ok().map(|_| NodeLock::new(self, seen))
     }
 
     /// Locks the node at its present version, unless another writer holds the node right now.
@@ -187,7 +187,7 @@ impl VersionWord {
     pub(crate) fn begin(&self, version: Version) -> NodeLock<'_> {
         // Relaxed: the node is published later, by a Release store to a word of another node.
         self.0.store(version.0 | LOCKED, Ordering::Relaxed);
-        let mut held = NodeLock::taken(self, version);
+        let mut held = NodeLock::new(self, version);
         held.begin_change();
         held
     }
@@ -222,7 +222,7 @@ ensile_base::sync::thread_local! {
 
 impl<'p> NodeLock<'p> {
     #[inline(always)]
-    fn taken(word: &'p VersionWord, seen: Version) -> Self {
+    fn new(word: &'p VersionWord, seen: Version) -> Self {
         #[cfg(debug_assertions)]
         LOCKS_HELD.with(|locks| locks.set(locks.get() + 1));
         Self { word, seen, next: None }
@@ -240,12 +240,12 @@ impl NodeLock<'_> {
     }
 
     /// The version at which the lock was taken.
-    pub(crate) fn seen(&self) -> Version {
+    pub(crate) fn version_before(&self) -> Version {
         self.seen
     }
 
     /// The version of the node after the drop of this lock.
-    pub(crate) fn after(&self) -> Version {
+    pub(crate) fn version_after(&self) -> Version {
         self.next.unwrap_or(self.seen)
     }
 
@@ -254,22 +254,22 @@ impl NodeLock<'_> {
         if self.next.is_some() {
             return;
         }
-        self.next = Some(self.seen.bumped());
+        self.next = Some(self.seen.successor());
         // Relaxed: the fence below orders the store before the data stores that follow; only the lock's owner stores
         // here.
         self.word.0.store(self.seen.0 | LOCKED | CHANGING, Ordering::Relaxed);
-        // Release fence: pairs with the Acquire fence of `VersionWord::unchanged` and `try_lock`.
+        // Release fence: pairs with the Acquire fence of `VersionWord::is_unchanged` and `try_lock`.
         fence(Ordering::Release);
     }
 
     /// Sets or clears ROOT in the version to come. Only within a change.
     pub(crate) fn set_root(&mut self, root: bool) {
-        self.adjust(|next| next.with(ROOT, root));
+        self.adjust(|next| next.with_bit(ROOT, root));
     }
 
     /// Takes the node out of the tree for good. Only within a change.
     pub(crate) fn set_deleted(&mut self) {
-        self.adjust(|next| next.with(DELETED, true));
+        self.adjust(|next| next.with_bit(DELETED, true));
     }
 
     /// Sets the number of keys of an internal node. Only within a change.
@@ -288,7 +288,7 @@ impl Drop for NodeLock<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire loads of `stable`, `is_exactly` and the Acquire exchange of `try_lock`: a
         // thread that sees the new word sees the whole change.
-        self.word.0.store(self.after().0, Ordering::Release);
+        self.word.0.store(self.version_after().0, Ordering::Release);
         #[cfg(debug_assertions)]
         LOCKS_HELD.with(|locks| locks.set(locks.get() - 1));
     }

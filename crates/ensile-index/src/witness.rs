@@ -17,7 +17,7 @@ use crate::version::{Version, VersionWord};
 pub struct NodeId(usize);
 
 impl NodeId {
-    pub(crate) fn of(leaf: Ptr<'_, Leaf>) -> Self {
+    pub(crate) fn from_leaf(leaf: Ptr<'_, Leaf>) -> Self {
         Self(leaf.expose())
     }
 }
@@ -30,8 +30,8 @@ pub struct Witness {
 }
 
 impl Witness {
-    pub(crate) fn of(leaf: Ptr<'_, Leaf>, seen: Version) -> Self {
-        Self { node: NodeId::of(leaf), version: seen.bits() }
+    pub(crate) fn from_leaf(leaf: Ptr<'_, Leaf>, seen: Version) -> Self {
+        Self { node: NodeId::from_leaf(leaf), version: seen.bits() }
     }
 
     /// A witness from parts that the index handed out, as after a [`NodeChange`].
@@ -121,12 +121,12 @@ impl NodeChanges {
         &self.0
     }
 
-    pub(crate) fn changed(&mut self, leaf: Ptr<'_, Leaf>, old: Version, new: Version) {
-        self.0.push(NodeChange::Changed { node: NodeId::of(leaf), old: old.bits(), new: new.bits() });
+    pub(crate) fn record_change(&mut self, leaf: Ptr<'_, Leaf>, old: Version, new: Version) {
+        self.0.push(NodeChange::Changed { node: NodeId::from_leaf(leaf), old: old.bits(), new: new.bits() });
     }
 
-    pub(crate) fn created(&mut self, leaf: Ptr<'_, Leaf>, from: Ptr<'_, Leaf>, version: Version) {
-        let (node, from) = (NodeId::of(leaf), NodeId::of(from));
+    pub(crate) fn record_creation(&mut self, leaf: Ptr<'_, Leaf>, from: Ptr<'_, Leaf>, version: Version) {
+        let (node, from) = (NodeId::from_leaf(leaf), NodeId::from_leaf(from));
         self.0.push(NodeChange::Created { node, from, version: version.bits() });
     }
 }

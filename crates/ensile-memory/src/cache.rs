@@ -8,14 +8,14 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use ensile_base::sync::note;
+use ensile_base::sync::plain_access;
 
-use crate::class::SizeClass;
-use crate::general;
 use crate::memory::Memory;
 use crate::pool::UncutSpan;
 use crate::prefetch;
+use crate::size_class::SizeClass;
 use crate::span::{BlockList, SPAN_BYTES, SPAN_HEADER_BYTES, Span, SpanBlocks};
+use crate::system_allocator;
 
 /// Bytes of free blocks of a class that a cache keeps, within `KEEP_MIN` and `KEEP_MAX` blocks.
 const KEEP_BYTES: usize = 1 << 20;
@@ -144,7 +144,7 @@ impl Cache {
     #[inline]
     fn take(&mut self, class: SizeClass) -> NonNull<u8> {
         if !self.memory.has_slabs() {
-            return general::allocate(class);
+            return system_allocator::allocate(class);
         }
         if !class.is_spanned() {
             return self.memory.allocate_large(class);
@@ -215,14 +215,18 @@ impl Cache {
         self.count(-(class.bytes() as i64));
         if !self.memory.has_slabs() {
             // SAFETY: passed on to the caller; memory without slabs has only ever handed out such blocks.
-            return unsafe { general::free(block, class) };
+            return unsafe { system_allocator::free(block, class) };
         }
         if !class.is_spanned() {
             // SAFETY: passed on to the caller.
             return unsafe { self.memory.free_large(block) };
         }
         // SAFETY: the block is of a span that was cut, and in use until now.
-        debug_assert_eq!(unsafe { Span::around(block).class() }, class, "a block is freed under its class");
+        debug_assert_eq!(
+            unsafe { Span::from_block(block).class() },
+            class,
+            "a block is freed under its class"
+        );
         if cfg!(shuttle) {
             // The block is never used again. No word of a record or a node has the pattern of freed blocks, and the
             // pattern exposes a thread that still reaches the block. SAFETY: the block is ours now, and has
@@ -233,7 +237,7 @@ impl Cache {
         let next = shelf.free.map_or(std::ptr::null_mut(), NonNull::as_ptr);
         // SAFETY: the block is ours now and at least one word long.
         unsafe { block.cast::<*mut u8>().write(next) };
-        note::store(block.as_ptr(), size_of::<*mut u8>());
+        plain_access::store(block.as_ptr(), size_of::<*mut u8>());
         shelf.free = Some(block);
         shelf.count += 1;
         if shelf.count > shelf.keep_max {
@@ -260,7 +264,7 @@ impl Cache {
         // SAFETY: `last` is a free block of the list, the last block that is kept; the first word of `last` is the
         // link.
         let rest = unsafe { last.cast::<*mut u8>().replace(std::ptr::null_mut()) };
-        note::store(last.as_ptr(), size_of::<*mut u8>());
+        plain_access::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
         shelf.count = keep;
         let mut blocks = Vec::with_capacity(given as usize);

@@ -13,17 +13,17 @@
 //! Neighbours: the engine's workers allocate index nodes and records here; the epoch crate decides when retired blocks
 //! may come back.
 
+mod address_space;
 mod cache;
-mod class;
 mod exchange;
-mod general;
 pub mod heap;
-mod in_use;
-mod map;
+mod live_blocks;
 mod memory;
 mod pool;
 pub mod prefetch;
+mod size_class;
 mod span;
+mod system_allocator;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod testing;
 
@@ -31,6 +31,6 @@ mod testing;
 const IS_LABORATORY: bool = cfg!(feature = "laboratory");
 
 pub use cache::{Cache, FREED_WORD};
-pub use class::SizeClass;
 pub use exchange::Exchange;
 pub use memory::{Memory, MemoryConfig, MemoryStats};
+pub use size_class::SizeClass;

@@ -2,7 +2,8 @@
 //!
 //! The memory is behind one lock that caches take once per chunk, batch or large block, never per record.
 //!
-//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` is behind the lock; [`crate::map`] asks the kernel.
+//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` is behind the lock; [`crate::address_space`] asks the
+//! kernel.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -10,11 +11,11 @@ use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-use crate::class::SizeClass;
-use crate::in_use::BlocksInUse;
+use crate::live_blocks::BlocksInUse;
 use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
+use crate::size_class::SizeClass;
 use crate::span::{BlockList, SpanBlocks};
-use crate::{IS_LABORATORY, map};
+use crate::{IS_LABORATORY, address_space};
 
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
@@ -35,7 +36,7 @@ pub struct MemoryConfig {
 impl MemoryConfig {
     /// Slabs with `prefault_bytes` touched beforehand.
     #[must_use]
-    pub fn prefaulted(prefault_bytes: usize) -> Self {
+    pub fn with_prefault(prefault_bytes: usize) -> Self {
         Self { prefault_bytes, general: false }
     }
 }
@@ -186,7 +187,7 @@ impl Memory {
         drop(pool);
         // SAFETY: the chunk is a part of a region that is mapped, as nothing is released while this call is under way;
         // the chunk is in no list and not in use (M3).
-        unsafe { map::touch(chunk, CHUNK_BYTES) };
+        unsafe { address_space::touch(chunk, CHUNK_BYTES) };
         self.lock().give_ready(chunk);
         true
     }
@@ -287,7 +288,7 @@ impl Memory {
         for (region, bytes) in given.regions {
             // SAFETY: mapped with these bytes, and unused by the caller's word. The pointers into the region went with
             // `given`, except the pointers of caches, and a cache is dropped without a look at its blocks.
-            unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
+            unsafe { address_space::unmap(region, bytes, CHUNK_BYTES) };
         }
         drop(pool);
         // Relaxed: a figure.

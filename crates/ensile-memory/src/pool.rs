@@ -18,8 +18,8 @@ use std::alloc::Layout;
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 
-use crate::class::SizeClass;
-use crate::map;
+use crate::address_space;
+use crate::size_class::SizeClass;
 use crate::span::{BlockList, SPAN_BYTES, Span, SpanBlocks, slots};
 
 /// Bytes of a chunk: a cache's unit of taking; one huge page, aligned to its size.
@@ -94,7 +94,7 @@ impl SpanPool {
         pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
         if prefault_bytes > 0 {
             let bytes = prefault_bytes.next_multiple_of(CHUNK_BYTES);
-            let region = map::map(bytes, CHUNK_BYTES, true);
+            let region = address_space::map(bytes, CHUNK_BYTES, true);
             pool.regions.push((region, bytes));
             pool.fresh = Some((region, bytes));
             pool.touched_fresh = bytes / CHUNK_BYTES;
@@ -123,7 +123,7 @@ impl SpanPool {
         self.pace.fewest = self.pace.fewest.min(self.empty.len());
         self.in_use += 1;
         let chunk = chunk.or_else(|| self.take_untouched());
-        (chunk.unwrap_or_else(|| map::out_of_memory(REGION_BYTES, CHUNK_BYTES)), SPANS, true)
+        (chunk.unwrap_or_else(|| address_space::out_of_memory(REGION_BYTES, CHUNK_BYTES)), SPANS, true)
     }
 
     /// Number of chunks to be kept ready: touched and unused. Zero if no thread makes chunks ready.
@@ -149,7 +149,7 @@ impl SpanPool {
 
     fn take_fresh(&mut self) -> Option<NonNull<u8>> {
         if self.fresh.is_none() {
-            let region = map::try_map(REGION_BYTES, CHUNK_BYTES, false)?;
+            let region = address_space::try_map(REGION_BYTES, CHUNK_BYTES, false)?;
             self.regions.push((region, REGION_BYTES));
             self.fresh = Some((region, REGION_BYTES));
         }
@@ -262,7 +262,7 @@ impl SpanPool {
             let Some(chunk) = self.empty.pop() else { break };
             // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; no byte of the chunk is
             // in use, and the chunk is in no list now (M2).
-            unsafe { map::give_back(chunk, CHUNK_BYTES) };
+            unsafe { address_space::give_back(chunk, CHUNK_BYTES) };
             self.released.push(chunk);
         }
         self.pace.surplus -= most;
@@ -291,7 +291,7 @@ impl SpanPool {
         let mut cut = std::collections::HashSet::new();
         for (index, rests) in self.rests.iter().enumerate() {
             for UncutSpan { next, end } in rests {
-                let (span, class) = (Span::around(*next), SizeClass::from_index(index));
+                let (span, class) = (Span::from_block(*next), SizeClass::from_index(index));
                 let uncut = (end.addr() - next.addr().get()) / class.bytes();
                 // SAFETY: the span was cut, its memory is there, and `self` shows the lock.
                 let (is_of_class, free) = unsafe { (span.class() == class, span.free()) };

@@ -17,9 +17,9 @@
 
 use std::ptr::NonNull;
 
-use ensile_base::sync::note;
+use ensile_base::sync::plain_access;
 
-use crate::class::SizeClass;
+use crate::size_class::SizeClass;
 
 /// Bytes of a span, and its alignment.
 pub(crate) const SPAN_BYTES: usize = 64 << 10;
@@ -70,11 +70,11 @@ impl Span {
         let header = SpanHeader { class: class.index() as u8, free: 0, place: 0, head: std::ptr::null_mut() };
         // SAFETY: by the caller's word; the header fits, and the span's alignment is larger than the header's.
         unsafe { start.cast::<SpanHeader>().write(header) };
-        note::store(start.as_ptr(), size_of::<SpanHeader>());
+        plain_access::store(start.as_ptr(), size_of::<SpanHeader>());
     }
 
     /// The span around a block.
-    pub(crate) fn around(block: NonNull<u8>) -> Self {
+    pub(crate) fn from_block(block: NonNull<u8>) -> Self {
         let start = block.as_ptr().map_addr(|address| address & !(SPAN_BYTES - 1));
         // SAFETY: a span never begins at address zero, as nothing is mapped there.
         Self(unsafe { NonNull::new_unchecked(start) })
@@ -112,7 +112,7 @@ impl Span {
     pub(crate) unsafe fn set_place(self, place: usize) {
         // SAFETY: by the caller's word.
         unsafe { (*self.header()).place = place as u32 };
-        note::store(self.header(), size_of::<SpanHeader>());
+        plain_access::store(self.header(), size_of::<SpanHeader>());
     }
 
     /// Number of blocks in the span's list.
@@ -139,8 +139,8 @@ impl Span {
             (*header).free = before + run.count;
             (before, before + run.count)
         };
-        note::store(run.last.as_ptr(), size_of::<*mut u8>());
-        note::store(header, size_of::<SpanHeader>());
+        plain_access::store(run.last.as_ptr(), size_of::<*mut u8>());
+        plain_access::store(header, size_of::<SpanHeader>());
         (before, after)
     }
 
@@ -157,7 +157,7 @@ impl Span {
             (*header).free = 0;
             list
         };
-        note::store(header, size_of::<SpanHeader>());
+        plain_access::store(header, size_of::<SpanHeader>());
         Some(BlockList { head: NonNull::new(head)?, count })
     }
 }
@@ -173,15 +173,15 @@ impl SpanBlocks {
     /// The blocks are free, of one class, each in `blocks` once, and in no list that is still used.
     pub(crate) unsafe fn link(blocks: &mut [NonNull<u8>]) -> Vec<Self> {
         blocks.sort_unstable();
-        let of_spans = blocks.chunk_by(|a, b| Span::around(*a) == Span::around(*b));
+        let of_spans = blocks.chunk_by(|a, b| Span::from_block(*a) == Span::from_block(*b));
         let run = |blocks: &[NonNull<u8>]| {
             for pair in blocks.windows(2) {
                 // SAFETY: the block is free, and is therefore ours, and at least one word long.
                 unsafe { pair[0].cast::<*mut u8>().write(pair[1].as_ptr()) };
-                note::store(pair[0].as_ptr(), size_of::<*mut u8>());
+                plain_access::store(pair[0].as_ptr(), size_of::<*mut u8>());
             }
             let (head, last) = (blocks[0], blocks[blocks.len() - 1]);
-            Self { span: Span::around(head), head, last, count: blocks.len() as u32 }
+            Self { span: Span::from_block(head), head, last, count: blocks.len() as u32 }
         };
         of_spans.map(run).collect()
     }

@@ -203,7 +203,7 @@ impl Connection {
         while self.may_write && !self.replies.to_send().is_empty() {
             match transport.write(self.id.token(), self.replies.to_send()) {
                 Ok(bytes) => {
-                    self.replies.sent(bytes);
+                    self.replies.mark_sent(bytes);
                     sent += bytes as u64;
                     self.sent_nanos = now_nanos;
                     self.waits_since_nanos = None;
@@ -259,7 +259,7 @@ impl Connection {
     pub(crate) fn note_end(&mut self, now_nanos: u64) {
         // A client that has ended, and has sent requests that wait for room, is still served.
         let is_over = self.is_ending || self.peer_ended && !self.is_announced && !self.leaves_requests();
-        let is_told = is_over && self.replies.parked() == 0;
+        let is_told = is_over && self.replies.deferred_count() == 0;
         self.told_since_nanos = is_told.then(|| self.told_since_nanos.unwrap_or(now_nanos));
     }
 

@@ -76,7 +76,7 @@ impl Transport for Epoll {
         listener: SocketToken,
         keepalive: Option<Duration>,
     ) -> io::Result<ListenAddress> {
-        let (socket, at) = MachineSocket::listening(address, keepalive)?;
+        let (socket, at) = MachineSocket::listen(address, keepalive)?;
         self.add(listener, socket, epoll::EventFlags::IN)?;
         Ok(at)
     }

@@ -19,7 +19,7 @@ impl ConnectionId {
         SocketToken(u64::from(self.generation) << 32 | u64::from(self.index))
     }
 
-    pub(crate) fn of(token: SocketToken) -> Self {
+    pub(crate) fn from_token(token: SocketToken) -> Self {
         Self { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
     }
 }

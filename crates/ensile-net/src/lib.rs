@@ -52,7 +52,6 @@ mod connection;
 mod epoll;
 mod event;
 mod limits;
-mod machine;
 mod memory;
 mod net_loop;
 mod replies;
@@ -66,10 +65,11 @@ mod replies;
 ))]
 mod ring_sockets;
 #[cfg(feature = "simulation")]
-pub mod simulated;
+pub mod simulation;
 mod sockets;
 mod timers;
 mod transport;
+mod transport_choice;
 #[cfg(all(
     feature = "io-uring",
     target_os = "linux",
@@ -80,7 +80,6 @@ mod uring;
 pub use epoll::Epoll;
 pub use event::{CloseReason, ConnectionId, NetEvent};
 pub use limits::NetLimits;
-pub use machine::{MachineTransport, TransportChoice};
 pub use memory::ConnectionMemory;
 #[cfg(feature = "simulation")]
 pub use net_loop::check::CheckedLoop;
@@ -91,6 +90,7 @@ pub use timers::TimerId;
 #[cfg(feature = "simulation")]
 pub use transport::TransportHoldings;
 pub use transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
+pub use transport_choice::{MachineTransport, TransportChoice};
 #[cfg(all(
     feature = "io-uring",
     target_os = "linux",

@@ -22,7 +22,7 @@ use crate::transport::LoopWakeUp;
 const UNIT_BYTES: usize = 4 << 10;
 
 /// The count of a connection with this number of bytes.
-pub(crate) fn counted(bytes: usize) -> usize {
+pub(crate) fn round_to_unit(bytes: usize) -> usize {
     bytes.next_multiple_of(UNIT_BYTES)
 }
 

@@ -16,7 +16,7 @@ use ensile_base::sync::Arc;
 use crate::connection::Connection;
 use crate::event::{CloseReason, ConnectionId, NetEvent};
 use crate::limits::NetLimits;
-use crate::memory::{ConnectionMemory, LoopMemory, counted};
+use crate::memory::{ConnectionMemory, LoopMemory, round_to_unit};
 use crate::replies::{ReplyQueue, ReplySlot};
 use crate::timers::{TimerId, Timers};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport};
@@ -309,7 +309,7 @@ impl<T: Transport> NetLoop<T> {
     fn count(&mut self, id: ConnectionId) {
         let held_bytes = self.transport.held_bytes(id.token());
         let Some(connection) = self.get_mut(id) else { return };
-        let bytes = counted(connection.memory_bytes() + held_bytes);
+        let bytes = round_to_unit(connection.memory_bytes() + held_bytes);
         let before = std::mem::replace(&mut connection.counted_bytes, bytes);
         self.memory.change(id, before, bytes);
         if bytes > before {
@@ -359,7 +359,7 @@ impl<T: Transport> NetLoop<T> {
             }
             return;
         }
-        let id = ConnectionId::of(ready.socket);
+        let id = ConnectionId::from_token(ready.socket);
         self.list(id);
         if let Some(connection) = self.get_mut(id) {
             connection.may_read |= ready.reads;
@@ -476,7 +476,7 @@ impl<T: Transport> NetLoop<T> {
         let Some(connection) = self.get_mut(id) else { return };
         let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
         let counted_bytes = connection.counted_bytes;
-        let panicked = connection.replies.panicked();
+        let panicked = connection.replies.take_panic();
         self.last_panic = panicked.or(self.last_panic.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);

@@ -148,7 +148,7 @@ impl ReplyQueue {
 
     /// Replies that are reserved and not told, and those behind them.
     #[must_use]
-    pub fn parked(&self) -> usize {
+    pub fn deferred_count(&self) -> usize {
         self.waiting.len()
     }
 
@@ -191,7 +191,7 @@ impl ReplyQueue {
         &self.sending[self.sent_bytes..]
     }
 
-    pub(crate) fn sent(&mut self, bytes: usize) {
+    pub(crate) fn mark_sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         debug_assert!(self.sent_bytes <= self.sending.len(), "no more is sent than there is");
         if self.sent_bytes == self.sending.len() {
@@ -237,7 +237,7 @@ impl ReplyQueue {
     }
 
     /// Text of a panic in the writer of a reply, once.
-    pub(crate) fn panicked(&mut self) -> Option<Box<str>> {
+    pub(crate) fn take_panic(&mut self) -> Option<Box<str>> {
         self.panicked.take()
     }
 

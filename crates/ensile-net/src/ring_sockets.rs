@@ -6,7 +6,7 @@
 //! Invariants: W7 (one send at a time), W8 (a receive follows a read that asks; a wait holds no lent buffer), W9
 //! (no completion for the successor of a socket).
 //!
-//! Neighbours: `uring` has the kernel's ring, `simulated` a seed's; [`crate::transport`] has the promises.
+//! Neighbours: `uring` has the kernel's ring, `simulation` a seed's; [`crate::transport`] has the promises.
 
 use std::collections::HashMap;
 use std::io;
@@ -68,7 +68,7 @@ pub(crate) trait SocketRing {
     fn give_back(&mut self, buffer: Self::Buffer);
 
     /// Number of lent buffers.
-    fn lent(&self) -> usize;
+    fn lent_buffers(&self) -> usize;
 
     /// Number of sends in flight.
     #[cfg(feature = "simulation")]
@@ -289,7 +289,7 @@ impl<R: SocketRing> RingSockets<R> {
     /// Gives all lent buffers back, for the wait that follows (W8).
     pub(crate) fn begin_wait(&mut self) {
         self.copy_unread();
-        debug_assert_eq!(self.ring.lent(), 0, "W8: the ring has all its buffers while it works");
+        debug_assert_eq!(self.ring.lent_buffers(), 0, "W8: the ring has all its buffers while it works");
     }
 
     /// Copies the unread bytes of lent buffers to memory of their connections.
@@ -309,7 +309,7 @@ impl<R: SocketRing> RingSockets<R> {
     pub(crate) fn complete(&mut self, completion: SocketCompletion<R::Buffer>, ready: &mut Vec<Readiness>) {
         let (number, reads) = match completion {
             SocketCompletion::Received { place, outcome, has_more } => {
-                self.received(place, outcome, has_more);
+                self.complete_receive(place, outcome, has_more);
                 (place, true)
             }
             SocketCompletion::Sent { place, outcome } => {
@@ -335,7 +335,7 @@ impl<R: SocketRing> RingSockets<R> {
         }
     }
 
-    fn received(&mut self, number: u32, outcome: Result<Option<R::Buffer>, Errno>, has_more: bool) {
+    fn complete_receive(&mut self, number: u32, outcome: Result<Option<R::Buffer>, Errno>, has_more: bool) {
         let Some(place) = &mut self.places[number as usize] else { return };
         debug_assert!(place.waits, "W9: a receive ends once, at the place that asked for it");
         place.waits = false;
@@ -380,7 +380,7 @@ impl<R: SocketRing> RingSockets<R> {
             assert!(place.token == *token && !place.is_closed, "W9: the place has this token");
         }
         let buffers = places.iter().filter(|place| matches!(place.arrived, Arrived::Buffer(..))).count();
-        assert_eq!(buffers, self.ring.lent(), "W6: each lent buffer is the one of a place");
+        assert_eq!(buffers, self.ring.lent_buffers(), "W6: each lent buffer is the one of a place");
         let sends = places.iter().filter(|place| place.sending.is_some()).count();
         assert_eq!(sends, self.ring.sends(), "W7: each send in flight is the one of a place");
         crate::transport::TransportHoldings { sockets: places.len(), buffers, sends }

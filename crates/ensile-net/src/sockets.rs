@@ -28,7 +28,7 @@ pub(crate) struct MachineSocket {
 
 impl MachineSocket {
     /// Creates a socket that listens and does not block. Also returns the bound address.
-    pub(crate) fn listening(
+    pub(crate) fn listen(
         address: &ListenAddress,
         keepalive: Option<Duration>,
     ) -> io::Result<(Self, ListenAddress)> {

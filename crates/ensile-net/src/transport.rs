@@ -1,6 +1,6 @@
 //! The sockets of a loop, which never block, and one wait for all of them.
 //!
-//! Neighbours: [`crate::MachineTransport`] is the machine's transport, [`crate::simulated`] has the transport of a
+//! Neighbours: [`crate::MachineTransport`] is the machine's transport, [`crate::simulation`] has the transport of a
 //! seed; [`crate::NetLoop`] drives either.
 
 use std::fmt;

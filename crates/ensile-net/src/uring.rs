@@ -67,7 +67,7 @@ impl Transport for IoUring {
         listener: SocketToken,
         keepalive: Option<Duration>,
     ) -> io::Result<ListenAddress> {
-        let (socket, at) = MachineSocket::listening(address, keepalive)?;
+        let (socket, at) = MachineSocket::listen(address, keepalive)?;
         self.sockets.add(listener, socket);
         Ok(at)
     }

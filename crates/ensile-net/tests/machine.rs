@@ -353,7 +353,7 @@ impl Lines {
 
     fn tell(&mut self, net: &mut Net) {
         while !self.parked.is_empty() {
-            let at = self.random.below(self.parked.len() as u64) as usize;
+            let at = self.random.next_below(self.parked.len() as u64) as usize;
             let (slot, line) = self.parked.swap_remove(at);
             net.fill(slot, |buffer| buffer.extend(line));
         }
@@ -362,10 +362,10 @@ impl Lines {
 
 /// Lines of a client, some of them longer than what one operation brings, and what comes back of them.
 fn lines_of_a_client(at: SocketAddr, number: u64) {
-    let mut random = Random::seeded(number);
+    let mut random = Random::from_seed(number);
     let mut sent = Vec::new();
     for line in 0..300 {
-        let length = if random.percent(3) { random.below(100_000) } else { random.below(60) };
+        let length = if random.percent(3) { random.next_below(100_000) } else { random.next_below(60) };
         sent.extend_from_slice(format!("{number} {line} {}\n", "x".repeat(length as usize)).as_bytes());
     }
     let mut client = TcpStream::connect(at).expect("it listens");
@@ -377,7 +377,7 @@ fn lines_of_a_client(at: SocketAddr, number: u64) {
         });
         let mut rest = &sent[..];
         while !rest.is_empty() {
-            let piece = rest.len().min(random.between(1, 20_000) as usize);
+            let piece = rest.len().min(random.next_between(1, 20_000) as usize);
             client.write_all(&rest[..piece]).expect("it is read");
             rest = &rest[piece..];
         }
@@ -390,7 +390,7 @@ fn lines_of_a_client(at: SocketAddr, number: u64) {
 fn lines_come_back_in_order_whoever_else_asks(choice: TransportChoice) {
     let limits = NetLimits { parked_max: 20, unsent_bytes_max: 1 << 20, ..NetLimits::default() };
     let (mut net, at) = server(choice, limits);
-    let mut lines = Lines { parked: Vec::new(), random: Random::seeded(7) };
+    let mut lines = Lines { parked: Vec::new(), random: Random::from_seed(7) };
     std::thread::scope(|scope| {
         let clients: Vec<_> =
             (0..6).map(|number| scope.spawn(move || lines_of_a_client(at, number))).collect();
@@ -701,7 +701,7 @@ fn a_loop_ends_with_operations_in_flight(choice: TransportChoice) {
         // Some of it is asked for, and not submitted.
         clients[0].write_all(b"b").expect("there is room");
         clients[1].shutdown(std::net::Shutdown::Both).expect("it is a socket");
-        drop(net.unchecked());
+        drop(net.into_inner());
         wake_up.wake();
         for mut client in clients {
             let mut all = Vec::new();

@@ -22,8 +22,8 @@ use crate::framing::ObjectFraming;
 use crate::runtime::OpenRuntime;
 use crate::{ApplicationLog, ObjectKey, Persistent};
 
-fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
+fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::open_existing(path).map_err(DurabilityError::from)?))
 }
 
 /// Backs the objects in the folder `source` up into the folder `target`. `target` is then an independent folder. A
@@ -43,7 +43,7 @@ pub fn backup(
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
     options.check()?;
-    let source = existing(source)?;
+    let source = open_existing_disk(source)?;
     expect_entries(&*source, EntryKind::Operations)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
     run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch)
@@ -63,7 +63,7 @@ pub fn restore(
     bytes_per_second: Option<u64>,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    restored(from, target, |from| CopySource::restore(from, at, bytes_per_second), watch)
+    restore_from_source(from, target, |from| CopySource::restore(from, at, bytes_per_second), watch)
 }
 
 /// Restores exactly the state at the end of epoch `to`, as [`restore`] does. A backup goes back to the end of its
@@ -79,23 +79,23 @@ pub fn restore_to_epoch(
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
     let source = |from: &Arc<dyn Disk>| CopySource::restore_to_epoch(from, None, to, bytes_per_second);
-    restored(from, target, source, watch)
+    restore_from_source(from, target, source, watch)
 }
 
-fn restored(
+fn restore_from_source(
     from: &Path,
     target: &Path,
     source: impl FnOnce(&Arc<dyn Disk>) -> Result<CopySource, DurabilityError>,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    let from = existing(from)?;
+    let from = open_existing_disk(from)?;
     expect_entries(&*from, EntryKind::Operations)?;
     let source = source(&from)?;
     let target = RestoreTarget::open(target, &[&*from])?;
     let begun = source.begin(target.disk()).map_err(ObjectsError::from);
     let made = begun.and_then(|run| run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch));
     let is_cancelled = matches!(&made, Err(ObjectsError::Durability(DurabilityError::Cancelled)));
-    target.ended(made, is_cancelled)
+    target.finish(made, is_cancelled)
 }
 
 impl OpenRuntime {
@@ -110,7 +110,7 @@ impl OpenRuntime {
         } else {
             self.demand_checkpoint().wait()?;
         }
-        ask::<ObjectsError>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        ask::<ObjectsError>(&CopyProgress::new(CopyPhase::Checkpoint), watch)?;
         let source = self.checkpoints.disk();
         let run = CopySource::backup(source, options)?.begin(&copy_target(target, &**source)?)?;
         // Objects without threads need steps meanwhile.

@@ -98,7 +98,7 @@ pub fn shape_of<T: DeserializeOwned>() -> Option<TypeShape> {
     let TracedType { name, description } = trace::trace::<T>()?;
     Some(match description {
         Some(description) => TypeShape::new(&name, &format!("{DESCRIPTION}{description}")),
-        None => TypeShape::named(&name),
+        None => TypeShape::from_name(&name),
     })
 }
 

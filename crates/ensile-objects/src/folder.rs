@@ -4,27 +4,27 @@
 //! functions for a database's folder: the files are the same, and the form of an entry decides its meaning.
 //! [`rename_application`] sets the folder's name. [`backup`] and [`restore`] copy a folder.
 //!
-//! Neighbours: the durability crate examines and cuts; `judge` has the contents of a folder; the `ensile` command
-//! prints.
+//! Neighbours: the durability crate examines and cuts; `folder_check` has the contents of a folder; the `ensile`
+//! command prints.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::RangeStart;
-pub use ensile_durability::examine::{
+pub use ensile_durability::examination::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{ApplicationName, EntryKind, Renamed, TornTail};
-use ensile_durability::{entries_in, examine};
+use ensile_durability::{entries_in, examination};
 
 pub use crate::backups::{
     CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy, backup, restore, restore_to_epoch,
 };
 use crate::error::ObjectsResult as Result;
+pub use crate::folder_check::{FolderJudgement, judge_folder};
 use crate::framing::ObjectFraming;
-pub use crate::judge::{FolderJudgement, judge_folder};
 
 /// True if a folder holds an application's own objects, and no database, according to the folder's manifest. A process
 /// may have the folder open.
@@ -33,7 +33,7 @@ pub use crate::judge::{FolderJudgement, judge_folder};
 /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is missing, or its manifest is
 /// unreadable.
 pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
-    let disk = RealDisk::existing(folder)?;
+    let disk = RealDisk::open_existing(folder)?;
     Ok(entries_in(&disk)? == Some(EntryKind::Operations))
 }
 
@@ -64,11 +64,11 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 /// a whole, as its device may not be mounted; the files give no consistent state, and the message has the reason; or a
 /// part behind the cut is damaged.
 pub fn repair(folder: impl AsRef<Path>, options: RepairOptions) -> Result<Option<Repaired>> {
-    repair_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), options)
+    repair_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>), options)
 }
 
 fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repaired>> {
-    Ok(examine::repair_with(disk, &ObjectFraming, options)?)
+    Ok(examination::repair_with(disk, &ObjectFraming, options)?)
 }
 
 /// Gives the application of a folder another name, or no name (`name` is `None`). No process may have the folder open.
@@ -93,6 +93,6 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// objects, is a copy that was not adopted, or is unreadable. Nothing was changed.
 pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Renamed> {
     let name = name.map(ApplicationName::new).transpose()?;
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::existing(folder)?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_existing(folder)?);
     Ok(ensile_durability::rename_application(&disk, EntryKind::Operations, name)?)
 }

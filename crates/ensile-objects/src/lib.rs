@@ -30,12 +30,12 @@ mod epoch_count;
 mod error;
 mod format;
 mod framing;
-mod parts;
-mod rests_on;
+mod read_dependency;
+mod segments;
 mod shape;
 
-mod applied;
-mod pieces;
+mod apply_time;
+mod chunks;
 mod replay;
 
 mod runtime;
@@ -44,7 +44,7 @@ mod receipt;
 
 mod application;
 mod collection;
-mod guarded;
+mod object_guards;
 
 mod settings;
 
@@ -53,7 +53,7 @@ mod testing;
 
 mod backups;
 mod command;
-mod judge;
+mod folder_check;
 mod take_over;
 
 pub mod folder;
@@ -79,13 +79,13 @@ pub use ensile_durability::{
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
+pub use folder_check::{FolderJudgement, judge_folder};
 pub use format::ObjectLife;
-pub use guarded::{GuardedObjects, ObjectGuard, PoisonedObject};
-pub use judge::{FolderJudgement, judge_folder};
-pub use parts::Parts;
+pub use object_guards::{GuardedObjects, ObjectGuard, PoisonedObject};
+pub use read_dependency::RestsOn;
 pub use receipt::{ChangeReceipt, DurableObjects, ObjectReceipt};
-pub use rests_on::RestsOn;
 pub use runtime::{ObjectsStats, WaitingCallBack};
+pub use segments::Parts;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use shape::TypeShape;
 pub use take_over::take_over;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: R1: once a receipt's epoch is durable, everything that the receipt covers survives a crash.
 //!
-//! Neighbours: `collection` and `application` make receipts; the durability crate has the waits. `guarded` makes
+//! Neighbours: `collection` and `application` make receipts; the durability crate has the waits. `object_guards` makes
 //! changes by a receipt.
 
 use std::future::{Future, IntoFuture};
@@ -33,12 +33,12 @@ impl std::fmt::Debug for ObjectReceipt<'_> {
 
 impl<'o> ObjectReceipt<'o> {
     pub(crate) fn new(runtime: &'o Runtime, epoch: Epoch) -> Self {
-        Self::of(runtime, Tid::first_of(epoch))
+        Self::for_tid(runtime, Tid::first_of(epoch))
     }
 
     /// Receipt for an operation that was logged with this TID.
     #[inline]
-    pub(crate) fn of(runtime: &'o Runtime, tid: Tid) -> Self {
+    pub(crate) fn for_tid(runtime: &'o Runtime, tid: Tid) -> Self {
         Self { runtime, tid }
     }
 

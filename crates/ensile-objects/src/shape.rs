@@ -54,12 +54,12 @@ impl TypeShape {
     /// type changes, and only then; the shape keeps a fingerprint of the text.
     #[must_use]
     pub fn new(name: &str, description: &str) -> Self {
-        Self { fingerprint: Some(fingerprint(description)), ..Self::named(name) }
+        Self { fingerprint: Some(fingerprint(description)), ..Self::from_name(name) }
     }
 
     /// Creates the shape of a type of which the name alone is known. Types of one name are then not told apart.
     #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         Self { name: name.into(), fingerprint: None, former_names: Vec::new() }
     }
 
@@ -84,7 +84,7 @@ impl TypeShape {
     }
 
     /// Type of a folder's entries of this role and version.
-    pub(crate) fn stated(self, role: TypeRole, version: u16) -> StatedType {
+    pub(crate) fn into_stated_type(self, role: TypeRole, version: u16) -> StatedType {
         let Self { name, fingerprint, former_names } = self;
         StatedType { entry_type: EntryType::new(role, version, &name, fingerprint), former_names }
     }

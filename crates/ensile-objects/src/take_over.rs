@@ -1,7 +1,7 @@
 //! Take-over of objects from a shared store by another machine.
 //!
-//! Neighbours: `ensile_durability::TakeOver` fetches, verifies and claims. `judge` reads entries without knowing their
-//! types. `ensile objects take-over` calls [`take_over`].
+//! Neighbours: `ensile_durability::TakeOver` fetches, verifies and claims. `folder_check` reads entries without knowing
+//! their types. `ensile objects take-over` calls [`take_over`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
 use crate::error::ObjectsResult as Result;
-use crate::judge::verifier;
+use crate::folder_check::verifier;
 
 /// Takes over the objects in this shared store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to)) into the
 /// folder `target`. The folder must be empty or missing. Before the claim of the store, all files are fetched, compared
@@ -48,7 +48,7 @@ pub fn take_over(
         )
         .into());
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::hidden(target)?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_hidden(target)?);
     let take_over = TakeOver::begin(store, &disk, bytes_per_second)?;
     Ok(take_over.finish(&verifier(), &Clock::machine())?)
 }

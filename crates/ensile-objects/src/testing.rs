@@ -1,6 +1,6 @@
 //! Helpers of the crate's tests: objects that call the test, a number's bytes, and an application that does nothing.
 //!
-//! Neighbours: up, the tests of `applied` and `runtime`.
+//! Neighbours: up, the tests of `apply_time` and `runtime`.
 
 use std::marker::PhantomData;
 
@@ -9,10 +9,10 @@ use crate::{Application, CallBackResult, CodecResult, ObjectWriter, Persistent};
 /// Calls from a test's objects to the test.
 pub(crate) trait Calls: Send + 'static {
     /// An operation is applied, under its object's lock.
-    fn applied(_operation: u64) {}
+    fn on_apply(_operation: u64) {}
 
     /// An object is encoded, in a checkpoint's call-back.
-    fn encoded() {}
+    fn on_encode() {}
 }
 
 /// An object without bytes that calls the test.
@@ -26,11 +26,11 @@ impl<C: Calls> Persistent for Calling<C> {
 
     fn apply(object: &mut Option<Self>, operation: &u64) {
         *object = Some(Self(PhantomData));
-        C::applied(*operation);
+        C::on_apply(*operation);
     }
 
     fn encode(&self, _: &mut Vec<u8>) {
-        C::encoded();
+        C::on_encode();
     }
 
     fn decode(_: u16, _: &[u8]) -> CodecResult<Self> {

@@ -107,12 +107,12 @@ fn the_process_that_is_killed() {
 }
 
 fn change_for_ever(objects: &Objects<u64, Numbers>, thread: u64) {
-    let mut random = Random::seeded(number(SEED, 0) * THREADS as u64 + thread);
+    let mut random = Random::from_seed(number(SEED, 0) * THREADS as u64 + thread);
     let found =
         |key| objects.read(&key, |found| found.map_or(0, |found: &Numbers| found.last[thread as usize]));
     let mut last: Vec<u64> = (0..KEYS).map(|key| found(key).expect("reads")).collect();
     loop {
-        let key = random.below(KEYS);
+        let key = random.next_below(KEYS);
         let operation = &mut last[key as usize];
         *operation += 1;
         objects.update(key, &(thread, *operation)).expect("is logged");
@@ -186,9 +186,9 @@ fn the_application_that_is_killed() {
 }
 
 fn step_for_ever(steps: &Steps, log: &ApplicationLog, thread: u64) {
-    let mut random = Random::seeded(number(SEED, 0) * THREADS as u64 + thread);
+    let mut random = Random::from_seed(number(SEED, 0) * THREADS as u64 + thread);
     loop {
-        let key = random.below(KEYS);
+        let key = random.next_below(KEYS);
         let object = thread * KEYS + key;
         let mut step = steps.0[object as usize].lock().expect("nothing panics");
         let life = match *step {
@@ -218,8 +218,8 @@ fn spawn(test: &str, folder: &Path, seed: u64) -> Child {
 /// Lets a test run for a moment, after its first acknowledgement or from its start, and kills the process. Returns the
 /// acknowledgements.
 fn live_and_die(test: &str, folder: &Path, random: &mut Random) -> Vec<u8> {
-    let (from_its_start, micros) = (random.percent(30), random.below(40_000));
-    let mut child = spawn(test, folder, random.below(1 << 32));
+    let (from_its_start, micros) = (random.percent(30), random.next_below(40_000));
+    let mut child = spawn(test, folder, random.next_below(1 << 32));
     let mut pipe = child.stderr.take().expect("a pipe");
     let mut acknowledged = Vec::new();
     if !from_its_start {
@@ -286,7 +286,7 @@ fn empty_folder(name: &str) -> PathBuf {
 fn o10_an_application_whose_objects_come_and_go_opens_after_each_kill_and_has_what_it_acknowledged() {
     let folder = empty_folder("application");
     let seed = number(SEED, 1);
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let (least, mut kills, mut acknowledged, mut passed_over) = (count("ENSILE_KILLS", 30), 0, 0, 0);
     let mut last: Last = Default::default();
     let is_enough =
@@ -323,7 +323,7 @@ fn o10_an_application_whose_objects_come_and_go_opens_after_each_kill_and_has_wh
 fn what_was_acknowledged_survives_sigkill_once_and_in_order() {
     let folder = empty_folder("collection");
     let seed = number(SEED, 1);
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let (mut last, mut taken): (Last, u64) = Default::default();
     let (least, mut kills, mut looks, mut lives) = (count("ENSILE_KILLS", 30), 0, 0, 0);
     let operations = |last: &Last| last.iter().flatten().sum::<u64>();

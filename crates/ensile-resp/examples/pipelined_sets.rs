@@ -30,7 +30,7 @@ fn main() {
             value_bytes += request.get(2).map_or(0, <[u8]>::len);
             ReplyEncoder::new(&mut sent, RespVersion::Resp2).simple("OK");
         }
-        assert_eq!(requests.consumed(), received.len());
+        assert_eq!(requests.consumed_bytes(), received.len());
     }
     assert_eq!(value_bytes, batches * PIPELINED * 100);
     println!("{batches} batches of {PIPELINED} requests, {} bytes received", batches * received.len());

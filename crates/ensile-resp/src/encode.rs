@@ -155,25 +155,25 @@ impl<'b> ReplyEncoder<'b> {
     /// Header of an array: `count` replies follow.
     #[inline]
     pub fn array(&mut self, count: usize) {
-        self.sized(b'*', count);
+        self.write_header(b'*', count);
     }
 
     /// Header of a map: `pairs` keys follow, each with its value.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
-            RespVersion::Resp2 => self.sized(b'*', pairs.saturating_mul(2)),
-            RespVersion::Resp3 => self.sized(b'%', pairs),
+            RespVersion::Resp2 => self.write_header(b'*', pairs.saturating_mul(2)),
+            RespVersion::Resp3 => self.write_header(b'%', pairs),
         }
     }
 
     /// Header of a set: `count` replies follow, in no order.
     pub fn set(&mut self, count: usize) {
-        self.typed(b'~', b'*', count);
+        self.write_typed_header(b'~', b'*', count);
     }
 
     /// Header of a message that answers no request: `count` replies follow.
     pub fn push(&mut self, count: usize) {
-        self.typed(b'>', b'*', count);
+        self.write_typed_header(b'>', b'*', count);
     }
 
     /// A floating point number, in as many digits as distinguish the number from all others.
@@ -217,13 +217,13 @@ impl<'b> ReplyEncoder<'b> {
         }
     }
 
-    fn typed(&mut self, third: u8, second: u8, count: usize) {
+    fn write_typed_header(&mut self, third: u8, second: u8, count: usize) {
         let kind = if self.version == RespVersion::Resp3 { third } else { second };
-        self.sized(kind, count);
+        self.write_header(kind, count);
     }
 
     #[inline]
-    fn sized(&mut self, kind: u8, count: usize) {
+    fn write_header(&mut self, kind: u8, count: usize) {
         if self.has_room(0) {
             sized_line(self.buffer, kind, count);
         }

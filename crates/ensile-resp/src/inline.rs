@@ -29,8 +29,8 @@ pub(crate) fn split(
 fn one_word<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8], ProtocolError> {
     while let Some((&byte, behind)) = rest.split_first() {
         rest = match byte {
-            b'"' => return closed(double_quoted(behind, words)?),
-            b'\'' => return closed(single_quoted(behind, words)?),
+            b'"' => return expect_separator(double_quoted(behind, words)?),
+            b'\'' => return expect_separator(single_quoted(behind, words)?),
             _ if is_space(byte) => return Ok(rest),
             _ => {
                 words.push(byte);
@@ -42,7 +42,7 @@ fn one_word<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8], Pro
 }
 
 /// Checks that white space or the line's end follows a closing quote.
-fn closed(rest: &[u8]) -> Result<&[u8], ProtocolError> {
+fn expect_separator(rest: &[u8]) -> Result<&[u8], ProtocolError> {
     if rest.first().is_none_or(|byte| is_space(*byte)) { Ok(rest) } else { Err(ProtocolError::Quotes) }
 }
 
@@ -53,7 +53,7 @@ fn double_quoted<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8]
             [b'\\', b'x', high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
                 (hex(*high) << 4 | hex(*low), behind)
             }
-            [b'\\', escaped, behind @ ..] => (unescaped(*escaped), behind),
+            [b'\\', escaped, behind @ ..] => (unescape(*escaped), behind),
             [byte, behind @ ..] => (*byte, behind),
             [] => return Err(ProtocolError::Quotes),
         };
@@ -75,7 +75,7 @@ fn single_quoted<'l>(mut rest: &'l [u8], words: &mut Vec<u8>) -> Result<&'l [u8]
     }
 }
 
-fn unescaped(byte: u8) -> u8 {
+fn unescape(byte: u8) -> u8 {
     match byte {
         b'n' => b'\n',
         b'r' => b'\r',

@@ -60,7 +60,7 @@ enum ElementKind {
 }
 
 impl ElementKind {
-    fn of(first: u8) -> Result<Self, ProtocolError> {
+    fn from_byte(first: u8) -> Result<Self, ProtocolError> {
         Ok(match first {
             b'+' => Self::Simple,
             b'-' | b'!' => Self::Error,
@@ -180,10 +180,10 @@ impl ReplyDecoder {
             return self.bulk(input, bytes);
         }
         let Some(&first) = input.get(self.position) else { return Ok(false) };
-        let kind = ElementKind::of(first)?;
+        let kind = ElementKind::from_byte(first)?;
         match kind {
-            ElementKind::Bulk | ElementKind::Verbatim => self.sized(input, kind),
-            ElementKind::Error if first == b'!' => self.sized(input, kind),
+            ElementKind::Bulk | ElementKind::Verbatim => self.read_string(input, kind),
+            ElementKind::Error if first == b'!' => self.read_string(input, kind),
             ElementKind::Array
             | ElementKind::Map
             | ElementKind::Set
@@ -205,7 +205,7 @@ impl ReplyDecoder {
     }
 
     /// Reads a string behind its length. The element is made with its header, and holds the kind for later calls.
-    fn sized(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
+    fn read_string(&mut self, input: &[u8], kind: ElementKind) -> Result<bool, ProtocolError> {
         let Some((bytes, next)) = self.number(input)? else { return Ok(false) };
         self.within_bytes(next)?;
         if bytes == -1 && kind == ElementKind::Bulk {

@@ -39,7 +39,7 @@ impl Default for RequestLimits {
 impl RequestLimits {
     /// Redis' limits for a client that has not authenticated: 10 arguments of 16 KiB.
     #[must_use]
-    pub fn unauthenticated() -> Self {
+    pub fn for_unauthenticated() -> Self {
         Self { arguments_max: 10, bulk_bytes_max: 16 << 10, ..Self::default() }
     }
 
@@ -144,8 +144,8 @@ impl RequestDecoder {
 
     /// Decodes at most `requests_max` requests of `input`.
     ///
-    /// `input` is everything that has arrived and was not consumed: the input begins where [`Requests::consumed`] of
-    /// the call before ended. Bytes that are handed over again must be the same bytes.
+    /// `input` is everything that has arrived and was not consumed: the input begins where [`Requests::consumed_bytes`]
+    /// of the call before ended. Bytes that are handed over again must be the same bytes.
     pub fn decode<'a>(&'a mut self, input: &'a [u8], requests_max: usize) -> Requests<'a> {
         self.forget_whole();
         let mut consumed = 0;
@@ -168,7 +168,8 @@ impl RequestDecoder {
     }
 
     /// Forgets the results of the last call behind a request: the next call's input begins with this request
-    /// ([`Requests::begin`]), and not behind [`Requests::consumed`]. Serves a caller that cannot take all requests now.
+    /// ([`Requests::begin`]), and not behind [`Requests::consumed_bytes`]. Serves a caller that cannot take all
+    /// requests now.
     pub fn go_back(&mut self) {
         self.forget_whole();
         self.places.clear();
@@ -323,7 +324,7 @@ impl<'a> Requests<'a> {
     /// Number of decoded bytes at the beginning of the input: the next call's input begins behind these bytes.
     #[must_use]
     #[inline]
-    pub fn consumed(&self) -> usize {
+    pub fn consumed_bytes(&self) -> usize {
         self.consumed
     }
 

@@ -154,7 +154,7 @@ fn decoded(stream: &[u8], sizes: &[usize]) -> Vec<Tree> {
         rest = behind;
         while let Some(decoded) = decoder.decode(&waiting).expect("it is RESP") {
             found.push(owned(decoded.reply()));
-            let consumed = decoded.consumed();
+            let consumed = decoded.consumed_bytes();
             waiting.drain(..consumed);
         }
     }
@@ -173,7 +173,7 @@ fn requests(stream: &[u8], sizes: &[usize]) -> Vec<Vec<Vec<u8>>> {
         let decoded = decoder.decode(&waiting, usize::MAX);
         assert_eq!(decoded.error(), None);
         found.extend(decoded.iter().map(|request| request.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()));
-        let consumed = decoded.consumed();
+        let consumed = decoded.consumed_bytes();
         waiting.drain(..consumed);
     }
     assert_eq!(waiting, b"");

@@ -99,7 +99,7 @@ impl RespClient {
         loop {
             if let Some(decoded) = self.decoder.decode(&self.received[self.consumed..])? {
                 let seen = look(decoded.reply());
-                self.consumed += decoded.consumed();
+                self.consumed += decoded.consumed_bytes();
                 return Ok(seen);
             }
             self.received.drain(..self.consumed);

@@ -285,7 +285,7 @@ fn seconds(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-fn opened<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
+fn into_io_result<S>(service: ObjectsResult<S>) -> io::Result<Arc<S>> {
     service.map(Arc::new).map_err(io::Error::other)
 }
 
@@ -329,9 +329,9 @@ pub fn run(
     config.check()?;
     let objects = arguments.objects().map_err(io::Error::other)?;
     match arguments.service {
-        ServiceKind::Pht => serve(opened(PersistentTable::open(objects))?, config, ready),
-        ServiceKind::Ups => serve(opened(UrlService::open(objects, partition))?, config, ready),
-        ServiceKind::His => serve(opened(HostService::open(objects))?, config, ready),
+        ServiceKind::Pht => serve(into_io_result(PersistentTable::open(objects))?, config, ready),
+        ServiceKind::Ups => serve(into_io_result(UrlService::open(objects, partition))?, config, ready),
+        ServiceKind::His => serve(into_io_result(HostService::open(objects))?, config, ready),
     }
 }
 

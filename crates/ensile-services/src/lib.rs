@@ -64,6 +64,6 @@ pub mod ups;
 pub mod client;
 
 #[cfg(feature = "exercise")]
-pub mod exercise;
+pub mod workload_model;
 
 pub mod command;

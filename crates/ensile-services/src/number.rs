@@ -38,7 +38,7 @@ pub(crate) struct Digits {
 const DIGITS_MAX: usize = 20;
 
 impl Digits {
-    pub(crate) fn of(number: i64) -> Self {
+    pub(crate) fn from_number(number: i64) -> Self {
         let (mut bytes, mut begin, mut rest) = ([0; DIGITS_MAX], DIGITS_MAX, number.unsigned_abs());
         loop {
             begin -= 1;
@@ -68,7 +68,7 @@ mod tests {
     fn numbers_have_one_form() {
         for value in [0, 1, -1, 42, i64::MAX, i64::MIN] {
             assert_eq!(integer(value.to_string().as_bytes()).ok(), Some(value));
-            assert_eq!(Digits::of(value).bytes(), value.to_string().as_bytes());
+            assert_eq!(Digits::from_number(value).bytes(), value.to_string().as_bytes());
         }
         for text in ["", "-", "+1", "01", "-0", "-01", " 1", "1 ", "9223372036854775808", "1.0", "x"] {
             assert!(integer(text.as_bytes()).is_err(), "{text:?}");

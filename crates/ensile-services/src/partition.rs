@@ -29,7 +29,7 @@ impl Partition {
 
     /// Number of the process that has this key, among `all`.
     #[must_use]
-    pub fn of(key: &[u8], all: usize) -> usize {
+    pub fn number_for_key(key: &[u8], all: usize) -> usize {
         // The upper half of the product is below `all`, and follows the hash's upper bits.
         ((u128::from(stable_hash(key)) * all as u128) >> 64) as usize
     }
@@ -41,7 +41,7 @@ impl Partition {
 
     /// Refuses a key of another process.
     pub(crate) fn check(self, key: &[u8]) -> Result<(), CallError> {
-        let (of, Self { this, all }) = (Self::of(key, self.all), self);
+        let (of, Self { this, all }) = (Self::number_for_key(key, self.all), self);
         if of == this { Ok(()) } else { Err(CallError::WrongPartition { of, this, all }) }
     }
 }
@@ -63,7 +63,7 @@ mod tests {
         let mut keys = [0; 5];
         for number in 0..10_000 {
             let key = format!("http://host{}.example/page{number}", number % 100);
-            let of = Partition::of(key.as_bytes(), 5);
+            let of = Partition::number_for_key(key.as_bytes(), 5);
             keys[of] += 1;
             for this in 0..5 {
                 let partition = Partition::new(this, 5).expect("it is one of five");

@@ -124,7 +124,7 @@ pub trait Service: Send + Sync + Sized + 'static {
     const COMMANDS: &'static [ServiceCommand<Self>];
 
     /// The persistent objects.
-    fn kept(&self) -> &dyn KeptObjects;
+    fn persistent_objects(&self) -> &dyn KeptObjects;
 
     /// Prefetches the memory of objects with these keys: a hint, as commands with the keys come next.
     fn prefetch(&self, keys: &[&[u8]]);
@@ -271,7 +271,7 @@ pub enum CallError {
     /// The keys of one bucket alone would be longer than a reply may be.
     #[error(
         "bucket {bucket} has more keys than the {limit} bytes of a reply: give a MATCH that fewer of them fit, or {}",
-        behind(*.next)
+        continuation_text(*.next)
     )]
     BucketTooLong {
         /// Number of the bucket.
@@ -324,7 +324,7 @@ pub enum CallError {
 }
 
 /// Text for the continuation of a scan behind a bucket that the scan cannot show.
-fn behind(next: u64) -> String {
+fn continuation_text(next: u64) -> String {
     match next {
         0 => "end the scan here, as no bucket is behind it (cursor 0)".to_owned(),
         next => format!("go on behind it, from cursor {next}"),

@@ -127,7 +127,7 @@ struct Seeded {
 
 impl Seeded {
     fn new(first_seed: u64, runs: Rc<Cell<u64>>, going_on: Box<dyn FnMut(u64) -> bool>) -> Self {
-        let (random, resting) = (Random::seeded(0), BTreeMap::new());
+        let (random, resting) = (Random::from_seed(0), BTreeMap::new());
         Self { first_seed, runs, going_on, random, changes: 0, rests: 0, resting }
     }
 
@@ -148,9 +148,9 @@ impl Scheduler for Seeded {
         }
         self.runs.set(runs + 1);
         let seed = self.first_seed + runs;
-        self.random = Random::seeded(seed);
-        self.changes = [1_000, 300, 100, 30][self.random.below(4) as usize];
-        self.rests = [0, 30, 100, 400][self.random.below(4) as usize];
+        self.random = Random::from_seed(seed);
+        self.changes = [1_000, 300, 100, 30][self.random.next_below(4) as usize];
+        self.rests = [0, 30, 100, 400][self.random.next_below(4) as usize];
         self.resting.clear();
         Some(Schedule::new(seed))
     }
@@ -166,10 +166,10 @@ impl Scheduler for Seeded {
         }
         let current = current.filter(|current| runnable.iter().any(|task| task.id() == *current));
         if let Some(current) = current {
-            if self.rests > 0 && self.random.below(100_000) < self.rests {
-                let steps = self.random.between(1, REST_STEPS_MAX);
+            if self.rests > 0 && self.random.next_below(100_000) < self.rests {
+                let steps = self.random.next_between(1, REST_STEPS_MAX);
                 self.resting.insert(usize::from(current), steps);
-            } else if !is_yielding && self.random.below(1_000) >= self.changes {
+            } else if !is_yielding && self.random.next_below(1_000) >= self.changes {
                 return Some(current);
             }
         }
@@ -180,11 +180,11 @@ impl Scheduler for Seeded {
         let count = runnable.iter().filter(awake).count();
         if count == 0 {
             // Only resting threads are left: the rest of the chosen thread is over.
-            let chosen = runnable[self.random.below(runnable.len() as u64) as usize].id();
+            let chosen = runnable[self.random.next_below(runnable.len() as u64) as usize].id();
             self.resting.remove(&usize::from(chosen));
             return Some(chosen);
         }
-        let at = self.random.below(count as u64) as usize;
+        let at = self.random.next_below(count as u64) as usize;
         runnable.iter().filter(awake).nth(at).map(|task| task.id())
     }
 

@@ -153,7 +153,7 @@ impl SimDisk {
             store_watch: Watch::default(),
             folder_sync_watch: Watch::default(),
         });
-        Self { world, root: ROOT, mounted: None, process: Process::simulated() }
+        Self { world, root: ROOT, mounted: None, process: Process::new_simulated() }
     }
 
     /// A handle of a new process. After the next crash the process is dead and its calls fail. A second call makes a
@@ -163,7 +163,7 @@ impl SimDisk {
         let mut state = self.lock_state();
         state.next_process += 1;
         let mounted = Mounted { boot: state.boot, number: state.next_process, opened: Arc::default() };
-        let process = Process::simulated();
+        let process = Process::new_simulated();
         Self { world: Arc::clone(&self.world), root: self.root, mounted: Some(mounted), process }
     }
 
@@ -172,7 +172,7 @@ impl SimDisk {
     #[must_use]
     pub fn at(&self, path: &str) -> Self {
         let root = self.lock_state().make_folders_at_once(self.root, path);
-        Self { world: Arc::clone(&self.world), root, mounted: None, process: Process::simulated() }
+        Self { world: Arc::clone(&self.world), root, mounted: None, process: Process::new_simulated() }
     }
 
     /// A second machine with the same bytes, names and plans. The two machines are independent afterwards. The handle
@@ -201,14 +201,14 @@ impl SimDisk {
     /// The machine loses power, if not lost before, and starts again. Unsynced bytes survive as `survival` says, drawn
     /// from `seed`.
     pub fn crash_with(&self, survival: Survival, seed: u64) {
-        self.lock_state().crash(survival, &mut Random::seeded(seed));
+        self.lock_state().crash(survival, &mut Random::from_seed(seed));
         self.world.released.notify_all();
     }
 
     /// The devices are lost and return within one boot of the machine, as a network device does or after a forced
     /// unmount. Unsynced bytes survive as `survival` says, drawn from `seed`. The processes die.
     pub fn lose_devices(&self, survival: Survival, seed: u64) {
-        self.lock_state().lose_cache(survival, &mut Random::seeded(seed));
+        self.lock_state().lose_cache(survival, &mut Random::from_seed(seed));
         self.world.released.notify_all();
     }
 

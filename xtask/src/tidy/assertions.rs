@@ -26,7 +26,7 @@ const ROOMS: &[Room] = &[
         name: "transaction",
         places: &[
             "ensile-engine/src/transaction",
-            "ensile-engine/src/commit",
+            "ensile-engine/src/commit/",
             "ensile-engine/src/sets",
             "ensile-engine/src/formats",
         ],

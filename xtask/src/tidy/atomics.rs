@@ -10,10 +10,13 @@ const DOORS: &[(&str, &str)] = &[
     ("crates/ensile-base/src/sync.rs", "the one door"),
     ("crates/ensile-base/src/sync/", "the one door"),
     ("crates/ensile-sim/src/schedules.rs", "drives shuttle"),
-    ("crates/ensile-disk/src/mapped.rs", "the kernel has the words in a file, which no model checker has"),
+    (
+        "crates/ensile-disk/src/mapped_file.rs",
+        "the kernel has the words in a file, which no model checker has",
+    ),
     ("crates/ensile-disk/src/process.rs", "the kernel clears the word, which no model checker has"),
     ("crates/ensile-net/src/uring/memory.rs", "the kernel reads the word, which no model checker has"),
-    ("crates/ensile-epoch/src/asymmetric.rs", "compiler_fence, which model checkers do not have"),
+    ("crates/ensile-epoch/src/asymmetric_fence.rs", "compiler_fence, which model checkers do not have"),
 ];
 
 /// Places that may name std's locks, with the reasons.

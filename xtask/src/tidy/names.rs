@@ -1,10 +1,11 @@
-//! Rule of names: a type's name means one thing in the shipping crates, so a reader need not search for the right type.
+//! Rules of names: a type's name means one thing in the shipping crates, so a reader need not search for the right
+//! type. The name of a function is no bare participle, preposition or pronoun, so a reader need not open the function.
 //!
 //! Neighbours: [`super`] lists this rule; readers judge the words.
 
 use std::collections::BTreeMap;
 
-use super::{Finding, lies_in};
+use super::{Facts, Finding, Report, lies_in};
 use crate::lexer::Kind;
 use crate::source::Source;
 
@@ -23,6 +24,39 @@ const ELSEWHERE: &[(&str, &str)] = &[
 const EXCEPTIONS: &[(&str, &str)] = &[];
 const EXCEPTIONS_MAX: usize = 5;
 const _: () = assert!(EXCEPTIONS.len() <= EXCEPTIONS_MAX);
+
+/// Participles, prepositions and pronouns that are the whole name of no function.
+const BARE_NAMES: &str = "\
+    above after all along among announced any applied archived around arrived at before beginning begun behind \
+    below beside between both built bumped by called carried changed checked chosen cleared closed comparing \
+    completed consumed copied counted covered crawled created creating damaged decided deleted delimited \
+    demanded done dropped each encoded ended exchanged existing expected expired explained failed failing fenced \
+    filled found gathered given gone heading held hidden in inserted installed it its joined judged kept known \
+    lacking left lengthened lent listed listening loaded locked logged lost made mapped marked measured merged \
+    merging met missing moved named near none noted of off on one opened opening other others out over own paced \
+    padded panicked parked parting passed pinned poisoned prefaulted published reached reading received \
+    recovered recycled refused registered removed renewed replaced replayed reserved restored retired returned \
+    scanned searched seeded seen sent serving settled sharing shipped shortened shown simulated since sized \
+    spent staged started stated superseded synced taken telling that these this to told typed unarchived \
+    unauthenticated unchanged unchecked under unescaped unfinished unhooked unlinked unlisted unloaded unlocked \
+    unopened unremoved until upcoming uploaded verified waiting walked wanted watched weighed whose widened with \
+    within without written";
+
+/// The name of a function says its result or its effect.
+pub(super) fn bare_names(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if !source.path.contains("/src/") || source.is_test || lies_in(source.path, ELSEWHERE) {
+        return;
+    }
+    for (at, token) in source.code.iter().enumerate() {
+        let is_function = token.kind == Kind::Word && token.text == "fn" && !source.in_test(token.line);
+        if let Some(name) = source.code.get(at + 1).filter(|name| is_function && name.kind == Kind::Word)
+            && BARE_NAMES.split_ascii_whitespace().any(|word| word == name.text)
+        {
+            let advice = format!("`{}` is a bare word: name the result, or the effect", name.text);
+            report.add(token.line, advice);
+        }
+    }
+}
 
 /// Findings of a repeated name: the first definition and every further definition.
 pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {

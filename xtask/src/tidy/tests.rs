@@ -38,6 +38,12 @@ const SAMPLES: &[Sample] = &[
         good: "fn a(b: (u8, u8), c: impl Fn((u8, u8)) -> bool, d: HashMap<u8, (u8, u8)>) {}\nfn e(f: fn((u8, u8))) {}\n",
     },
     Sample {
+        rule: "bare-names",
+        path: ENGINE,
+        bad: "fn found(a: u8) {}~\nimpl A { fn of(b: u8) -> Self {} }~\n",
+        good: "fn found_rows(of: u8) {}\n#[cfg(test)]\nmod tests {\n    fn of() {}\n}\n",
+    },
+    Sample {
         rule: "tests-apart",
         path: ENGINE,
         bad: "fn a() {}~\n#[cfg(test)]\nmod tests {\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n}",

@@ -12,8 +12,8 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-memory/", "slabs hand out raw memory; prefetch hints; a box that two threads exchange"),
     ("crates/ensile-disk/src/process*", "a page that the kernel clears at fork"),
     ("crates/ensile-disk/src/mapped*", "a file's pages, written as words of memory"),
-    ("crates/ensile-disk/src/real/behind.rs", "a call of the C library"),
-    ("crates/ensile-disk/src/real/removed.rs", "a call of the C library"),
+    ("crates/ensile-disk/src/real_disk/write_behind.rs", "a call of the C library"),
+    ("crates/ensile-disk/src/real_disk/removed_file.rs", "a call of the C library"),
     (
         "crates/ensile-net/src/uring/",
         "memory that the kernel reads and writes while operations are in flight",

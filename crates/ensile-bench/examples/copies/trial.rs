@@ -126,7 +126,7 @@ impl Trials {
             way,
             kind,
             ensile: ensile.to_owned(),
-            random: Random::seeded(seed),
+            random: Random::from_seed(seed),
             clock: Clock::machine(),
             folders,
             seconds: 0.1,
@@ -144,7 +144,8 @@ impl Trials {
     pub(crate) fn run(&mut self, kills: u64) -> Result<bool> {
         self.renew()?;
         while self.kills.iter().sum::<u64>() < kills && self.findings.is_empty() {
-            if self.random.below(RENEWED) == 0 || matches!(self.way, Way::RestoreArchive | Way::TakeOver) {
+            if self.random.next_below(RENEWED) == 0 || matches!(self.way, Way::RestoreArchive | Way::TakeOver)
+            {
                 self.renew()?;
             }
             match self.way {
@@ -202,7 +203,7 @@ impl Trials {
         command.stdout(self.folders.appended("acknowledged")?).stderr(self.folders.appended("owner-errors")?);
         let owner = Owner(command.stdin(Stdio::null()).spawn()?);
         self.wait_for("the owner acknowledges nothing", || Ok(self.folders.acknowledged()?.len() > before))?;
-        std::thread::sleep(Duration::from_millis(self.random.below(250)));
+        std::thread::sleep(Duration::from_millis(self.random.next_below(250)));
         Ok(owner)
     }
 
@@ -242,7 +243,7 @@ impl Trials {
     /// Runs a command. Kills the copier, the owner, or the two processes at random moments.
     fn run_killed(&mut self, words: &[&str], owner: Option<&mut Owner>) -> Result<Ended> {
         let mut copier = self.start(words)?;
-        let kills = self.random.below(if owner.is_some() { 3 } else { 1 });
+        let kills = self.random.next_below(if owner.is_some() { 3 } else { 1 });
         let (kills_copier, kills_owner) = (kills != 1, kills != 0);
         let wait = self.random.unit() * self.seconds;
         std::thread::sleep(Duration::from_secs_f64(wait));
@@ -262,7 +263,7 @@ impl Trials {
 
     fn backup(&mut self) -> Result<()> {
         let mut owner = self.owner()?;
-        let is_dead = self.random.below(4) == 0;
+        let is_dead = self.random.next_below(4) == 0;
         if is_dead {
             owner.kill()?;
         }
@@ -430,7 +431,7 @@ impl Trials {
     fn restore_archive(&mut self) -> Result<()> {
         let mut owner = self.owner()?;
         std::thread::sleep(Duration::from_millis(200));
-        let is_alive = self.random.below(2) == 0;
+        let is_alive = self.random.next_below(2) == 0;
         if !is_alive {
             owner.kill()?;
         }
@@ -444,7 +445,7 @@ impl Trials {
             self.note_refusal(&Ended { errors: "the archive has no range yet".to_owned(), ..found });
             return Ok(());
         };
-        let epoch = (to - self.random.below(to - after)).to_string();
+        let epoch = (to - self.random.next_below(to - after)).to_string();
         let words = ["restore-archive", &archive, &restored, "--to-epoch", &epoch, "--json"];
         let owner = is_alive.then_some(owner);
         self.made(&words, "restored", owner).map(|_| ())
@@ -458,8 +459,8 @@ impl Trials {
                 .is_ok_and(|names| names.flatten().any(|name| is_manifest(&name.file_name()))))
         };
         self.wait_for("nothing is shipped", is_shipped)?;
-        std::thread::sleep(Duration::from_millis(self.random.below(250)));
-        let is_alive = self.random.below(2) == 0;
+        std::thread::sleep(Duration::from_millis(self.random.next_below(250)));
+        let is_alive = self.random.next_below(2) == 0;
         if !is_alive {
             owner.kill()?;
         }

@@ -73,7 +73,7 @@ fn work(
         worker,
         workers,
         batch: plan.batch,
-        random: Random::seeded(plan.seed ^ ((worker as u64 + 1) << 32)),
+        random: Random::from_seed(plan.seed ^ ((worker as u64 + 1) << 32)),
         durable_source,
         count: None,
         recorder: Some(Recorder::new(durable_source)),

@@ -82,7 +82,7 @@ fn one(
     seconds: f64,
     seed: u64,
 ) -> Result<Histogram<u64>, Error> {
-    let (clock, mut random) = (Clock::machine(), Random::seeded(seed));
+    let (clock, mut random) = (Clock::machine(), Random::from_seed(seed));
     let mut times = new_histogram();
     let mut now = clock.nanos();
     let end = now + Duration::from_secs_f64(seconds).as_nanos() as u64;

@@ -80,11 +80,11 @@ impl Loaded {
         let Self { db, rows, queue, .. } = self;
         match self.load {
             Load::Puts => {
-                let row = vec![2; random.between(1, ROW_BYTES) as usize];
+                let row = vec![2; random.next_between(1, ROW_BYTES) as usize];
                 db.run(|tx| tx.put(rows, &(number % ROWS), &row))
             }
             Load::LargeValues => {
-                let row = vec![2; random.between(LARGE_BYTES / 2, LARGE_BYTES) as usize];
+                let row = vec![2; random.next_between(LARGE_BYTES / 2, LARGE_BYTES) as usize];
                 db.run(|tx| tx.put(rows, &(number % LARGE_ROWS), &row))
             }
             Load::Deletes => {
@@ -105,7 +105,7 @@ impl Loaded {
 
     /// Steps for `seconds` seconds, and at least once. Returns the number of steps.
     fn run(&self, seconds: f64, first: u64, seed: u64) -> Result<u64, Error> {
-        let (clock, mut random) = (Clock::machine(), Random::seeded(seed));
+        let (clock, mut random) = (Clock::machine(), Random::from_seed(seed));
         let end = clock.nanos() + Duration::from_secs_f64(seconds).as_nanos() as u64;
         let mut number = first;
         loop {

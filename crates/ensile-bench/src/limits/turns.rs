@@ -73,7 +73,7 @@ impl Bench {
 
     /// One small transaction among the rows.
     fn small(&self, beside: Beside, random: &mut Random) -> Result<(), Error> {
-        let key = 2 * random.below(self.records);
+        let key = 2 * random.next_below(self.records);
         match beside {
             Beside::Updates => self.db.run(|tx| tx.update(&self.rows, &key, |value| *value += 1).map(drop)),
             Beside::InsertsAndDeletes => {
@@ -86,7 +86,7 @@ impl Bench {
     /// Small transactions at a rate until `over` is set. Returns the number of transactions, and the longest in
     /// nanoseconds.
     fn others(&self, beside: Beside, rate: u64, over: &AtomicBool, seed: u64) -> Result<(u64, u64), Error> {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let begun = self.clock.nanos();
         let (mut count, mut longest) = (0u64, 0);
         // Relaxed: the flag only ends a loop.

@@ -101,7 +101,7 @@ fn updates(
     threads: usize,
 ) -> Result<u64, Error> {
     let one = |thread: u64| -> Result<u64, Error> {
-        let (clock, mut random) = (Clock::machine(), Random::seeded(seed * 1_000 + thread));
+        let (clock, mut random) = (Clock::machine(), Random::from_seed(seed * 1_000 + thread));
         let end = clock.nanos() + Duration::from_secs_f64(seconds).as_nanos() as u64;
         let mut updated = 0;
         loop {

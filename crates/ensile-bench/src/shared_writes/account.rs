@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::Location;
 
-use ensile_base::sync::counted::{Touch, Touched};
+use ensile_base::sync::access_trace::{Touch, Touched};
 use serde::Serialize;
 
 use super::alternation::{Does, Kind, Observed, Use};
@@ -22,7 +22,7 @@ pub(super) const NAMES: [(&str, &str); 27] = [
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
     ("ensile-epoch/src/registry.rs", REGISTRY),
-    ("ensile-engine/src/worker/idle.rs", "pool of workers"),
+    ("ensile-engine/src/worker/idle_workers.rs", "pool of workers"),
     ("ensile-engine/src/worker/", COUNTERS),
     ("ensile-engine/src/variants.rs", GLOBAL_TID),
     ("ensile-engine/src/tables/side_index.rs", SIDE_INDEX),
@@ -38,7 +38,7 @@ pub(super) const NAMES: [(&str, &str); 27] = [
     ("ensile-durability/src/log/waiters.rs", WAITERS),
     ("ensile-durability/src/wake_up.rs", WAKE_UP),
     ("ensile-durability/src/log/", LOGGER),
-    ("ensile-durability/src/store/handle.rs", FOLDERS),
+    ("ensile-durability/src/store/open_store.rs", FOLDERS),
     ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),

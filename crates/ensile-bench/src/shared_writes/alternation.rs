@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use ensile_base::sync::counted::{Touched, record};
+use ensile_base::sync::access_trace::{Touched, record};
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};

@@ -82,7 +82,7 @@ impl Stage for Offices<'_> {
         let place = (home, usize::from(SCALE.warehouses));
         let terminal = |flags| Terminal::new(&self.tables, flags, self.constants, place, None);
         let mut terminals: Vec<Terminal<'_>> = self.flags.iter().map(terminal).collect();
-        let mut random = Random::seeded(SEED + side as u64);
+        let mut random = Random::from_seed(SEED + side as u64);
         Box::new(move |kind| recorded(|| terminals[kind].one(&mut random).map(drop)))
     }
 

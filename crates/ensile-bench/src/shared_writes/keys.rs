@@ -141,7 +141,7 @@ impl Stage for SingleKeys<'_> {
             draw: Draw {
                 keys: self.keys,
                 side: side as u64,
-                random: Random::seeded(side as u64 + 1),
+                random: Random::from_seed(side as u64 + 1),
                 inserted: VecDeque::new(),
             },
         };
@@ -166,9 +166,9 @@ impl Draw {
     fn key(&mut self) -> u64 {
         let rows = ROWS - 2 * ROWS_PER_SCAN;
         let row = match self.keys {
-            Keys::Apart => self.side * (rows / 2 + MARGIN) + self.random.below(rows / 2 - MARGIN),
-            Keys::Neighbouring => 2 * self.random.below(rows / 2) + self.side,
-            Keys::Same => self.random.below(SAME_ROWS),
+            Keys::Apart => self.side * (rows / 2 + MARGIN) + self.random.next_below(rows / 2 - MARGIN),
+            Keys::Neighbouring => 2 * self.random.next_below(rows / 2) + self.side,
+            Keys::Same => self.random.next_below(SAME_ROWS),
         };
         row * STEP
     }
@@ -176,7 +176,7 @@ impl Draw {
     /// An absent key after a loaded key; the other side never draws the key.
     fn free(&mut self) -> u64 {
         loop {
-            let key = self.key() + 1 + self.side + 2 * self.random.below(STEP / 2 - 1);
+            let key = self.key() + 1 + self.side + 2 * self.random.next_below(STEP / 2 - 1);
             if !self.inserted.contains(&key) {
                 self.inserted.push_back(key);
                 return key;

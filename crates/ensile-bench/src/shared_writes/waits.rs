@@ -7,7 +7,7 @@
 
 use ensile::{Database, Durability, Readable, Table};
 use ensile_base::random::Random;
-use ensile_base::sync::counted::Touched;
+use ensile_base::sync::access_trace::Touched;
 
 use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::Driven;
@@ -64,11 +64,11 @@ impl Stage for Waits<'_> {
     }
 
     fn side(&self, side: usize) -> Side<'_> {
-        let mut random = Random::seeded(side as u64 + 1);
+        let mut random = Random::from_seed(side as u64 + 1);
         Box::new(move |kind| {
             // The margin lies between the sides.
             let margin = (ROWS_PER_SIDE - DRAWN_ROWS) * side as u64;
-            let key = side as u64 * ROWS_PER_SIDE + margin + random.below(DRAWN_ROWS);
+            let key = side as u64 * ROWS_PER_SIDE + margin + random.next_below(DRAWN_ROWS);
             run(&self.driven.db, &self.table, OPERATIONS[kind].0, key)
         })
     }

@@ -32,7 +32,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> Result<Vec<Row>> {
     let table: Table<u64, latency::Row> = db.table("usertable")?;
     let records = bench.arguments.records.min(RECORDS_MAX);
     load_table(&db, &table, &LoadPlan::in_order(records, 1))?;
-    let mut random = Random::seeded(bench.arguments.common.seed);
+    let mut random = Random::from_seed(bench.arguments.common.seed);
     let nanos = (bench.arguments.seconds.min(SECONDS_MAX) * 1e9) as u64;
     let mut side = || strict_commits(&db, &table, records, nanos, &mut random).map(|waits| median_ms(&waits));
     let (mut without, mut with) = (Vec::new(), Vec::new());

@@ -179,7 +179,7 @@ fn on(
     let again = || backup(db, target, options, &AtomicBool::new(false));
     // This backup takes the changes of the load. So the next increment has only the pages that `dirty` changes.
     let pages = again()?.report.pages;
-    dirty(engine, &mut Pages::of(pages, arguments.rows, Random::seeded(seed)))?;
+    dirty(engine, &mut Pages::of(pages, arguments.rows, Random::from_seed(seed)))?;
     let increment = again()?;
     let clock = Clock::machine();
     let begun = clock.nanos();

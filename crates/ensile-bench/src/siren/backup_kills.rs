@@ -168,7 +168,7 @@ fn beside_a_writer(arguments: &SirenArguments, db: &Database, paths: &[PathBuf])
             source: &paths[0],
             target: &paths[1],
             restored: &paths[2],
-            random: Random::seeded(arguments.seed),
+            random: Random::from_seed(arguments.seed),
             known: Vec::new(),
             seconds: [0.0; 2],
             killed: Killed::default(),
@@ -191,11 +191,11 @@ impl Scene<'_> {
         self.empty_target()?;
         while self.killed.kills.len() < asked && self.killed.findings.len() < FINDINGS_MAX {
             let is_killed = self.run_and_kill()?;
-            if is_killed && self.random.below(2) == 0 {
+            if is_killed && self.random.next_below(2) == 0 {
                 self.run_to_the_end()?;
             }
             let has_ended = !is_killed || self.killed.kills.last().is_some_and(|kill| kill.left == Left::New);
-            if has_ended && self.random.below(EMPTIED) == 0 {
+            if has_ended && self.random.next_below(EMPTIED) == 0 {
                 self.empty_target()?;
             }
             let Killed { kills, ended, .. } = &self.killed;
@@ -263,7 +263,7 @@ impl Scene<'_> {
         let least = picture_epoch(&picture)?;
         // The next picture is written and installed beside the copy.
         self.db.checkpoint()?;
-        let keep = 1 + self.random.below(KEEP_MAX);
+        let keep = 1 + self.random.next_below(KEEP_MAX);
         Ok((copier::run(self.source, self.target, keep, moment)?, least))
     }
 

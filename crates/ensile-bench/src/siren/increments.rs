@@ -148,7 +148,7 @@ impl Pages {
         let all = self.len();
         let picked = (all * percent as usize).div_ceil(100);
         for at in 0..picked {
-            let other = at + self.random.below((all - at) as u64) as usize;
+            let other = at + self.random.next_below((all - at) as u64) as usize;
             self.numbers.swap(at, other);
         }
         // The row in the middle is surely in the page.
@@ -174,11 +174,11 @@ impl Pictured {
         let db = options(arguments, &setup(seed)).open(builder)?;
         let threads = arguments.workers() as u64;
         let benchmark = Benchmark::load(db, (arguments.rows, arguments.row_bytes), threads, true)?;
-        let none = Pages::of(0, arguments.rows, Random::seeded(seed));
+        let none = Pages::of(0, arguments.rows, Random::from_seed(seed));
         let mut made = Self { benchmark, disk, pages: none, full: Cost::default() };
         let (full, report) = made.picture()?;
         made.full = full;
-        made.pages = Pages::of(report.pages_written, arguments.rows, Random::seeded(seed));
+        made.pages = Pages::of(report.pages_written, arguments.rows, Random::from_seed(seed));
         Ok(made)
     }
 

@@ -147,7 +147,7 @@ pub(super) fn slow_disk(
     (files, speed): (SlowFiles, Speed),
     clock: &Clock,
 ) -> Result<Arc<SlowDisk>> {
-    let real = RealDisk::existing(path).map_err(failed)?;
+    let real = RealDisk::open_existing(path).map_err(failed)?;
     Ok(Arc::new(SlowDisk::over(Box::new(real), files, speed, clock.clone())))
 }
 

@@ -45,10 +45,10 @@ impl Choice {
     #[inline]
     pub(super) fn draw(self, random: &mut Random, rows: u64) -> u32 {
         let row = match self {
-            Self::Uniform => random.below(rows),
-            Self::Skewed if random.percent(HOT_PERCENT) => random.below(rows / HOT_EVERY) * HOT_EVERY,
+            Self::Uniform => random.next_below(rows),
+            Self::Skewed if random.percent(HOT_PERCENT) => random.next_below(rows / HOT_EVERY) * HOT_EVERY,
             Self::Skewed => loop {
-                let row = random.below(rows);
+                let row = random.next_below(rows);
                 if !row.is_multiple_of(HOT_EVERY) {
                     break row;
                 }
@@ -76,7 +76,7 @@ impl Benchmark {
     ) -> Result<Self> {
         let table: Table<u32, Vec<u8>> = db.table("benchmark")?;
         let fill = |first: u64, end: u64| -> Result<()> {
-            let mut random = Random::seeded(first);
+            let mut random = Random::from_seed(first);
             let mut value = vec![0; row_bytes - KEY_BYTES];
             let mut last: Option<Receipt<'_>> = None;
             for from in (first..end).step_by(ROWS_PER_LOAD as usize) {
@@ -212,7 +212,7 @@ impl<'b> HeldUpdates<'b> {
 
     /// Updates until the [end](Self::end), as one of `workers` workers.
     pub(super) fn work(&self, workers: usize, seed: u64, clock: &Clock) -> Result<()> {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let tokens = TokenClock { begun: clock.nanos(), per_s: self.per_s / workers as f64 };
         let mut taken = 0;
         // Relaxed: the flag only ends a loop.

@@ -179,7 +179,7 @@ fn measure(arguments: &SlachArguments, urls: &mut Urls, progress: &mut Progress)
     let options = &arguments.checkpoint;
     let mut caller = Caller {
         clock: Clock::machine(),
-        random: Random::seeded(arguments.seed),
+        random: Random::from_seed(arguments.seed),
         writes_percent: options.write_percent,
         point: (0.0, 0),
         points: Vec::new(),

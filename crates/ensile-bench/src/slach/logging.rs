@@ -103,7 +103,7 @@ fn in_process(arguments: &SlachArguments, folder: &Path, progress: &mut Progress
     };
     let [none, relaxed, safe] = SCHEMES;
     let mut all = [open(none)?, open(relaxed)?, open(safe)?];
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let measured = measure(arguments, progress, "in process", |scheme, writes| {
         let urls = &mut all[scheme];
         let rate = called(urls, writes, arguments.logging.slice_seconds, &mut random)?;
@@ -141,7 +141,7 @@ fn over_loopback(
         Saturation::begin(arguments, &folder, options[scheme])
     };
     let services = [begin(0)?, begin(1)?, begin(2)?];
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let measured = measure(arguments, progress, "over loopback", |scheme, writes| {
         services[scheme].rate(writes, arguments.logging.slice_seconds, &mut random)
     })?;

@@ -206,11 +206,11 @@ fn lives(
     folder: &Path,
     progress: &mut Progress,
 ) -> Result<Vec<Life>> {
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let objects = (arguments.target.objects_a_second as f64 * seconds) as u64;
     let mut lives = Vec::new();
     for number in 0..=arguments.target.kills_of_target as u64 {
-        let share = KILLED_FROM + (KILLED_TO - KILLED_FROM) * random.below(1_000) as f64 / 1e3;
+        let share = KILLED_FROM + (KILLED_TO - KILLED_FROM) * random.next_below(1_000) as f64 / 1e3;
         let killed = if number == arguments.target.kills_of_target as u64 { 0.0 } else { share * seconds };
         progress.say(&format!(
             "target of {seconds} s, kill {number} of {}: after {killed:.1} s",

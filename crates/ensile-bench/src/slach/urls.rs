@@ -63,7 +63,7 @@ impl Urls {
     /// One request: a crawl in `writes_percent` of a hundred requests, else a look.
     #[inline]
     pub(super) fn request(&mut self, random: &mut Random, writes_percent: u64) -> Result<()> {
-        let number = random.below(self.count);
+        let number = random.next_below(self.count);
         if random.percent(writes_percent) {
             return self.crawl(number);
         }

@@ -25,7 +25,7 @@ impl Input {
     /// Draws a delivery (2.7.1).
     #[inline]
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
-        Self { warehouse: desk.home(random), carrier: random.between(1, 10) as u8, date }
+        Self { warehouse: desk.home(random), carrier: random.next_between(1, 10) as u8, date }
     }
 }
 

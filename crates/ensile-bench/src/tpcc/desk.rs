@@ -49,19 +49,19 @@ impl<'a> Desk<'a> {
     pub(crate) fn home(&self, random: &mut Random) -> u16 {
         let warehouses = usize::from(self.scale.warehouses);
         if self.flags.any_home {
-            return random.between(1, warehouses as u64) as u16;
+            return random.next_between(1, warehouses as u64) as u16;
         }
         if warehouses <= self.workers {
             return (self.worker % warehouses) as u16 + 1;
         }
         let own = (warehouses - self.worker).div_ceil(self.workers);
-        (self.worker + self.workers * random.below(own as u64) as usize) as u16 + 1
+        (self.worker + self.workers * random.next_below(own as u64) as usize) as u16 + 1
     }
 
     /// A random warehouse other than `than`.
     #[inline]
     pub(crate) fn other(&self, random: &mut Random, than: u16) -> u16 {
-        let other = random.between(1, u64::from(self.scale.warehouses) - 1) as u16;
+        let other = random.next_between(1, u64::from(self.scale.warehouses) - 1) as u16;
         if other >= than { other + 1 } else { other }
     }
 

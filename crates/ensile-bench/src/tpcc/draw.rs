@@ -27,10 +27,10 @@ pub(crate) struct Constants {
 impl Constants {
     /// Constants that depend on the seed only.
     pub(crate) fn seeded(seed: u64) -> Self {
-        let mut random = Random::seeded(seed ^ 0x7bcc);
-        let last_name_load = random.below(256 - 119);
+        let mut random = Random::from_seed(seed ^ 0x7bcc);
+        let last_name_load = random.next_below(256 - 119);
         let distance = loop {
-            let distance = random.between(65, 119);
+            let distance = random.next_between(65, 119);
             if distance != 96 && distance != 112 {
                 break distance;
             }
@@ -38,8 +38,8 @@ impl Constants {
         Self {
             last_name_load,
             last_name_run: last_name_load + distance,
-            customer: random.below(1024),
-            item: random.below(8192),
+            customer: random.next_below(1024),
+            item: random.next_below(8192),
         }
     }
 }
@@ -47,7 +47,7 @@ impl Constants {
 /// NURand(a, low, high) with the constant `c`.
 #[inline]
 pub(crate) fn nurand(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
-    (((random.below(a + 1) | random.between(low, high)) + c) % (high - low + 1)) + low
+    (((random.next_below(a + 1) | random.next_between(low, high)) + c) % (high - low + 1)) + low
 }
 
 /// The last name of a number below [`LAST_NAMES`].
@@ -68,7 +68,7 @@ pub(crate) fn last_name(number: u32) -> [u8; 16] {
 pub(crate) fn letters<const N: usize>(random: &mut Random, low: usize) -> [u8; N] {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut field = [0; N];
-    let length = random.between(low as u64, N as u64) as usize;
+    let length = random.next_between(low as u64, N as u64) as usize;
     for chunk in field[..length].chunks_mut(8) {
         for (byte, dice) in chunk.iter_mut().zip(random.next_u64().to_le_bytes()) {
             *byte = ALPHABET[(usize::from(dice) * ALPHABET.len()) >> 8];
@@ -79,7 +79,7 @@ pub(crate) fn letters<const N: usize>(random: &mut Random, low: usize) -> [u8; N
 
 /// A field of digits.
 pub(crate) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
-    std::array::from_fn(|_| b'0' + random.below(10) as u8)
+    std::array::from_fn(|_| b'0' + random.next_below(10) as u8)
 }
 
 /// A field of letters and digits; one row of ten contains `ORIGINAL` (4.3.3.1, ITEM and STOCK).
@@ -87,7 +87,7 @@ pub(crate) fn data(random: &mut Random) -> [u8; 50] {
     let mut field = letters::<50>(random, 26);
     if random.percent(10) {
         let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
-        let at = random.below((length - ORIGINAL.len() + 1) as u64) as usize;
+        let at = random.next_below((length - ORIGINAL.len() + 1) as u64) as usize;
         field[at..at + ORIGINAL.len()].copy_from_slice(ORIGINAL);
     }
     field

@@ -44,7 +44,7 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
             let mut loader = Loader {
                 tables,
                 constants,
-                random: Random::seeded(seed ^ (warehouse << 20)),
+                random: Random::from_seed(seed ^ (warehouse << 20)),
                 date: date_now(),
                 rows: 0,
                 receipt: None,
@@ -52,7 +52,7 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
             if warehouse == 0 {
                 for set in tables.sets() {
                     // The same catalogue in each set.
-                    loader.random = Random::seeded(seed);
+                    loader.random = Random::from_seed(seed);
                     loader.tables = set;
                     loader.items()?;
                 }
@@ -119,8 +119,8 @@ impl Loader<'_> {
     fn items(&mut self) -> ensile::Result<()> {
         self.rows(self.tables.scale.items, |tx, tables, random, item| {
             let row = Item {
-                image: (random.between(1, 10_000) as u32).into(),
-                price: (random.between(100, 10_000) as i32).into(),
+                image: (random.next_between(1, 10_000) as u32).into(),
+                price: (random.next_between(100, 10_000) as i32).into(),
                 name: letters(random, 14),
                 data: data(random),
             };
@@ -134,7 +134,7 @@ impl Loader<'_> {
         self.rows(1, |tx, tables, random, _| {
             let row = Warehouse {
                 ytd: (i64::from(DISTRICTS) * customers * FIRST_PAYMENT).into(),
-                tax: (random.between(0, 2_000) as i32).into(),
+                tax: (random.next_between(0, 2_000) as i32).into(),
                 name: letters(random, 6),
                 address: address(random),
             };
@@ -143,7 +143,7 @@ impl Loader<'_> {
         })?;
         self.rows(self.tables.scale.items, |tx, tables, random, item| {
             let row = Stock {
-                quantity: (random.between(10, 100) as i32).into(),
+                quantity: (random.next_between(10, 100) as i32).into(),
                 ytd: 0.into(),
                 order_count: 0.into(),
                 remote_count: 0.into(),
@@ -167,7 +167,7 @@ impl Loader<'_> {
         self.rows(1, |tx, tables, random, _| {
             let row = District {
                 ytd: (i64::from(customers) * FIRST_PAYMENT).into(),
-                tax: (random.between(0, 2_000) as i32).into(),
+                tax: (random.next_between(0, 2_000) as i32).into(),
                 next_order: (customers + 1).into(),
                 name: letters(random, 6),
                 address: address(random),
@@ -210,24 +210,24 @@ impl Loader<'_> {
         let scale = self.tables.scale;
         let mut customers: Vec<u32> = (1..=scale.customers).collect();
         for index in (1..customers.len()).rev() {
-            customers.swap(index, self.random.below(index as u64 + 1) as usize);
+            customers.swap(index, self.random.next_below(index as u64 + 1) as usize);
         }
         self.rows(scale.customers, |tx, tables, random, order| {
             let delivered = order <= scale.delivered();
             let row = Order {
                 customer: customers[order as usize - 1].into(),
                 entry_date: date.into(),
-                carrier: if delivered { random.between(1, 10) as u8 } else { 0 },
-                line_count: random.between(5, 15) as u8,
+                carrier: if delivered { random.next_between(1, 10) as u8 } else { 0 },
+                line_count: random.next_between(5, 15) as u8,
                 all_local: 1,
             };
             tx.put(&tables.order, &keys::order(warehouse, district, order), &row)?;
             for number in 1..=row.line_count {
                 let line = OrderLine {
-                    item: (random.between(1, u64::from(scale.items)) as u32).into(),
+                    item: (random.next_between(1, u64::from(scale.items)) as u32).into(),
                     supply_warehouse: warehouse.into(),
                     quantity: 5,
-                    amount: if delivered { 0 } else { random.between(1, 999_999) as i32 }.into(),
+                    amount: if delivered { 0 } else { random.next_between(1, 999_999) as i32 }.into(),
                     delivery_date: if delivered { date } else { 0 }.into(),
                     district_info: letters(random, 24),
                 };
@@ -263,7 +263,7 @@ fn customer_row(random: &mut Random, name: u32, date: u64) -> Customer {
         ytd_payment: FIRST_PAYMENT.into(),
         payment_count: 1.into(),
         delivery_count: 0.into(),
-        discount: (random.between(0, 5_000) as i32).into(),
+        discount: (random.next_between(0, 5_000) as i32).into(),
         credit: if random.percent(10) { *b"BC" } else { *b"GC" },
         first: letters(random, 8),
         middle: *b"OE",

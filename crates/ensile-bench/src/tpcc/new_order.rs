@@ -63,7 +63,7 @@ impl Input {
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
         let scale = desk.scale;
         let warehouse = desk.home(random);
-        let district = random.between(1, u64::from(DISTRICTS)) as u8;
+        let district = random.next_between(1, u64::from(DISTRICTS)) as u8;
         let flags = desk.flags;
         let mut input = Self {
             warehouse,
@@ -71,16 +71,17 @@ impl Input {
             order: desk.order_number(warehouse, district),
             customer: desk.customer(random),
             date,
-            line_count: random.between(5, LINES_MAX as u64) as u8,
+            line_count: random.next_between(5, LINES_MAX as u64) as u8,
             all_local: true,
             stock_info: flags.stock_info,
             lines: [Line::default(); LINES_MAX],
         };
         for line in &mut input.lines[..usize::from(input.line_count)] {
             let item = nurand(random, 8191, desk.constants.item, 1, u64::from(scale.items)) as u32;
-            let remote = scale.warehouses > 1 && random.below(1_000_000) < flags.remote_items_per_million;
+            let remote =
+                scale.warehouses > 1 && random.next_below(1_000_000) < flags.remote_items_per_million;
             let supply_warehouse = if remote { desk.other(random, warehouse) } else { warehouse };
-            *line = Line { item, supply_warehouse, quantity: random.between(1, 10) as u8 };
+            *line = Line { item, supply_warehouse, quantity: random.next_between(1, 10) as u8 };
             input.all_local &= !remote;
         }
         if flags.entry_errors && random.percent(1) {

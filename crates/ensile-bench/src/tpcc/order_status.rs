@@ -40,7 +40,7 @@ impl Input {
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
             warehouse: desk.home(random),
-            district: random.between(1, u64::from(DISTRICTS)) as u8,
+            district: random.next_between(1, u64::from(DISTRICTS)) as u8,
             customer: desk.selection(random),
         }
     }

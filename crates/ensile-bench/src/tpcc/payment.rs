@@ -35,10 +35,10 @@ impl Input {
     #[inline]
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
         let warehouse = desk.home(random);
-        let district = random.between(1, u64::from(DISTRICTS)) as u8;
+        let district = random.next_between(1, u64::from(DISTRICTS)) as u8;
         let remote = desk.scale.warehouses > 1 && random.percent(desk.flags.remote_payments);
         let (customer_warehouse, customer_district) = if remote {
-            (desk.other(random, warehouse), random.between(1, u64::from(DISTRICTS)) as u8)
+            (desk.other(random, warehouse), random.next_between(1, u64::from(DISTRICTS)) as u8)
         } else {
             (warehouse, district)
         };
@@ -48,7 +48,7 @@ impl Input {
             customer_warehouse,
             customer_district,
             customer: desk.selection(random),
-            amount: random.between(100, 500_000) as i32,
+            amount: random.next_between(100, 500_000) as i32,
             date,
             history: desk.next_history(),
         }

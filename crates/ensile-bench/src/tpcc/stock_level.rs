@@ -28,8 +28,8 @@ impl Input {
     pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
             warehouse: desk.home(random),
-            district: random.between(1, u64::from(DISTRICTS)) as u8,
-            threshold: random.between(10, 20) as i32,
+            district: random.next_between(1, u64::from(DISTRICTS)) as u8,
+            threshold: random.next_between(10, 20) as i32,
         }
     }
 }

@@ -113,7 +113,7 @@ impl<'a> Terminal<'a> {
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random) -> Request {
         let mix = &self.flags.mix;
-        let mut dice = random.below(mix.iter().sum());
+        let mut dice = random.next_below(mix.iter().sum());
         for (kind, &share) in mix.iter().enumerate() {
             if dice < share {
                 return match kind {

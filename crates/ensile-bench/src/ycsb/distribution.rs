@@ -83,7 +83,7 @@ impl KeyChooser {
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random, present: u64) -> u64 {
         let Some(zipfian) = &self.zipfian else {
-            return random.below(self.records);
+            return random.next_below(self.records);
         };
         let rank = zipfian.draw(random).min(self.records - 1);
         match self.distribution {

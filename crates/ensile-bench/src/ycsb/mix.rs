@@ -106,7 +106,7 @@ impl Requests {
     /// Draws one request. `present` is the number of keys in the system's table; inserts increase the number.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random, present: &AtomicU64) -> Request {
-        let dice = random.below(100);
+        let dice = random.next_below(100);
         let [reads, modifies, puts, inserts] = self.ends;
         if dice >= puts && dice < inserts {
             // Relaxed: the counter only hands out numbers; transactions order the rows under the numbers.
@@ -120,7 +120,7 @@ impl Requests {
         } else if dice < puts {
             Operation::Put
         } else {
-            Operation::Scan(random.between(1, SCAN_ROWS_MAX) as u32)
+            Operation::Scan(random.next_between(1, SCAN_ROWS_MAX) as u32)
         };
         // Relaxed: any recent count serves, transactions order the rows under the keys; without inserts the counter
         // never moves and is not read.
@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(shares.iter().sum::<u64>(), 100);
             let requests = Requests::new(*workload, 1_000, None);
             let present = AtomicU64::new(1_000);
-            let mut random = Random::seeded(5);
+            let mut random = Random::from_seed(5);
             let mut seen = [0u64; 5];
             for _ in 0..100_000 {
                 let request = requests.draw(&mut random, &present);

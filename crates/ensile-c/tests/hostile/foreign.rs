@@ -19,7 +19,7 @@ pub(crate) fn call(body: impl FnOnce(*mut ErrorText) -> i32) -> Outcome {
     let mut error = ErrorText { code: 99, message: [b'x'; MESSAGE_BYTES] };
     let code = body(&raw mut error);
     assert_eq!(error.code, code, "code and text belong together");
-    match Code::of(code).expect("a code") {
+    match Code::from_number(code).expect("a code") {
         Code::Ok => {
             assert_eq!(error.text(), "");
             Ok(())

@@ -49,7 +49,7 @@ fn in_an_empty_folder_its_commands_alone_make_a_service_that_is_killed_and_recov
     let exports =
         build.lines().find(|line| line.starts_with("export ")).expect("it says where libraries are");
     let Killed { loaded, replayed, .. } =
-        killed_lives(&mut Random::seeded(1), 10, || shell(format!("{exports}\nexec {start}")));
+        killed_lives(&mut Random::from_seed(1), 10, || shell(format!("{exports}\nexec {start}")));
     assert!(loaded > 0 && replayed > 0, "{loaded} loaded, {replayed} replayed");
 
     std::fs::copy(package().join("examples/my_service.c"), folder.join("my_service.c")).expect("copies");

@@ -85,11 +85,11 @@ const OPENED_LINES: u64 = 1001;
 pub(crate) fn killed_lives(random: &mut Random, lives: u32, service: impl Fn() -> Command) -> Killed {
     let mut ledger = Ledger::new(WITHDRAWN_AT);
     for life in 0..=lives {
-        let mut lines = match random.below(5) {
+        let mut lines = match random.next_below(5) {
             _ if life == lives => OPENED_LINES,
             // In the middle of the open, or of what it prints then.
-            0 => random.below(OPENED_LINES),
-            _ => random.between(OPENED_LINES, 2500),
+            0 => random.next_below(OPENED_LINES),
+            _ => random.next_between(OPENED_LINES, 2500),
         };
         // However fast the machine is, some lives leave a checkpoint and a log behind it.
         let mut awaits_checkpoint = life % 4 == 1;
@@ -98,7 +98,7 @@ pub(crate) fn killed_lives(random: &mut Random, lives: u32, service: impl Fn() -
         while awaits_checkpoint || lines > 0 {
             let line = output.next().expect("it runs until it is killed").expect("text");
             if awaits_checkpoint && line.starts_with("checkpoint ") {
-                (awaits_checkpoint, lines) = (false, random.between(50, 200));
+                (awaits_checkpoint, lines) = (false, random.next_between(50, 200));
             }
             lines = lines.saturating_sub(1);
             ledger.take(&line);
@@ -121,7 +121,7 @@ fn lives_of(example: &str) {
         command
     };
     let lives = count("ENSILE_KILLS", 12) as u32;
-    let killed = killed_lives(&mut Random::seeded(7), lives, service);
+    let killed = killed_lives(&mut Random::from_seed(7), lives, service);
     println!("{example}, {lives} kills: {killed:?}");
     assert!(killed.loaded > 0 && killed.replayed > 0 && killed.acknowledged > 1000, "{killed:?}");
     std::fs::remove_dir_all(&folder).expect("is removed");
@@ -143,12 +143,12 @@ fn what_a_process_safe_service_logged_is_there_without_a_wait_after_kills() {
     let program = folder.join("counters");
     compile(&package().join("tests/programs/process_safe.cpp"), &program, ["-Wpedantic"]);
     let mut ledger = Ledger::new(u64::MAX);
-    let mut random = Random::seeded(3);
+    let mut random = Random::from_seed(3);
     for _ in 0..12 {
         let mut command = Command::new(&program);
         let mut child = command.arg(folder.join("items")).stdout(Stdio::piped()).spawn().expect("it starts");
         let mut output = BufReader::new(child.stdout.take().expect("its output")).lines();
-        for _ in 0..random.below(4000) {
+        for _ in 0..random.next_below(4000) {
             ledger.take(&output.next().expect("it runs until it is killed").expect("text"));
         }
         child.kill().expect("is killed");

@@ -20,7 +20,7 @@ use ensile::{DurabilityError, Error};
 use serde_json::{Value, json};
 
 use super::backup::{ShownProgress, not_made};
-use super::{DAMAGED, MEGABYTE, between, damage_json, failed, show, sized};
+use super::{DAMAGED, MEGABYTE, damage_json, format_bytes, format_epoch_range, report_failure, show};
 
 /// `ensile restore-archive`.
 #[derive(Debug, Args)]
@@ -68,7 +68,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
                 restored.parent,
                 restored.durable.number(),
                 restored.entries,
-                sized(restored.bytes)
+                format_bytes(restored.bytes)
             ));
             ExitCode::SUCCESS
         }
@@ -90,29 +90,29 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
 pub(super) fn print(folder: &Path, found: ensile::Result<ArchiveFacts>, is_json: bool) -> ExitCode {
     let found = match found {
         Ok(found) => found,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     };
     if is_json {
         show(&format!("{:#}\n", json!({ "folder": folder, "archive": archive_json(&found) })));
     } else {
-        show(&explained(folder, &found));
+        show(&archive_lines(folder, &found));
     }
     if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
 }
 
-fn explained(folder: &Path, found: &ArchiveFacts) -> String {
+fn archive_lines(folder: &Path, found: &ArchiveFacts) -> String {
     let mut text = format!("{}: the archive of database {}\n", folder.display(), found.database);
     for generation in &found.generations {
         let ArchivedGeneration { number, first, durable, logs, files, bytes, entries, lacks, .. } =
             generation;
         let epochs = durable.map_or_else(
             || format!("from epoch {}, not ended", first.number()),
-            |durable| between(*first, durable),
+            |durable| format_epoch_range(*first, durable),
         );
         let _ = writeln!(
             text,
             "  generation {number}: {epochs}, {logs} logs; {files} files, {entries} entries, {}",
-            sized(*bytes)
+            format_bytes(*bytes)
         );
         for lacked in lacks {
             let _ = writeln!(text, "    {lacked}");

@@ -21,7 +21,7 @@ use ensile_objects::ObjectsError;
 use ensile_objects::folder as objects;
 use serde_json::{Value, json};
 
-use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, failed, show, sized};
+use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, format_bytes, report_failure, show};
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
@@ -83,8 +83,8 @@ pub(crate) fn backup(arguments: &BackupArguments) -> ExitCode {
     shown.end();
     match outcome {
         Ok(report) => {
-            ended(backup, &report, *json, "a backup of");
-            made(&report)
+            report_copy(backup, &report, *json, "a backup of");
+            copy_exit_code(&report)
         }
         Err(error) => not_made(folder, &error),
     }
@@ -98,7 +98,7 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     let mut watch = |progress: &CopyProgress| shown.show(progress);
     let outcome = match to_epoch {
         Some(_) if archive.is_some() && holds_objects(backup) => {
-            return failed(backup, "it is a backup of objects, and those have no archive");
+            return report_failure(backup, "it is a backup of objects, and those have no archive");
         }
         Some(to) if holds_objects(backup) => {
             objects::restore_to_epoch(backup, folder, Epoch::new(*to), rate, &mut watch).map_err(of_objects)
@@ -115,16 +115,20 @@ pub(crate) fn restore(arguments: &RestoreBackupArguments) -> ExitCode {
     shown.end();
     match outcome {
         Ok(report) => {
-            ended(folder, &report, *json, "restored from");
+            report_copy(folder, &report, *json, "restored from");
             // The caller asked for the smaller epoch.
-            if at.or(to_epoch.map(Epoch::new)).is_some() { ExitCode::SUCCESS } else { made(&report) }
+            if at.or(to_epoch.map(Epoch::new)).is_some() {
+                ExitCode::SUCCESS
+            } else {
+                copy_exit_code(&report)
+            }
         }
         Err(error) => not_made(backup, &error),
     }
 }
 
 /// Exit code of a finished copy. A script that removes the source after exit code 3 would lose results.
-fn made(report: &CopyReport) -> ExitCode {
+fn copy_exit_code(report: &CopyReport) -> ExitCode {
     let lacks_results = report.epoch < report.durable || report.not_proven.is_some();
     if lacks_results { ExitCode::from(LACKS_RESULTS) } else { ExitCode::SUCCESS }
 }
@@ -144,7 +148,7 @@ fn of_objects(error: ObjectsError) -> Error {
 
 /// Prints the error. The exit code separates damage of the source from other reasons.
 pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
-    let code = failed(folder, &error.to_string());
+    let code = report_failure(folder, &error.to_string());
     match error {
         Error::Durability(DurabilityError::Damaged { .. }) => ExitCode::from(DAMAGED),
         _ => code,
@@ -152,7 +156,7 @@ pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
 }
 
 /// Prints the outcome of a copy.
-fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
+fn report_copy(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     if is_json {
         let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
         let (kept, dropped) = (numbers(&report.kept), numbers(&report.dropped));
@@ -175,16 +179,17 @@ fn ended(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         report.parent,
         report.epoch.number(),
         report.durable.number(),
-        sized(report.bytes_written),
-        sized(report.bytes)
+        format_bytes(report.bytes_written),
+        format_bytes(report.bytes)
     );
     if report.kept.len() > 1 {
-        text += &format!("it keeps the states at the end of the epochs {}\n", listed(&report.kept));
+        text +=
+            &format!("it keeps the states at the end of the epochs {}\n", format_epoch_list(&report.kept));
     }
     if !report.dropped.is_empty() {
         text += &format!(
             "the backup has dropped the states at the end of the epochs {}: raise --keep to keep more states\n",
-            listed(&report.dropped)
+            format_epoch_list(&report.dropped)
         );
     }
     if let Some(left) = &report.not_proven {
@@ -205,19 +210,22 @@ pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
                 match pictures.len() {
                     0 => String::new(),
                     1 => "one picture".to_owned(),
-                    _ => format!("pictures of the epochs {}", listed(pictures)),
+                    _ => format!("pictures of the epochs {}", format_epoch_list(pictures)),
                 },
                 match logged_pictures.len() {
                     0 => String::new(),
                     1 => "a picture and the log behind it".to_owned(),
                     _ => {
-                        format!("pictures and the logs behind them at the epochs {}", listed(logged_pictures))
+                        format!(
+                            "pictures and the logs behind them at the epochs {}",
+                            format_epoch_list(logged_pictures)
+                        )
                     }
                 },
                 match files.len() {
                     0 => String::new(),
                     1 => "a copy of its files".to_owned(),
-                    _ => format!("copies of its files at the epochs {}", listed(files)),
+                    _ => format!("copies of its files at the epochs {}", format_epoch_list(files)),
                 },
             ];
             let kept: Vec<String> = kept.into_iter().filter(|kept| !kept.is_empty()).collect();
@@ -250,7 +258,7 @@ pub(super) fn reach(folder: &Path, found: &Examination, archive: Option<&Path>) 
             Ok(reach) => Reach::Spans(reach),
             Err(error) => Reach::Unknown(Box::new(error)),
         }),
-        (_, Some(_)) => Err(failed(folder, super::NO_BACKUP)),
+        (_, Some(_)) => Err(report_failure(folder, super::NO_BACKUP)),
         (_, None) => Ok(Reach::None),
     }
 }
@@ -271,7 +279,7 @@ pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
         what.push(format!(
             "the end of {} {}",
             if alone.len() == 1 { "epoch" } else { "the epochs" },
-            listed(&alone)
+            format_epoch_list(&alone)
         ));
     }
     for (first, last) in spans {
@@ -314,7 +322,7 @@ pub(super) fn facts(facts: &BackupFacts) -> Value {
     }
 }
 
-fn listed(epochs: &[Epoch]) -> String {
+fn format_epoch_list(epochs: &[Epoch]) -> String {
     epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
 }
 
@@ -352,8 +360,8 @@ impl ShownProgress {
             let _ = write!(
                 io::stderr(),
                 "\r{what}: {percent:3} % of {}, {} written ",
-                sized(progress.bytes_total),
-                sized(progress.bytes_written)
+                format_bytes(progress.bytes_total),
+                format_bytes(progress.bytes_written)
             );
             self.last = now;
         }

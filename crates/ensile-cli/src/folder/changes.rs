@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ensile::folder::{self, Before, Change};
 use serde_json::{Map, Value};
 
-use super::{exit_code, failed, not_proven, verdict};
+use super::{exit_code, not_proven, report_failure, verdict};
 
 /// Help text of `--changes`.
 pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
@@ -37,10 +37,10 @@ pub(super) fn print(path: &Path) -> ExitCode {
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     match (found, written.and_then(|()| out.flush())) {
-        (Err(error), _) => failed(path, &error.to_string()),
+        (Err(error), _) => report_failure(path, &error.to_string()),
         // The reader has seen enough.
         (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        (Ok(_), Err(error)) => failed(path, &error.to_string()),
+        (Ok(_), Err(error)) => report_failure(path, &error.to_string()),
         (Ok(found), Ok(())) => {
             if found.is_whole() {
                 // Acknowledged results that are missing in the printed lines.

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use clap::Args;
 use ensile::folder;
 
-use super::failed;
+use super::report_failure;
 
 /// Exit code if the command succeeded but the database removed files during the command.
 const OVERRUN: u8 = 3;
@@ -32,23 +32,25 @@ pub(crate) fn run(arguments: &LeaseArguments) -> ExitCode {
     let LeaseArguments { folder, command } = arguments;
     let lease = match folder::lease(folder) {
         Ok(lease) => lease,
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     };
     let Some((program, rest)) = command.split_first() else {
-        return failed(folder, "no command was given");
+        return report_failure(folder, "no command was given");
     };
     let status = match Command::new(program).args(rest).status() {
         Ok(status) => status,
-        Err(error) => return failed(folder, &format!("{} cannot be run: {error}", program.display())),
+        Err(error) => {
+            return report_failure(folder, &format!("{} cannot be run: {error}", program.display()));
+        }
     };
     match lease.has_all_names() {
         Ok(true) => {}
         Ok(false) => {
             let why = "files were removed while the command ran, as it took too long or the database was opened or closed: run it again";
-            failed(folder, why);
+            report_failure(folder, why);
             return if status.success() { ExitCode::from(OVERRUN) } else { passed_on(status) };
         }
-        Err(error) => return failed(folder, &error.to_string()),
+        Err(error) => return report_failure(folder, &error.to_string()),
     }
     passed_on(status)
 }

@@ -16,7 +16,7 @@ use ensile::{DurabilityError, Error};
 use ensile_objects::folder::EntryKind;
 use serde_json::json;
 
-use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, failed, show, sized};
+use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, format_bytes, report_failure, show};
 
 /// `ensile take-over`, and `ensile objects take-over`.
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverA
         folder::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
-        Ok(report) => ended(folder, &report, *json),
+        Ok(report) => report_take_over(folder, &report, *json),
         Err(error) => {
             let is_damage = matches!(error, Error::Durability(DurabilityError::SharedDamaged { .. }));
             not_taken_over(store, &error.to_string(), is_damage)
@@ -49,7 +49,7 @@ pub(crate) fn run(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverA
 }
 
 /// Prints the outcome of a take-over.
-pub(crate) fn ended(folder: &Path, report: &TakeOverReport, is_json: bool) -> ExitCode {
+pub(crate) fn report_take_over(folder: &Path, report: &TakeOverReport, is_json: bool) -> ExitCode {
     let code = match report.durable {
         Some(durable) if report.epoch < durable => ExitCode::from(LACKS_RESULTS),
         _ => ExitCode::SUCCESS,
@@ -87,13 +87,13 @@ pub(crate) fn ended(folder: &Path, report: &TakeOverReport, is_json: bool) -> Ex
         report.epoch.number(),
         report.parent,
         report.files,
-        sized(report.bytes)
+        format_bytes(report.bytes)
     ));
     code
 }
 
 /// Prints the error.
 pub(crate) fn not_taken_over(store: &Path, why: &str, is_damage: bool) -> ExitCode {
-    let code = failed(store, why);
+    let code = report_failure(store, why);
     if is_damage { ExitCode::from(DAMAGED) } else { code }
 }

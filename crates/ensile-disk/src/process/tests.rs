@@ -27,9 +27,9 @@ fn words(marks: &ProcessMarks) -> [u64; 2] {
 
 #[test]
 fn a_process_is_itself_until_a_simulator_says_that_it_was_forked() {
-    let process = Process::this();
-    assert!(process.is_this() && process.clone().is_this() && Process::this().is_this());
-    let simulated = Process::simulated();
+    let process = Process::current();
+    assert!(process.is_this() && process.clone().is_this() && Process::current().is_this());
+    let simulated = Process::new_simulated();
     let clone = simulated.clone();
     let marks = simulated.marks();
     marks.set(1, 7);
@@ -44,16 +44,16 @@ fn a_process_is_itself_until_a_simulator_says_that_it_was_forked() {
 
 #[test]
 fn a_child_is_another_process_and_so_is_its_child() {
-    let process = Process::this();
+    let process = Process::current();
     let marks = process.marks();
     marks.set(0, 3);
     marks.set(1, u64::MAX);
     let child = || {
-        let own = Process::this();
+        let own = Process::current();
         let own_marks = own.marks();
         own_marks.set(0, 9);
         let grandchild =
-            || !own.is_this() && !process.is_this() && Process::this().is_this() && own_marks.get(0) == 0;
+            || !own.is_this() && !process.is_this() && Process::current().is_this() && own_marks.get(0) == 0;
         !process.is_this() && own.is_this() && words(&marks) == [0, 0] && own_marks.get(0) == 9 && {
             // SAFETY: as for the child.
             let pid = unsafe { libc::fork() };
@@ -98,13 +98,13 @@ fn a_child_changes_nothing_and_gives_back_no_lock_of_its_parent() {
             && forked(disk.lock_to_read("LOCK").map(drop))
             && forked(disk.lock_folder("").map(drop))
             && forked(disk.lock_folder_to_read("").map(drop))
-            && RealDisk::existing(folder.path()).is_ok_and(|anew| {
+            && RealDisk::open_existing(folder.path()).is_ok_and(|anew| {
                 matches!(anew.lock("LOCK"), Err(DiskError::InUse { .. }))
                     && matches!(anew.lock_folder(""), Err(DiskError::InUse { .. }))
             })
     };
     let held = holds_in_a_child(child);
-    let anew = RealDisk::existing(folder.path()).expect("there");
+    let anew = RealDisk::open_existing(folder.path()).expect("there");
     assert!(matches!(anew.lock("LOCK"), Err(DiskError::InUse { .. })), "the parent has it still");
     assert_eq!(disk.list("").expect("listed"), ["LOCK", "a"]);
     assert_eq!(file.len().expect("length"), 6);
@@ -139,7 +139,7 @@ fn a_lock_that_is_given_back_is_free_though_a_child_has_its_handle() {
 
 #[test]
 fn marks_that_were_dropped_are_forgotten_and_their_page_is_given_back() {
-    let simulated = Process::simulated();
+    let simulated = Process::new_simulated();
     let owner = simulated.simulated.clone().expect("a simulated process");
     let marks: Vec<_> = (0..5).map(|_| simulated.marks()).collect();
     assert_eq!(owner.marks.lock().len(), 5);
@@ -165,7 +165,7 @@ fn marks_of_the_process_itself_give_their_page_back() {
         }
         all
     };
-    let process = Process::this();
+    let process = Process::current();
     let held: Vec<_> = (0..MARKS).map(|_| process.marks()).collect();
     let most: u64 = cleared();
     held.iter().zip(0..).for_each(|(marks, number)| marks.set(0, number));

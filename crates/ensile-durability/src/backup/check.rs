@@ -9,9 +9,9 @@
 
 use ensile_disk::Disk;
 
-use crate::checkpoint::picture::beside::BesideKeys;
-use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
-use crate::store::installed::PictureCheckpoint;
+use crate::checkpoint::picture::reader::{PageBuffers, PictureReader, ReadEntries};
+use crate::checkpoint::picture::version_check::BesideKeys;
+use crate::store::installed_checkpoint::PictureCheckpoint;
 use crate::{DurabilityError, Recoverable};
 
 /// Check of a picture: first the blocks beside its pages, then one part of its directory a step.
@@ -39,7 +39,7 @@ impl PictureCheck {
     /// # Errors
     /// [`DurabilityError::Damaged`], or the state's refusal of an entry.
     pub(super) fn step(&mut self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
-        let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().beside());
+        let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().removes_block_count());
         let item = self.next;
         self.next += 1;
         if item < removes {
@@ -70,7 +70,7 @@ impl PictureCheck {
             return Ok(false);
         }
         let detail = format!("what it holds, {found:?} entries and bytes, is not what was copied, {said:?}");
-        Err(DurabilityError::damaged("its picture", 0, detail))
+        Err(DurabilityError::damaged_file("its picture", 0, detail))
     }
 }
 
@@ -80,7 +80,7 @@ fn show(
     beside: Option<&BesideKeys>,
     target: &dyn Recoverable,
 ) -> Result<(), DurabilityError> {
-    let damaged = |detail: &str| DurabilityError::damaged(read.file, read.offset, detail);
+    let damaged = |detail: &str| DurabilityError::damaged_file(read.file, read.offset, detail);
     for (section, entries) in read.by_section(target).map_err(damaged)? {
         target.load(section, &entries).map_err(|refused| damaged(&refused.detail))?;
         beside.map_or(Ok(()), |beside| beside.compare(section, &entries, target)).map_err(damaged)?;

@@ -38,22 +38,22 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use super::known::KnownFiles;
+use super::known_files::KnownFiles;
 use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
 use super::source::{DatabaseHistory, FilesSource, Purpose};
 use super::tally::CopyTally;
-use super::target::{TargetFolder, failed};
+use super::target::{TargetFolder, target_error};
 use super::{CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
 use crate::copy_progress::CopyPhase;
 use crate::number;
-use crate::recovery::archived::ArchiveSource;
-use crate::recovery::copied::{self, CopiedLogs, LogPlace, ShortLogs};
-use crate::recovery::examine::{Damage, Examination, Judge};
+use crate::recovery::archive::ArchiveSource;
+use crate::recovery::copied_logs::{self, CopiedLogs, LogPlace, ShortLogs};
+use crate::recovery::examination::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
-use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::kept::{FilesState, KeptState, LogSpan};
+use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
@@ -182,7 +182,7 @@ pub(super) struct FilesCopy {
 /// Name of this source file in the copy. A copy may begin before a log file is closed, so the name in the copy never
 /// has the end epoch of a closed file (`-to-..`).
 fn copied_name(name: &str) -> String {
-    SegmentFile::at(name).map_or_else(|| name.to_owned(), |file| file.archived().to_string())
+    SegmentFile::parse_path(name).map_or_else(|| name.to_owned(), |file| file.archive_name().to_string())
 }
 
 impl FilesCopy {
@@ -196,7 +196,7 @@ impl FilesCopy {
         let lives = source.manifest.lives();
         let of = DatabaseHistory { identity: source.manifest.identity, lives: &lives };
         let mut target = TargetFolder::open(target, of, purpose)?;
-        let known = KnownFiles::of(target.manifest());
+        let known = KnownFiles::from_manifest(target.manifest());
         let not_its = |folder, detail| Err(DurabilityError::NotItsBackup { folder, detail });
         if let Some(detail) = known.why_not(&source.manifest) {
             return not_its(target.disk().folder_place("")?, detail);
@@ -209,20 +209,23 @@ impl FilesCopy {
             Making::Created => target.claim_backup(logs, checkpoints)?,
         }
         let target = FilesTarget::Folder(Box::new(target));
-        Self::of(source, target, known, archive, purpose, keep)
+        Self::new(source, target, known, archive, purpose, keep)
     }
 
     /// Begins the copy of the log behind a picture whose pages are copied.
-    pub(super) fn behind(mut pages: PagesCopy, logged: LoggedPicture) -> Result<Self, DurabilityError> {
+    pub(super) fn from_pages_copy(
+        mut pages: PagesCopy,
+        logged: LoggedPicture,
+    ) -> Result<Self, DurabilityError> {
         let (purpose, keep) = (pages.purpose, pages.options.keep);
         let LoggedPicture { closed, log, archive } = logged;
         pages.target.folder.claim_logs(log.folders(logger_of).max(usize::from(archive.is_some())))?;
-        let known = KnownFiles::of(pages.target.folder.manifest());
+        let known = KnownFiles::from_manifest(pages.target.folder.manifest());
         let target = FilesTarget::Pictured(Box::new((pages, closed)));
-        Self::of(log, target, known, archive, purpose, keep)
+        Self::new(log, target, known, archive, purpose, keep)
     }
 
-    fn of(
+    fn new(
         mut source: FilesSource,
         target: FilesTarget,
         known: KnownFiles,
@@ -262,7 +265,7 @@ impl FilesCopy {
         let (mut bytes_total, mut bytes_there) = (0, 0);
         for (at, (name, file)) in self.source.files.iter().enumerate() {
             let length = file.len()?;
-            let until = SegmentFile::at(name)
+            let until = SegmentFile::parse_path(name)
                 .and_then(|file| self.source.manifest.log_bytes(file.name))
                 .map_or(length, |until| until.min(length));
             let from = self.bytes_there(name, until)?;
@@ -272,14 +275,14 @@ impl FilesCopy {
             }
         }
         self.tally.begin(CopyPhase::Copying, bytes_total, 0);
-        self.tally.copied(bytes_there, 0);
+        self.tally.add_copied(bytes_there, 0);
         Ok(())
     }
 
     /// Number of leading bytes of this file that the target has, at most `length`, the bytes of the source's file
     /// (N21).
     fn bytes_there(&self, name: &str, length: u64) -> Result<u64, DurabilityError> {
-        let known = match (SegmentFile::at(name), PartName::at(name)) {
+        let known = match (SegmentFile::parse_path(name), PartName::parse_path(name)) {
             (Some(log), _) => self.known.log_bytes(log.name),
             (_, Some(part)) if self.known.has_part(part, &self.source.manifest) => u64::MAX,
             _ => 0,
@@ -291,7 +294,7 @@ impl FilesCopy {
         let there = match disk.open_to_read(&copied_name(name)).and_then(|file| file.len()) {
             Ok(there) => there,
             Err(error) if error.is_not_found() => return Ok(0),
-            Err(error) => return Err(failed(disk, error)),
+            Err(error) => return Err(target_error(disk, error)),
         };
         if known == u64::MAX {
             // The file was copied as a whole. The two lengths may differ, because an open log file has space set aside.
@@ -306,7 +309,7 @@ impl FilesCopy {
         if there > known {
             // The bytes behind `known` come from a killed run, and belong to no state.
             let behind = disk.open(&copied_name(name)).and_then(|file| file.set_len(known));
-            behind.map_err(|error| failed(disk, error))?;
+            behind.map_err(|error| target_error(disk, error))?;
         }
         if there < known {
             // Something else has cut the file. A new copy would first empty the file, and an older state may need the
@@ -316,7 +319,7 @@ impl FilesCopy {
                 "{copied} is cut: it has {there} bytes, and the backup had {known} of it; {}",
                 helps(&copied)
             );
-            return Err(failed(disk, detail));
+            return Err(target_error(disk, detail));
         }
         Ok(known)
     }
@@ -347,10 +350,11 @@ impl FilesCopy {
                 self.stage = FilesStage::Verifying(Box::new((judge, next)));
             }
             FilesStage::Verifying(mut verifying) => {
-                let read = verifying.0.step(verifier).map_err(|error| failed(self.target.disk(), error))?;
+                let read =
+                    verifying.0.step(verifier).map_err(|error| target_error(self.target.disk(), error))?;
                 self.stage = match read {
                     Some(read) => {
-                        self.tally.verified(read, 0);
+                        self.tally.add_verified(read, 0);
                         FilesStage::Verifying(verifying)
                     }
                     None => {
@@ -361,7 +365,7 @@ impl FilesCopy {
             }
             FilesStage::Installing(verified) => {
                 let (judge, next) = *verified;
-                return self.install(judge.found(), next).map(Some);
+                return self.install(judge.examination(), next).map(Some);
             }
             FilesStage::Ended => return Err(DurabilityError::config(HAS_ENDED)),
         }
@@ -378,19 +382,19 @@ impl FilesCopy {
         let most = (piece.until - piece.from).min(STEP_BYTES as u64) as usize;
         let read = from.read_at(&mut self.bytes[..most], piece.from)?;
         // A log has space set aside, which is zero. Unwritten bytes of the copy read as zeros too.
-        let is_log = SegmentFile::at(name).is_some();
+        let is_log = SegmentFile::parse_path(name).is_some();
         let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
         let to = write(disk, &copied_name(name), opened, &self.bytes[..used], piece.from);
-        let to = to.map_err(|error| failed(disk, error))?;
+        let to = to.map_err(|error| target_error(disk, error))?;
         if read == 0 {
-            to.sync_all().map_err(|error| failed(disk, error))?;
+            to.sync_all().map_err(|error| target_error(disk, error))?;
             self.waiting.pop_front();
         } else {
             piece.from += read as u64;
             self.file = Some(to);
         }
-        self.tally.copied(read as u64, 0);
+        self.tally.add_copied(read as u64, 0);
         self.tally.wrote(used as u64);
         self.stage = FilesStage::Copying;
         Ok(())
@@ -401,11 +405,11 @@ impl FilesCopy {
         let (disk, manifest) = (self.target.disk(), &self.source.manifest);
         let life = manifest.generations.iter().rfind(|life| life.logs > 0).expect("A5: it has the epoch");
         assert_eq!(life.durable, Some(back), "A5: it is closed there");
-        let ends = copied::ends_at_durable(disk, manifest, life, &self.source.logs_of(life.number));
-        let (ends, beyond) = ends.map_err(|error| failed(disk, error))?;
+        let ends = copied_logs::ends_at_durable(disk, manifest, life, &self.source.logs_of(life.number));
+        let (ends, beyond) = ends.map_err(|error| target_error(disk, error))?;
         let ended = ends.iter().try_for_each(|end| cut(disk, *end));
         let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
-        ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
+        ended.and_then(|()| removed()).map_err(|error| target_error(disk, error))?;
         self.ended = Some(EndedLogs { shown: back, ends: Vec::new() });
         self.stage = FilesStage::Listing;
         Ok(())
@@ -422,7 +426,7 @@ impl FilesCopy {
         }
         let disk = self.target.disk();
         let (manifest, logs) = (&self.source.manifest, self.source.logs());
-        let looked = copied::look(disk, manifest, self.source.hinted, &logs, self.short.as_ref());
+        let looked = copied_logs::look(disk, manifest, self.source.hinted, &logs, self.short.as_ref());
         self.stage = FilesStage::Listing;
         match looked {
             Ok(CopiedLogs::Whole { shown, ends, beyond }) => {
@@ -431,11 +435,11 @@ impl FilesCopy {
                 if let Some(LogPlace { file, offset }) = ends.iter().find(is_theirs) {
                     let detail =
                         format!("{file} would end at byte {offset}, before the end of a state that is there");
-                    return Err(failed(disk, detail));
+                    return Err(target_error(disk, detail));
                 }
                 let ended = ends.iter().try_for_each(|end| cut(disk, *end));
                 let removed = || beyond.iter().try_for_each(|file| disk.remove(&file.to_string()));
-                ended.and_then(|()| removed()).map_err(|error| failed(disk, error))?;
+                ended.and_then(|()| removed()).map_err(|error| target_error(disk, error))?;
                 self.ended = Some(EndedLogs { shown, ends });
                 Ok(())
             }
@@ -471,7 +475,7 @@ impl FilesCopy {
         for LogPlace { file, .. } in &short.ends {
             let disk = self.target.disk();
             for later in self.source.drop_behind(file.name) {
-                disk.remove(&copied_name(&later)).map_err(|error| failed(disk, error))?;
+                disk.remove(&copied_name(&later)).map_err(|error| target_error(disk, error))?;
             }
         }
         for LogPlace { file, offset } in &short.ends {
@@ -493,16 +497,19 @@ impl FilesCopy {
     /// The manifest that will list the copied files.
     fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
-            self.target.disk().sync_folder(folder).map_err(|error| failed(self.target.disk(), error))?;
+            self.target
+                .disk()
+                .sync_folder(folder)
+                .map_err(|error| target_error(self.target.disk(), error))?;
         }
-        let reserved = self.source.reserved()?.max(self.target.manifest().reserved);
+        let reserved = self.source.reserved_epoch()?.max(self.target.manifest().reserved);
         let generations = self.closed_generations()?;
         let picture = self.target.picture().cloned().map(InstalledCheckpoint::Picture);
         let checkpoint = picture.or_else(|| self.source.manifest.checkpoint.clone());
         let state = FilesState { checkpoint, generations };
         let (epoch, generation) = (state.epoch(), state.generation());
         // If the logs do not end together, there is no state, and the verification reports the reason.
-        let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.kept(epoch, self.keep));
+        let kept = self.ended.as_ref().map_or(Vec::new(), |_| self.target.states_to_keep(epoch, self.keep));
         let (of, own) = (&self.source.manifest, self.target.manifest());
         let mut next = Manifest {
             identity: own.identity,
@@ -512,7 +519,7 @@ impl FilesCopy {
             // Archive and shipping stay with the source.
             archived: None,
             ships_to: None,
-            lineage: of.lives().until(generation, epoch),
+            lineage: of.lives().truncate_at(generation, epoch),
             mapped: None,
             made_from: Some(MadeFrom::Backup { of: of.identity }),
             kept,
@@ -540,7 +547,7 @@ impl FilesCopy {
             tally.took(&piece);
             spend(&tally.progress(), piece.bytes())
         };
-        let (next, taken) = archive.beside(disk, next, ended.shown, verifier, &mut took)?;
+        let (next, taken) = archive.write_log_after(disk, next, ended.shown, verifier, &mut took)?;
         let taken = taken.map(|taken| TakenBehind { entries: taken.entries, bytes: taken.bytes });
         self.taken = taken.unwrap_or_default();
         Ok(next)
@@ -570,13 +577,13 @@ impl FilesCopy {
             };
             generations.push(next);
         }
-        let copied = self.copied()?;
+        let copied = self.copied_files()?;
         generations.iter_mut().for_each(|generation| generation.spans = spans_of(generation, &copied));
         Ok(generations)
     }
 
     /// Files of the state: name in the copy, and bytes.
-    fn copied(&self) -> Result<Vec<(String, u64)>, DurabilityError> {
+    fn copied_files(&self) -> Result<Vec<(String, u64)>, DurabilityError> {
         let disk = self.target.disk();
         let mut copied = Vec::new();
         for (name, _) in &self.source.files {
@@ -585,7 +592,7 @@ impl FilesCopy {
                 Ok(length) => copied.push((name, length)),
                 // The log ends before this file.
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(failed(disk, error)),
+                Err(error) => return Err(target_error(disk, error)),
             }
         }
         Ok(copied)
@@ -594,8 +601,8 @@ impl FilesCopy {
     /// Bytes that the verification reads. A log file counts twice: headers first, which show the end of the log, then
     /// entries.
     fn bytes_to_verify(&self) -> Result<u64, DurabilityError> {
-        let times = |name: &str| if SegmentFile::at(name).is_some() { 2 } else { 1 };
-        let copied: u64 = self.copied()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
+        let times = |name: &str| if SegmentFile::parse_path(name).is_some() { 2 } else { 1 };
+        let copied: u64 = self.copied_files()?.iter().map(|(name, bytes)| times(name) * bytes).sum();
         let picture = self.target.picture().map_or(0, |picture| picture.bytes);
         Ok(picture + copied + 2 * self.taken.bytes)
     }
@@ -607,7 +614,7 @@ impl FilesCopy {
                 .damage
                 .first()
                 .map_or("what was copied cannot be read".to_owned(), |damage| self.said_of(damage));
-            return Err(failed(self.target.disk(), detail));
+            return Err(target_error(self.target.disk(), detail));
         }
         let epoch = found.durable_epoch.unwrap_or_default();
         // The verification may pass a copy that lacks epochs: the source's hint alone may show them, and a copy has no
@@ -630,7 +637,7 @@ impl FilesCopy {
                 short.map_or(Epoch::ZERO, |short| short.shown),
                 ends.join(", in ")
             );
-            return Err(failed(self.target.disk(), detail));
+            return Err(target_error(self.target.disk(), detail));
         }
         self.check_follows(epoch)?;
         let made_from = match self.purpose {
@@ -639,8 +646,8 @@ impl FilesCopy {
         };
         let epochs: Vec<Epoch> =
             std::iter::once(epoch).chain(next.kept.iter().map(KeptState::epoch)).collect();
-        let dropped = self.target.dropped(&epochs);
-        let copied: u64 = self.copied()?.iter().map(|(_, bytes)| bytes).sum();
+        let dropped = self.target.epochs_to_drop(&epochs);
+        let copied: u64 = self.copied_files()?.iter().map(|(_, bytes)| bytes).sum();
         let kept = next.kept.clone();
         self.target.replace(Manifest { made_from, ..next })?;
         let mut of_picture = CopiedPicture::default();
@@ -648,7 +655,7 @@ impl FilesCopy {
             let (pages, closed) = &mut **pictured;
             let PictureCheckpoint { pages: all, bytes, .. } = closed.picture;
             of_picture = CopiedPicture { pages: all, pages_written: pages.pages_written, bytes };
-            pages.installed(closed, &kept);
+            pages.commit_extents(closed, &kept);
         }
         // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.remove_unnamed();
@@ -688,7 +695,7 @@ impl FilesCopy {
     fn said_of(&self, damage: &Damage) -> String {
         let Damage { file, offset, detail, .. } = damage;
         let what = format!("{file} is damaged at byte {offset}: {detail}");
-        let known = match (SegmentFile::at(file), PartName::at(file)) {
+        let known = match (SegmentFile::parse_path(file), PartName::parse_path(file)) {
             (Some(file), _) => self.known_file(LogPlace { file, offset: *offset }),
             (_, Some(part)) => self.known.has_part(part, &self.source.manifest).then(|| file.clone()),
             _ => None,
@@ -703,11 +710,11 @@ impl FilesCopy {
     /// log's first file, because the beginning of the first file is damaged.
     fn known_file(&self, place: LogPlace) -> Option<String> {
         let file = place.file;
-        let logs = self.source.files.iter().filter_map(|(name, _)| SegmentFile::at(name));
+        let logs = self.source.files.iter().filter_map(|(name, _)| SegmentFile::parse_path(name));
         let of_log = |other: &SegmentFile| {
             (other.name.generation, other.name.logger) == (file.name.generation, file.name.logger)
         };
-        let first = logs.filter(of_log).map(SegmentFile::archived).min_by_key(|file| file.name)?;
+        let first = logs.filter(of_log).map(SegmentFile::archive_name).min_by_key(|file| file.name)?;
         let place = if file.name < first.name { LogPlace { file: first, offset: 0 } } else { place };
         self.is_there(place).then(|| place.file.to_string())
     }
@@ -726,7 +733,7 @@ fn helps(file: &str) -> String {
 fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
     let mut spans = vec![None::<LogSpan>; generation.logs as usize];
     for (file, bytes) in copied {
-        let Some(SegmentFile { name, .. }) = SegmentFile::at(file) else { continue };
+        let Some(SegmentFile { name, .. }) = SegmentFile::parse_path(file) else { continue };
         let span = spans.get_mut(name.logger as usize).filter(|_| name.generation == generation.number);
         let Some(span) = span else { continue };
         let SegmentName { number, .. } = name;

@@ -24,25 +24,25 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
 use super::check::PictureCheck;
-use super::known::KnownFiles;
+use super::known_files::KnownFiles;
 use super::source::{FilesSource, Found, PictureSource, Purpose, look};
 use super::tally::CopyTally;
-use super::target::{PageName, Target, TargetPicture, failed};
+use super::target::{PageName, Target, TargetPicture, target_error};
 use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
+use crate::checkpoint::picture::block_writer::BlockWriter;
 use crate::checkpoint::picture::blocks::encode_block;
 use crate::checkpoint::picture::directory::{DirectoryPart, PageDirectory};
 use crate::checkpoint::picture::file::{HeldExtents, PageFile};
+use crate::checkpoint::picture::location::{PAYLOAD_BYTES_MAX, PictureStamp};
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::place::{PAYLOAD_BYTES_MAX, PictureStamp};
 use crate::checkpoint::picture::root::RemovesPlace;
-use crate::checkpoint::picture::writer::BlockWriter;
 use crate::copy_progress::CopyPhase;
-use crate::recovery::archived::ArchiveSource;
+use crate::recovery::archive::ArchiveSource;
 use crate::store::MadeFrom;
-use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::kept::KeptState;
+use crate::store::backup_states::KeptState;
+use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::manifest::Manifest;
 use crate::{DurabilityError, Recoverable};
 
@@ -65,7 +65,7 @@ impl BlockCopier {
         let extent = self.held.take(Extent::units_of(payload.len()))?;
         let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
         let file = self.held.file();
-        let place = encode_block(header, extent, payload, file.listed().salt, &mut self.block);
+        let place = encode_block(header, extent, payload, file.manifest_entry().salt, &mut self.block);
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
         Ok(place)
     }
@@ -81,7 +81,7 @@ impl BlockCopier {
         source.reader.blocks_of(page, &mut Vec::new(), &mut |header, payload| {
             let previous_crc = extents.last().map_or(0, |before| before.header_crc);
             let written = self.write(Header { previous_crc, ..header }, payload);
-            extents.push(written.map_err(|error| failed(target, error))?);
+            extents.push(written.map_err(|error| target_error(target, error))?);
             Ok(())
         })?;
         Ok(PagePlace { extents: extents.into(), ..page.clone() })
@@ -163,7 +163,7 @@ impl PagesCopy {
         // The folder of the first log gets the entries of an archive.
         let logs = usize::from(archive.is_some());
         let target = Target::open(target, &source, purpose, logs)?;
-        let held = HeldExtents::of(&target.file);
+        let held = HeldExtents::new(&target.file);
         let mut copy = Self {
             purpose,
             options,
@@ -190,7 +190,7 @@ impl PagesCopy {
         let of = &self.source.picture;
         let manifest = self.target.folder.manifest();
         let log = self.source.log.as_ref();
-        if let Some(detail) = log.and_then(|log| KnownFiles::of(manifest).why_not(&log.manifest)) {
+        if let Some(detail) = log.and_then(|log| KnownFiles::from_manifest(manifest).why_not(&log.manifest)) {
             let folder = self.target.folder.disk().folder_place("")?;
             return Err(DurabilityError::NotItsBackup { folder, detail });
         }
@@ -287,7 +287,7 @@ impl PagesCopy {
                     return Ok(PagesStep::Closed(Box::new(LoggedPicture { closed, log: *log, archive })));
                 } else {
                     let check = PictureCheck::begin(self.target.folder.disk(), &closed.picture);
-                    let check = check.map_err(|error| failed(self.target.folder.disk(), error))?;
+                    let check = check.map_err(|error| target_error(self.target.folder.disk(), error))?;
                     self.tally.begin(CopyPhase::Verifying, closed.picture.bytes, closed.picture.pages);
                     self.stage = PagesStage::Verifying(Box::new((check, closed)));
                 }
@@ -295,9 +295,9 @@ impl PagesCopy {
             PagesStage::Verifying(mut verifying) => {
                 let (check, _) = &mut *verifying;
                 let more = check.step(verifier);
-                let more = more.map_err(|error| failed(self.target.folder.disk(), error))?;
+                let more = more.map_err(|error| target_error(self.target.folder.disk(), error))?;
                 let so_far = self.tally.progress();
-                self.tally.verified(check.bytes - so_far.bytes, check.pages - so_far.pages);
+                self.tally.add_verified(check.bytes - so_far.bytes, check.pages - so_far.pages);
                 self.stage = match more {
                     true => PagesStage::Verifying(verifying),
                     false => PagesStage::Installing(Box::new(verifying.1)),
@@ -333,7 +333,7 @@ impl PagesCopy {
                     Err(error) => return self.look_again(error),
                 },
             };
-            self.tally.copied(page.bytes(), 1);
+            self.tally.add_copied(page.bytes(), 1);
             self.next += 1;
             self.places[part][at] = Some(place);
             if self.pages_written > before {
@@ -389,7 +389,7 @@ impl PagesCopy {
             let place = same.and_then(|same| same.place.clone());
             directory.parts.push(DirectoryPart { pages, place });
         }
-        let target_failed = |error: String| failed(self.target.folder.disk(), error);
+        let target_failed = |error: String| target_error(self.target.folder.disk(), error);
         let root =
             writer.write_directory(&mut directory, removes.clone(), Vec::new()).map_err(target_failed)?;
         writer.sync().map_err(target_failed)?;
@@ -413,11 +413,11 @@ impl PagesCopy {
     /// page that the target has is not written again, so a tail cannot be written with its page.
     fn copy_removes(&self, writer: &mut BlockWriter) -> Result<Vec<RemovesPlace>, DurabilityError> {
         let (reader, mut block) = (&self.source.reader, Vec::new());
-        let target_failed = |error: String| failed(self.target.folder.disk(), error);
+        let target_failed = |error: String| target_error(self.target.folder.disk(), error);
         let mut places = Vec::new();
         // A gathered block has the number of its first source block, so numbers stay unique.
         let (mut number, mut entries, mut gathered) = (0, 0, Vec::new());
-        for index in 0..reader.root().beside() {
+        for index in 0..reader.root().removes_block_count() {
             reader.removes_block(index, &mut block, &mut |header, payload| {
                 if entries > 0 && gathered.len() + payload.len() > PAYLOAD_BYTES_MAX {
                     places.push(writer.write_removes(number, entries, &gathered).map_err(target_failed)?);
@@ -447,10 +447,10 @@ impl PagesCopy {
     ) -> Result<CopyReport, DurabilityError> {
         let picture = closed.picture.clone();
         let database = self.source.database;
-        let kept = self.target.folder.kept(picture.epoch, self.options.keep);
+        let kept = self.target.folder.states_to_keep(picture.epoch, self.options.keep);
         let epochs: Vec<Epoch> =
             std::iter::once(picture.epoch).chain(kept.iter().map(KeptState::epoch)).collect();
-        let dropped = self.target.folder.dropped(&epochs);
+        let dropped = self.target.folder.epochs_to_drop(&epochs);
         let next = self.target.next_manifest(picture.clone(), kept.clone(), &self.source, self.purpose);
         let (mut epoch, mut log_entries, mut log_bytes) = (picture.epoch, 0, 0);
         let next = match &self.archive {
@@ -461,15 +461,16 @@ impl PagesCopy {
                     tally.took(&piece);
                     spend(&tally.progress(), piece.bytes())
                 };
-                let (next, taken) = archive.beside(disk, next, picture.epoch, verifier, &mut took)?;
+                let (next, taken) =
+                    archive.write_log_after(disk, next, picture.epoch, verifier, &mut took)?;
                 (log_entries, log_bytes) = taken.map_or((0, 0), |taken| (taken.entries, taken.bytes));
-                epoch = archive.to();
+                epoch = archive.target_epoch();
                 Manifest { made_from: Some(MadeFrom::Restored { epoch }), ..next }
             }
             None => next,
         };
         self.target.folder.replace(next)?;
-        self.installed(&mut closed, &kept);
+        self.commit_extents(&mut closed, &kept);
         // The copy counts already, so a failure is ignored. The next run removes the remaining files.
         let _ = self.target.folder.remove_unnamed();
         self.tally.end();
@@ -493,9 +494,9 @@ impl PagesCopy {
 
     /// Keeps the copied extents, and frees unreached extents. The target's manifest already names the picture and the
     /// older states `kept`.
-    pub(super) fn installed(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
+    pub(super) fn commit_extents(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
         let (reached, held) = (std::mem::take(&mut closed.reached), closed.held.take());
-        std::mem::replace(&mut self.copier.held, HeldExtents::of(&self.target.file)).keep();
+        std::mem::replace(&mut self.copier.held, HeldExtents::new(&self.target.file)).keep();
         held.into_iter().for_each(HeldExtents::keep);
         self.free_unreached(reached, kept);
     }

@@ -21,22 +21,22 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::DurabilityError;
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::read::PictureReader;
+use crate::checkpoint::picture::reader::PictureReader;
 use crate::entry_type::EntryType;
 use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::recovery::copied::covered_files;
+use crate::recovery::copied_logs::covered_files;
 use crate::store::application::ApplicationName;
+use crate::store::backup_states::KeptState;
 use crate::store::hint::Hint;
-use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::kept::KeptState;
+use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
-use crate::store::whose::expect_manifest;
+use crate::store::ownership::expect_manifest;
 use crate::store::{Hold, Locks, MadeFrom};
 
 /// Largest number of listings of a log's files, until no file is renamed during a listing.
@@ -136,7 +136,7 @@ pub(super) struct FilesSource {
 /// folders and files of squashfs, erofs and iso9660; other read-only file systems may return EROFS or EOPNOTSUPP. A
 /// read-only file system has no unsynced bytes. No database is open on a read-only file system, because the syncs of
 /// the database would fail too.
-fn synced(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
+fn ignore_unsupported_sync(came_to: Result<(), DiskError>) -> Result<(), DiskError> {
     let without_sync = [ErrorKind::InvalidInput, ErrorKind::ReadOnlyFilesystem, ErrorKind::Unsupported];
     match came_to {
         Err(DiskError::Io { source, .. }) if without_sync.contains(&source.kind()) => Ok(()),
@@ -159,16 +159,16 @@ fn look_at_database(disk: &Arc<dyn Disk>, log: LogBehind) -> Result<FoundSource,
     let mut lease = lease(disk)?;
     let manifest = lease.manifest().clone();
     // N22: the sync comes after the read of the manifest. A manifest that is newer by then is of the same history.
-    synced(disk.sync_folder(""))?;
+    ignore_unsupported_sync(disk.sync_folder(""))?;
     let files = lease.take_files();
     let hold = SourceHold::Lease { _lease: Box::new(lease) };
     let Some(InstalledCheckpoint::Picture(picture)) = manifest.checkpoint.clone() else {
-        let files = FilesSource::of(disk, manifest, hint, files, Some(hold))?;
+        let files = FilesSource::new(disk, manifest, hint, files, Some(hold))?;
         let durable = files.durable();
         return Ok(FoundSource { copied: Found::Files(Box::new(files)), durable });
     };
     let log = (log == LogBehind::Copied && has_log(&manifest))
-        .then(|| FilesSource::of(disk, manifest.clone(), hint, files, None))
+        .then(|| FilesSource::new(disk, manifest.clone(), hint, files, None))
         .transpose()?;
     let durable = log.as_ref().map_or(picture.epoch, FilesSource::durable);
     let copied = PictureSource::open(disk, &manifest, picture, log, hold)?;
@@ -208,12 +208,12 @@ fn look_at_backup(
             match chosen.picture() {
                 Some(picture) => {
                     let log = has_log(&alone)
-                        .then(|| FilesSource::of(disk, alone.clone(), None, files, None))
+                        .then(|| FilesSource::new(disk, alone.clone(), None, files, None))
                         .transpose()?;
                     PictureSource::open(disk, &alone, picture.clone(), log, hold)?
                 }
                 None => {
-                    let files = FilesSource::of(disk, alone, None, files, Some(hold))?;
+                    let files = FilesSource::new(disk, alone, None, files, Some(hold))?;
                     Found::Files(Box::new(files))
                 }
             }
@@ -262,7 +262,7 @@ fn has_log(manifest: &Manifest) -> bool {
 
 impl FilesSource {
     /// Source of these files, which belong to a database with this manifest.
-    fn of(
+    fn new(
         disk: &Arc<dyn Disk>,
         manifest: Manifest,
         hint: Option<Hint>,
@@ -271,7 +271,7 @@ impl FilesSource {
     ) -> Result<Self, DurabilityError> {
         let open = manifest.generations.last();
         let hint = hint.filter(|hint| hint.database == manifest.identity);
-        let hint = hint.filter(|hint| open.is_some_and(|generation| hint.is_of(generation)));
+        let hint = hint.filter(|hint| open.is_some_and(|generation| hint.belongs_to(generation)));
         let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable);
         let picture = manifest.checkpoint.iter().filter(|checkpoint| checkpoint.is_picture());
         let pages: BTreeSet<String> = picture.flat_map(InstalledCheckpoint::files).collect();
@@ -298,7 +298,7 @@ impl FilesSource {
     /// Opened log files of the generation with this number, by logger, in order.
     pub(super) fn logs_of(&self, generation: u64) -> BTreeMap<u32, Vec<SegmentFile>> {
         let mut logs = BTreeMap::<u32, Vec<SegmentFile>>::new();
-        for file in self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)) {
+        for file in self.files.iter().filter_map(|(name, _)| SegmentFile::parse_path(name)) {
             if file.name.generation == generation {
                 logs.entry(file.name.logger).or_default().push(file);
             }
@@ -317,23 +317,24 @@ impl FilesSource {
     pub(super) fn sync_logs(&self) -> Result<(), DurabilityError> {
         let open = self.manifest.generations.last().map_or(0, |generation| generation.number);
         let is_open = |file: SegmentFile| file.name.generation == open && file.to.is_none();
-        let logs = self.files.iter().filter(|(name, _)| SegmentFile::at(name).is_some_and(is_open));
-        Ok(logs.map(|(_, file)| file).try_for_each(|file| synced(file.sync_data()))?)
+        let logs = self.files.iter().filter(|(name, _)| SegmentFile::parse_path(name).is_some_and(is_open));
+        Ok(logs.map(|(_, file)| file).try_for_each(|file| ignore_unsupported_sync(file.sync_data()))?)
     }
 
     /// Drops the log files that the checkpoint covers, as far as the next file of the log proves the coverage.
     fn drop_covered(&mut self) -> Result<(), DurabilityError> {
         let logs: Vec<SegmentFile> =
-            self.files.iter().filter_map(|(name, _)| SegmentFile::at(name)).collect();
+            self.files.iter().filter_map(|(name, _)| SegmentFile::parse_path(name)).collect();
         let covered = covered_files(&*self.disk, &self.manifest, logs.into_iter())?;
-        self.files.retain(|(name, _)| SegmentFile::at(name).is_none_or(|file| !covered.contains(&file)));
+        self.files
+            .retain(|(name, _)| SegmentFile::parse_path(name).is_none_or(|file| !covered.contains(&file)));
         Ok(())
     }
 
     /// Drops the files of this log behind `last`. Returns their names.
     pub(super) fn drop_behind(&mut self, last: SegmentName) -> Vec<String> {
         let is_behind = |name: &str| {
-            let later = SegmentFile::at(name).map(|file| file.name);
+            let later = SegmentFile::parse_path(name).map(|file| file.name);
             later.is_some_and(|name| {
                 (name.generation, name.logger) == (last.generation, last.logger) && name.number > last.number
             })
@@ -392,7 +393,7 @@ impl FilesSource {
 
     /// Upper bound of the epochs that the source has shown by now. Loggers continue during a copy, and reserve more
     /// epochs (L6).
-    pub(super) fn reserved(&self) -> Result<Epoch, DurabilityError> {
+    pub(super) fn reserved_epoch(&self) -> Result<Epoch, DurabilityError> {
         let now = expect_manifest(&*self.disk)?;
         let (lives, lives_before) = (now.lives(), self.manifest.lives());
         check_same(

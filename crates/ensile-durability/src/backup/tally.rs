@@ -17,7 +17,7 @@ pub(super) struct CopyTally {
 
 impl CopyTally {
     pub(super) fn new() -> Self {
-        Self { progress: CopyProgress::before(CopyPhase::Copying), verified: 0 }
+        Self { progress: CopyProgress::new(CopyPhase::Copying), verified: 0 }
     }
 
     pub(super) fn progress(&self) -> CopyProgress {
@@ -25,7 +25,7 @@ impl CopyTally {
     }
 
     /// Bytes that count against the rate.
-    pub(super) fn spent(&self) -> u64 {
+    pub(super) fn paced_bytes(&self) -> u64 {
         self.progress.bytes_written + self.verified
     }
 
@@ -35,7 +35,7 @@ impl CopyTally {
     }
 
     /// Adds bytes and pages that the copy has finished, whether written now or present before.
-    pub(super) fn copied(&mut self, bytes: u64, pages: u64) {
+    pub(super) fn add_copied(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Copying, "it copies");
         self.progress.add(bytes, pages);
     }
@@ -50,7 +50,7 @@ impl CopyTally {
     }
 
     /// Adds bytes and pages that were read for verification.
-    pub(super) fn verified(&mut self, bytes: u64, pages: u64) {
+    pub(super) fn add_verified(&mut self, bytes: u64, pages: u64) {
         assert_eq!(self.progress.phase, CopyPhase::Verifying, "it verifies");
         self.verified += bytes;
         self.progress.add(bytes, pages);

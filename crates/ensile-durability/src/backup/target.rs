@@ -25,24 +25,24 @@ use crate::DurabilityError;
 use crate::block::extent::Extent;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
-use crate::checkpoint::leftovers;
+use crate::checkpoint::orphans;
 use crate::checkpoint::picture::directory::DirectoryPart;
 use crate::checkpoint::picture::file::PageFile;
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::read::PictureReader;
+use crate::checkpoint::picture::reader::PictureReader;
 use crate::identity::Identity;
 use crate::number;
-use crate::recovery::copied::remove_unneeded;
+use crate::recovery::copied_logs::remove_unneeded;
+use crate::store::backup_states::KeptState;
 use crate::store::claim::{Wanted, claim};
-use crate::store::installed::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::kept::KeptState;
+use crate::store::creation_marker::UnfinishedCopy;
+use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
 };
 use crate::store::open::Store;
-use crate::store::unfinished::UnfinishedCopy;
 use crate::store::{MadeFrom, Opening};
 
 /// Unique name of a page's contents: page number and checkpoint number. No two pages ever share a page number, and no
@@ -80,7 +80,7 @@ pub(super) struct Target {
 }
 
 /// An error in the target.
-pub(super) fn failed(disk: &dyn Disk, error: impl std::fmt::Display) -> DurabilityError {
+pub(super) fn target_error(disk: &dyn Disk, error: impl std::fmt::Display) -> DurabilityError {
     DurabilityError::target_failed(disk, error)
 }
 
@@ -95,17 +95,21 @@ impl TargetFolder {
             Purpose::Backup { .. } => (Opening::OpenOrCreate, UnfinishedCopy::Backup { of: of.identity }),
             Purpose::Restore { .. } => (Opening::New, UnfinishedCopy::Restore { of: of.identity }),
         };
-        let folder = Self::locked(disk, opening, copy)?;
+        let folder = Self::open_locked(disk, opening, copy)?;
         check(&**disk, folder.manifest(), of)?;
         Ok(folder)
     }
 
     /// Locks a folder that is empty, or that an earlier, unfinished run of the same copy left.
     pub(crate) fn open_empty(disk: &Arc<dyn Disk>, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
-        Self::locked(disk, Opening::New, copy)
+        Self::open_locked(disk, Opening::New, copy)
     }
 
-    fn locked(disk: &Arc<dyn Disk>, opening: Opening, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
+    fn open_locked(
+        disk: &Arc<dyn Disk>,
+        opening: Opening,
+        copy: UnfinishedCopy,
+    ) -> Result<Self, DurabilityError> {
         let store = Store::open_for_copy(Arc::clone(disk), opening, copy)?;
         let Some(leases) = leases::try_lock(&**disk)? else {
             return Err(DurabilityError::InUse { path: disk.folder_place("")?.join("LEASES") });
@@ -153,7 +157,7 @@ impl TargetFolder {
     /// Claims the folders of this many logs; other folders stay.
     pub(super) fn claim_logs(&mut self, logs: usize) -> Result<(), DurabilityError> {
         let claimed = self.claim(&[Wanted { count: logs, links: &[], name: log_folder }]);
-        claimed.map_err(|error| failed(self.disk(), error))
+        claimed.map_err(|error| target_error(self.disk(), error))
     }
 
     /// Claims folders in a backup, and keeps its states. Removes the files that no state has: killed runs left the
@@ -173,8 +177,8 @@ impl TargetFolder {
     pub(super) fn remove_unnamed(&self) -> Result<(), DurabilityError> {
         let (disk, manifest) = (self.disk(), self.manifest());
         remove_unneeded(disk, manifest)?;
-        leftovers::remove(disk, manifest, |_: PartName| true)?;
-        leftovers::remove(disk, manifest, |_: PageFileName| true).map(drop)
+        orphans::remove(disk, manifest, |_: PartName| true)?;
+        orphans::remove(disk, manifest, |_: PageFileName| true).map(drop)
     }
 
     /// States of the target, the newest first.
@@ -186,7 +190,7 @@ impl TargetFolder {
 
     /// Older states that stay beside a state of this epoch, for `keep` states in total; `None` keeps the present
     /// number.
-    pub(super) fn kept(&self, epoch: Epoch, keep: Option<usize>) -> Vec<KeptState> {
+    pub(super) fn states_to_keep(&self, epoch: Epoch, keep: Option<usize>) -> Vec<KeptState> {
         let states = self.states();
         let keep = keep.unwrap_or(states.len().max(1));
         assert!(keep > 0, "the newest one is kept");
@@ -194,7 +198,7 @@ impl TargetFolder {
     }
 
     /// Epochs of the target's states that are not in `epochs`.
-    pub(super) fn dropped(&self, epochs: &[Epoch]) -> Vec<Epoch> {
+    pub(super) fn epochs_to_drop(&self, epochs: &[Epoch]) -> Vec<Epoch> {
         let states = self.states();
         states.iter().map(KeptState::epoch).filter(|epoch| !epochs.contains(epoch)).collect()
     }
@@ -211,7 +215,7 @@ impl TargetFolder {
     pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), DurabilityError> {
         assert_eq!(next.identity, self.manifest().identity, "I1");
         let replaced = self.store.keeper.replace(next);
-        replaced.map_err(|error| failed(self.disk(), DurabilityError::from(error)))
+        replaced.map_err(|error| target_error(self.disk(), DurabilityError::from(error)))
     }
 }
 
@@ -260,27 +264,27 @@ impl Target {
         }
         let pictures = pictures_of(&folder)?;
         let (name, listed) = (&folder.store.disk, pictures.first().map(|newest| &newest.picture));
-        let before = leftovers::list::<PageFileName>(&**name, folder.manifest())?;
+        let before = orphans::list::<PageFileName>(&**name, folder.manifest())?;
         if folder.manifest().state == Making::Creating {
             // Killed runs left these page files, which no manifest reaches.
-            leftovers::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
+            orphans::remove(&**name, folder.manifest(), |_: PageFileName| true)?;
         }
         let (file, database) = match listed {
             Some(PictureCheckpoint { files, database, .. }) => {
                 let reached: BTreeSet<Extent> =
                     pictures.iter().flat_map(|picture| &picture.reached).copied().collect();
                 let file = PageFile::reopen(folder.disk(), files[0], reached.into_iter().collect());
-                (file.map_err(|error| failed(folder.disk(), error))?, *database)
+                (file.map_err(|error| target_error(folder.disk(), error))?, *database)
             }
             None => {
                 let last = before.iter().map(|file| file.number).max().unwrap_or(0);
                 let number = number::next(last)
-                    .ok_or_else(|| failed(folder.disk(), "no number is left for a page file"))?;
+                    .ok_or_else(|| target_error(folder.disk(), "no number is left for a page file"))?;
                 let identity = folder.manifest().identity;
                 let origin = Origin { identity, salt: Salt::draw(&mut Random::unpredictable()), entries };
                 let name = PageFileName { folder: 0, number };
                 let file = PageFile::create(folder.disk(), name, &origin, generation);
-                (file.map_err(|error| failed(folder.disk(), error))?, identity)
+                (file.map_err(|error| target_error(folder.disk(), error))?, identity)
             }
         };
         let mut pages = BTreeMap::new();
@@ -294,7 +298,7 @@ impl Target {
 
     /// The copied picture as the manifest names it: with the target's database and page file.
     pub(super) fn picture(&self, of: PictureCheckpoint) -> PictureCheckpoint {
-        PictureCheckpoint { database: self.database, files: vec![self.file.listed()], ..of }
+        PictureCheckpoint { database: self.database, files: vec![self.file.manifest_entry()], ..of }
     }
 
     /// Manifest of the folder with `picture` as newest state, and with the older states `kept`.
@@ -330,7 +334,7 @@ impl Target {
             parent: before.parent.or(Some(of)),
             state: Making::Created,
             reserved: before.reserved.max(source.reserved),
-            lineage: source.lives.clone().until(last, picture.epoch),
+            lineage: source.lives.clone().truncate_at(last, picture.epoch),
             made_from: Some(made_from),
             checkpoint: Some(InstalledCheckpoint::Picture(picture)),
             kept,
@@ -352,7 +356,7 @@ fn pictures_of(folder: &TargetFolder) -> Result<Vec<TargetPicture>, DurabilityEr
     };
     let all = newest.into_iter().chain(manifest.kept_pictures());
     let read = all.map(|picture| TargetPicture::read(folder.disk(), picture));
-    read.collect::<Result<_, _>>().map_err(|error| failed(folder.disk(), error))
+    read.collect::<Result<_, _>>().map_err(|error| target_error(folder.disk(), error))
 }
 
 impl TargetPicture {

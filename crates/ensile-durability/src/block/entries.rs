@@ -15,7 +15,7 @@ pub(crate) struct FramedEntries<'a> {
 }
 
 impl<'a> FramedEntries<'a> {
-    pub(crate) fn of(payload: &'a [u8]) -> Self {
+    pub(crate) fn new(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
 }
@@ -54,13 +54,13 @@ impl<'a> Iterator for FramedEntries<'a> {
 ///
 /// # Errors
 /// The problem of the payload, or the refusal of `take`.
-pub(crate) fn each<'p>(
+pub(crate) fn try_for_each<'p>(
     payload: &'p [u8],
     count: u32,
     mut take: impl FnMut(Tid, &'p [u8]) -> Result<(), &'static str>,
 ) -> Result<(), &'static str> {
     let mut found = 0_u64;
-    for entry in FramedEntries::of(payload) {
+    for entry in FramedEntries::new(payload) {
         let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
         found += 1;
         take(tid, body)?;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: an extent is a run of units behind the opening block's, and holds one block.
 //!
-//! Neighbours: `checkpoint::picture` has the files; `store::installed` names the extent of a picture's root.
+//! Neighbours: `checkpoint::picture` has the files; `store::installed_checkpoint` names the extent of a picture's root.
 
 use super::block_bytes;
 use crate::number::CHECKPOINTERS_MAX;

@@ -6,7 +6,7 @@
 //! - The opening block is synced before anything is written behind the block. A longer file with an unreadable opening
 //!   block is damaged or another database's.
 //!
-//! Neighbours: `log::segments`, `checkpoint::files::write` and `checkpoint::picture` write the block, backups and
+//! Neighbours: `log::segments`, `checkpoint::files::writer` and `checkpoint::picture` write the block, backups and
 //! take-overs copy the block, and [`super::scan`] reads the block.
 
 use ensile_base::checksum::crc32c;

@@ -59,13 +59,13 @@ pub(crate) struct ChainPlace {
 
 impl ChainPlace {
     /// Place after the block with this header and this header checksum.
-    pub(crate) fn behind(header: &Header, crc: u32) -> Self {
+    pub(crate) fn after_block(header: &Header, crc: u32) -> Self {
         let Header { owner, generation, sequence, .. } = *header;
         Self { owner, generation, sequence: sequence + 1, previous_crc: crc }
     }
 
     /// True if the block with this header stands at this place.
-    pub(crate) fn is_of(&self, header: &Header) -> bool {
+    pub(crate) fn matches_header(&self, header: &Header) -> bool {
         let Header { owner, generation, sequence, previous_crc, .. } = *header;
         *self == Self { owner, generation, sequence, previous_crc }
     }
@@ -92,7 +92,7 @@ pub(crate) struct ReadBlock<'b> {
 
 impl<'b> ReadBlocks<'b> {
     /// Blocks of a file with this salt.
-    pub(crate) fn of(bytes: &'b [u8], salt: Salt) -> Self {
+    pub(crate) fn new(bytes: &'b [u8], salt: Salt) -> Self {
         Self { bytes, at: 0, salt }
     }
 }
@@ -149,7 +149,7 @@ impl Scanner {
     }
 
     /// Scanner of a file's first bytes, as if the file ended at `until`.
-    pub(crate) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
+    pub(crate) fn with_end(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
         let whole = Self::new(file)?;
         Ok(Self { length: whole.length.min(until), ..whole })
     }
@@ -162,7 +162,7 @@ impl Scanner {
     /// The opening block of the file of this name, or the reason for its absence; the rest of the file is not read.
     pub(crate) fn opening_of(disk: &dyn Disk, name: &str) -> Result<Result<Opened, NotABlock>, DiskError> {
         let file = disk.open_to_read(name)?;
-        Self { ahead: OPENING_BYTES, ..Self::new(file)? }.opening()
+        Self { ahead: OPENING_BYTES, ..Self::new(file)? }.read_opening()
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -195,7 +195,7 @@ impl Scanner {
     }
 
     /// The opening block of the file, or the reason for its absence.
-    pub(crate) fn opening(&mut self) -> Result<Result<Opened, NotABlock>, DiskError> {
+    pub(crate) fn read_opening(&mut self) -> Result<Result<Opened, NotABlock>, DiskError> {
         let bytes = self.length.min(OPENING_BYTES as u64) as usize;
         let bytes = self.bytes(0, bytes)?.unwrap_or_default();
         Ok(Opened::decode(bytes))
@@ -223,9 +223,9 @@ impl Scanner {
     /// The whole block at `offset`, if its checksums are right.
     pub(crate) fn block(&mut self, offset: u64, salt: Salt) -> Result<Option<&[u8]>, DiskError> {
         let bytes = if offset == 0 {
-            self.opening()?.is_ok().then_some(OPENING_BYTES)
+            self.read_opening()?.is_ok().then_some(OPENING_BYTES)
         } else {
-            match self.at(offset, salt)? {
+            match self.block_at(offset, salt)? {
                 At::Block(header, _) => Some(header.block_bytes()),
                 _ => None,
             }
@@ -234,7 +234,7 @@ impl Scanner {
     }
 
     /// The finding at `offset` in a log with this salt, payload included.
-    pub(crate) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+    pub(crate) fn block_at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         Ok(match self.header(offset, salt)? {
             At::Block(header, _) if self.payload(offset, &header)?.is_none() => At::TornPayload(header),
             found => found,

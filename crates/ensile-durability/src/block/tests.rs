@@ -6,8 +6,8 @@ use super::scan::ChainPlace;
 use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
 use crate::buffers::Buffer;
 use crate::identity::Identity;
+use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use crate::twins;
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 
@@ -36,7 +36,7 @@ fn documented() -> (Header, Vec<u8>) {
         published: Epoch::new(3),
         previous_crc: 0x0102_0304,
         payload_crc,
-        ..Header::of(BlockKind::Data, 0, 1)
+        ..Header::new(BlockKind::Data, 0, 1)
     };
     header.encode(buffer.block(), SALT);
     (header, buffer.block().to_vec())
@@ -50,7 +50,7 @@ fn documented_opening() -> (Header, Vec<u8>) {
         mark: Epoch::new(9),
         published: Epoch::new(8),
         previous_crc: 0x0102_0304,
-        ..Header::of(BlockKind::LogOpening, 0, 1)
+        ..Header::new(BlockKind::LogOpening, 0, 1)
     };
     let (block, _) = origin().encode(header.clone(), PartPlace::default());
     (header, block.to_vec())
@@ -99,7 +99,7 @@ fn an_opening_block_tells_every_kind_of_file() {
     let place = PartPlace { checkpoint: 4, file: 2 };
     for entries in [EntryKind::Values, EntryKind::Operations] {
         let origin = Origin { entries, ..origin() };
-        let header = Header { epoch_max: Epoch::new(9), ..Header::of(BlockKind::CheckpointOpening, 1, 3) };
+        let header = Header { epoch_max: Epoch::new(9), ..Header::new(BlockKind::CheckpointOpening, 1, 3) };
         let (block, crc) = origin.encode(header, place);
         let opened = Opened::decode(&block).expect("decodes");
         assert_eq!((opened.origin, opened.place, opened.crc), (origin, place, crc));
@@ -175,7 +175,7 @@ fn entries_come_back_as_they_were_pushed() {
     let (payload, _) = buffer.seal();
     let block = buffer.block();
     assert!(block.len().is_multiple_of(8));
-    let entries = FramedEntries::of(&block[HEADER_BYTES..HEADER_BYTES + payload as usize]);
+    let entries = FramedEntries::new(&block[HEADER_BYTES..HEADER_BYTES + payload as usize]);
     let found: Vec<_> =
         entries.map(|entry| entry.map(|(tid, body)| (tid, body.to_vec())).expect("framed")).collect();
     assert_eq!(found, expected);
@@ -186,7 +186,7 @@ fn a_cut_payload_is_refused_at_every_length() {
     let (header, block) = documented();
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
     for length in 1..payload.len() {
-        assert!(FramedEntries::of(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
+        assert!(FramedEntries::new(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
     }
 }
 
@@ -195,7 +195,7 @@ fn status_bits_in_a_logged_tid_are_refused() {
     let (header, mut block) = documented();
     block[HEADER_BYTES] |= 1;
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
-    assert!(FramedEntries::of(payload).next().is_some_and(|entry| entry.is_err()));
+    assert!(FramedEntries::new(payload).next().is_some_and(|entry| entry.is_err()));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn the_largest_epoch_is_refused_in_every_place() {
 
 #[test]
 fn a_section_is_any_number_and_nothing_larger() {
-    let header = Header { section: u32::MAX, ..Header::of(BlockKind::Rows, 1, 3) };
+    let header = Header { section: u32::MAX, ..Header::new(BlockKind::Rows, 1, 3) };
     let mut block = vec![0; HEADER_BYTES];
     header.encode(&mut block, SALT);
     assert_eq!(Header::decode(&block, SALT).map(|found| found.0), Ok(header));
@@ -282,7 +282,7 @@ fn a_header_of_another_salt_is_none() {
 
 /// Of a page file: a header of this kind, with all that it can say.
 fn extent_header(kind: BlockKind) -> Header {
-    let header = Header { sequence: 7, first_unit: 9, checkpoint: 4, entries: 2, ..Header::of(kind, 1, 3) };
+    let header = Header { sequence: 7, first_unit: 9, checkpoint: 4, entries: 2, ..Header::new(kind, 1, 3) };
     let has_section = matches!(kind, BlockKind::Page | BlockKind::Continuation);
     let previous_crc = u32::from(kind == BlockKind::Continuation) * 77;
     Header { epoch_max: Epoch::new(8), section: u32::from(has_section) * 5, previous_crc, ..header }
@@ -336,12 +336,12 @@ fn l7_a_kind_of_page_files_is_unknown_in_other_files_and_theirs_in_these() {
 
 #[test]
 fn l5_a_block_that_is_in_all_but_one_part_the_next_one_does_not_continue_the_chain() {
-    let before = Header { sequence: 4, ..Header::of(BlockKind::Mark, 3, 5) };
-    let place = ChainPlace::behind(&before, 0x0102_0304);
+    let before = Header { sequence: 4, ..Header::new(BlockKind::Mark, 3, 5) };
+    let place = ChainPlace::after_block(&before, 0x0102_0304);
     let next = Header { sequence: 5, previous_crc: 0x0102_0304, ..before };
-    assert!(place.is_of(&next));
-    for (part, twin) in twins::headers(&next) {
+    assert!(place.matches_header(&next));
+    for (part, twin) in near_duplicates::headers(&next) {
         let is_chained = ["owner", "generation", "sequence", "previous_crc"].contains(&part);
-        assert_eq!(place.is_of(&twin), !is_chained, "{part}: {twin:?}");
+        assert_eq!(place.matches_header(&twin), !is_chained, "{part}: {twin:?}");
     }
 }

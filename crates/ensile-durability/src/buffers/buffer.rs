@@ -9,14 +9,14 @@
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
-use ensile_base::sync::note;
+use ensile_base::sync::plain_access;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::DiskError;
 use ensile_memory::prefetch;
 
-use super::mapped::{MappedEntries, MappedFiles};
+use super::mapped_entries::{MappedEntries, MappedFiles};
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
-use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
+use crate::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of an entry to prefetch; the processor recognizes the pattern of the rest.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
@@ -58,7 +58,7 @@ impl Buffer {
 
     /// Bytes of a buffer with room for one entry with a body of `body_bytes`.
     pub(crate) const fn bytes_for(body_bytes: usize) -> usize {
-        HEADER_BYTES + ENTRY_FRAME_BYTES + padded(body_bytes) + ALIGN_BYTES
+        HEADER_BYTES + ENTRY_FRAME_BYTES + align_up(body_bytes) + ALIGN_BYTES
     }
 
     /// Capacity in bytes; zero for a stub.
@@ -181,8 +181,8 @@ impl Buffer {
         if let Some(mapped) = &mut self.mapped {
             mapped.push(&self.bytes[HEADER_BYTES..]);
         }
-        note::store(&raw const self.bytes[at], self.bytes.len() - at);
-        note::store(self, size_of::<Self>());
+        plain_access::store(&raw const self.bytes[at], self.bytes.len() - at);
+        plain_access::store(self, size_of::<Self>());
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -215,7 +215,7 @@ impl Buffer {
         );
         debug_assert!(self.is_framed(), "what was pushed reads back as it was");
         let capacity = self.bytes.capacity();
-        self.bytes.resize(HEADER_BYTES + padded(payload), 0);
+        self.bytes.resize(HEADER_BYTES + align_up(payload), 0);
         assert_eq!(self.bytes.capacity(), capacity, "there is room for the padding (E1)");
         assert!(self.bytes.len().is_multiple_of(ALIGN_BYTES), "{} bytes of a block", self.bytes.len());
         let entries = &self.bytes[HEADER_BYTES..HEADER_BYTES + payload];
@@ -229,7 +229,7 @@ impl Buffer {
     /// True if the payload reads as the pushed entries, in the order of their epochs.
     fn is_framed(&self) -> bool {
         let (mut entries, mut last) = (0, self.epoch_min);
-        let in_order = FramedEntries::of(&self.bytes[HEADER_BYTES..]).all(|entry| {
+        let in_order = FramedEntries::new(&self.bytes[HEADER_BYTES..]).all(|entry| {
             let Ok((tid, _)) = entry else { return false };
             entries += 1;
             std::mem::replace(&mut last, tid.epoch()) <= tid.epoch()

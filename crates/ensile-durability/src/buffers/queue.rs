@@ -17,7 +17,7 @@ use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::DiskError;
 
 use super::buffer::Buffer;
-use super::mapped::MappedFiles;
+use super::mapped_entries::MappedFiles;
 use crate::counter::Counter;
 
 /// Number of empty buffers kept for reuse beyond one per worker.
@@ -144,7 +144,7 @@ impl BufferQueue {
     }
 
     /// Queue of a process-safe log; `first` is a buffer with a file of `files`.
-    pub(crate) fn mapped(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
+    pub(crate) fn with_mapped_files(files: Box<dyn MappedFiles>, first: Box<Buffer>) -> Self {
         assert!(
             first.is_empty() && first.mapped_number().is_some(),
             "its file shows what kind of life it is (B4)"

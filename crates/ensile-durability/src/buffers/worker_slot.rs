@@ -55,8 +55,8 @@ impl WorkerSlot {
     }
 
     /// The worker's binding c_w.
-    pub(crate) fn bound(&self) -> Option<Epoch> {
-        self.commit.bound()
+    pub(crate) fn bound_epoch(&self) -> Option<Epoch> {
+        self.commit.bound_epoch()
     }
 
     /// The worker takes its buffer. The logger holds the buffer for a few instructions at most, and the call comes

@@ -3,7 +3,7 @@
 //! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more. At most
 //! one block of a database's checkpointers is larger at a time.
 //!
-//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `files::write` sends blocks out.
+//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `files::writer` sends blocks out.
 
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ensile_base::sync::{AtomicBool, Ordering};
 
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
-use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
+use crate::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of a block's payload, unless a single entry is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
@@ -75,11 +75,11 @@ impl CheckpointBlock {
     /// An empty block.
     #[must_use]
     pub fn new() -> Self {
-        Self::sharing(LargePermit::default())
+        Self::with_permit(LargePermit::default())
     }
 
     /// An empty block that shares the permit with further blocks.
-    pub(crate) fn sharing(permit: LargePermit) -> Self {
+    pub(crate) fn with_permit(permit: LargePermit) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + BLOCK_BYTES_MAX);
         bytes.resize(HEADER_BYTES, 0);
         assert!(bytes.capacity() >= HEADER_BYTES + BLOCK_BYTES_MAX, "a usual block takes no more memory");
@@ -103,7 +103,7 @@ impl CheckpointBlock {
             return false;
         }
         self.is_large = true;
-        self.bytes.reserve_exact(padded(payload));
+        self.bytes.reserve_exact(align_up(payload));
         true
     }
 
@@ -132,7 +132,7 @@ impl CheckpointBlock {
 
     /// The entries, each with TID and body. Call `iter` before the block is sealed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tid, &[u8])> {
-        FramedEntries::of(&self.bytes[HEADER_BYTES..]).map(|entry| entry.expect("what was pushed is framed"))
+        FramedEntries::new(&self.bytes[HEADER_BYTES..]).map(|entry| entry.expect("what was pushed is framed"))
     }
 
     /// True if the block holds an entry that no usual block has room for. Until the block is written, no other block
@@ -146,7 +146,7 @@ impl CheckpointBlock {
     pub(crate) fn take_fitting(&mut self, bytes_max: usize, out: &mut Vec<u8>) -> u32 {
         let (mut from, mut kept, mut taken, mut left) = (HEADER_BYTES, HEADER_BYTES, 0, bytes_max);
         for _ in 0..LOOKED_AT {
-            let Some(Ok((_, body))) = FramedEntries::of(&self.bytes[from..]).next() else { break };
+            let Some(Ok((_, body))) = FramedEntries::new(&self.bytes[from..]).next() else { break };
             let bytes = ENTRY_FRAME_BYTES + body.len();
             let entry = from..from + bytes;
             from = entry.end;
@@ -179,7 +179,7 @@ impl CheckpointBlock {
         let payload = self.bytes.len() - HEADER_BYTES;
         assert!(payload >= self.entries as usize * ENTRY_FRAME_BYTES, "each entry has its frame");
         assert!(payload <= BLOCK_BYTES_MAX || self.is_large, "a reader takes no more memory");
-        self.bytes.resize(HEADER_BYTES + padded(payload), 0);
+        self.bytes.resize(HEADER_BYTES + align_up(payload), 0);
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 

@@ -9,13 +9,13 @@
 //! - K1: an installed checkpoint's files are whole, and together the installed checkpoint: the manifest has their seal.
 //! - I1: every file names its database.
 //!
-//! Neighbours: the checkpoint's `manager` begins, steps and ends sets of files, `leftovers` removes unneeded files;
+//! Neighbours: the checkpoint's `manager` begins, steps and ends sets of files, `orphans` removes unneeded files;
 //! recovery loads and judges files; the store names the installed checkpoint.
 
 // In the order of a file's life: written, read.
-pub(crate) mod end;
-mod part;
-pub(super) mod sets;
-pub(super) mod write;
+pub(crate) mod end_block;
+mod part_walk;
+pub(super) mod range_files;
+pub(super) mod writer;
 
-pub(crate) mod read;
+pub(crate) mod reader;

@@ -7,10 +7,11 @@
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `life` decides, `actions` carries out, `files` walks and writes. The log has D, the store the manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out, `files` walks and writes. The log has D, the store the
+//! manifest.
 
-mod actions;
-mod last;
+mod executor;
+mod last_picture;
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -23,28 +24,28 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
-use super::leftovers;
-use super::life::{Answers, CLOSED, Circumstances, Life, OpenFigures, Rules, Terms};
+use super::orphans;
 use super::pages::{Pages, WantedPages};
 use super::part::PartUnderWay;
-use super::picture::keeper::{PagesOrigin, PictureKeeper};
+use super::picture::picture_set::{PagesOrigin, PictureKeeper};
+use super::request::{CheckpointHandle, Ticket};
 use super::start::CheckpointStart;
+use super::state_machine::{Answers, CLOSED, Circumstances, Life, OpenFigures, Rules, Terms};
 use super::stats::{CheckpointCounters, CheckpointStats};
-use super::ticket::{CheckpointHandle, Ticket};
 use super::walk::Walk;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, CallBackScope, UserCode};
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::number;
-use crate::on_panic::OnPanic;
+use crate::panic_guard::OnPanic;
 use crate::recoverable::EntryKind;
+use crate::reentrancy::{CallBack, CallBackScope, UserCode};
 use crate::store::claim::{Wanted, claim};
-use crate::store::handle::OpenStore;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::store::open_store::OpenStore;
 use crate::store::rates;
 use crate::wake_up::WakeUp;
 
@@ -74,7 +75,7 @@ struct CheckpointerState {
 }
 
 impl CheckpointerState {
-    fn of(number: usize, log: &Log) -> Self {
+    fn new(number: usize, log: &Log) -> Self {
         // Without a log, checkpointer 0 is woken by requests for a picture.
         let is_asked = !log.has_loggers() && number == 0;
         let wake_up = if is_asked { log.picture_wanted() } else { StdArc::new(WakeUp::new()) };
@@ -132,8 +133,8 @@ impl Checkpoints {
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
-        let there = leftovers::list::<PartName>(&**store.disk(), keeper.manifest())?;
-        let page_files = leftovers::list::<PageFileName>(&**store.disk(), keeper.manifest())?;
+        let there = orphans::list::<PartName>(&**store.disk(), keeper.manifest())?;
+        let page_files = orphans::list::<PageFileName>(&**store.disk(), keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().open_generation();
         let (generation, entries) = (open.number, open.entries);
@@ -145,7 +146,7 @@ impl Checkpoints {
         let measured = start.measured;
         let base = start.reopen(store, database, &config)?;
         let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
-        let goes_on = pictures.wanted() == WantedPages::Changed;
+        let goes_on = pictures.pages_to_write() == WantedPages::Changed;
         let terms = terms_of(&config, log, database, generation, goes_on);
         let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
@@ -161,7 +162,7 @@ impl Checkpoints {
             entries,
             pictures,
             checkpointers: (0..config.checkpointers)
-                .map(|number| CheckpointerState::of(number, log))
+                .map(|number| CheckpointerState::new(number, log))
                 .collect(),
             life: Mutex::new(life),
             pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
@@ -254,7 +255,7 @@ impl Checkpoints {
         // The handle comes first: if a later call panics, the drop of the handle withdraws the caller's rate.
         let handle = CheckpointHandle::new(ticket, process, self.log.address());
         let handle = match caller {
-            Some(number) => handle.paced(number, &self.pace),
+            Some(number) => handle.with_paced_caller(number, &self.pace),
             None => handle,
         };
         self.send(answers);
@@ -321,11 +322,11 @@ impl Checkpoints {
 
     /// Reason of the last failure, if three or more attempts in a row have failed.
     #[must_use]
-    pub fn failing(&self) -> Option<String> {
+    pub fn repeated_failure(&self) -> Option<String> {
         if self.store.is_forked() {
             return None;
         }
-        self.life.lock().failing()
+        self.life.lock().repeated_failure()
     }
 
     /// Reason for putting off the next checkpoint, if the disk has no room for the checkpoint.
@@ -374,7 +375,7 @@ impl Checkpoints {
             self.log.archive_step();
         }
         let space = (checkpointer == 0)
-            .then(|| self.store.returned().step(&**self.store.disk(), self.clock.nanos()))
+            .then(|| self.store.returned_space().step(&**self.store.disk(), self.clock.nanos()))
             .flatten();
         let step = if part.is_some() {
             self.go_on(checkpointer, &mut part, walk)
@@ -516,6 +517,10 @@ fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> R
     let before = installed.map_or(0, InstalledCheckpoint::number);
     number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
         let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
-        DurabilityError::damaged(&file, 0, "no number is left behind that of the checkpoint that it names")
+        DurabilityError::damaged_file(
+            &file,
+            0,
+            "no number is left behind that of the checkpoint that it names",
+        )
     })
 }

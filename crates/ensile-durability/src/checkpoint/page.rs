@@ -73,7 +73,7 @@ impl PageContents {
             self.bytes.len() >= self.entries as usize * ENTRY_FRAME_BYTES,
             "each entry has its frame"
         );
-        FramedEntries::of(&self.bytes).map(|entry| entry.expect("what was pushed is framed"))
+        FramedEntries::new(&self.bytes).map(|entry| entry.expect("what was pushed is framed"))
     }
 
     /// Empties the page.

@@ -17,8 +17,8 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::displaced::DisplacedBlock;
 use super::page::PageContents;
+use super::pending_removes::DisplacedBlock;
 use super::walk::{Slice, Walk};
 
 /// Name of an attempt at a picture. No other attempt of the same state has this name.

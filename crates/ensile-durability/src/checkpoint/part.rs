@@ -5,10 +5,10 @@
 
 use ensile_disk::Disk;
 
-use super::files::sets::SetsWork;
-use super::files::write::PartWritten;
-use super::picture::keeper::PictureKeeper;
-use super::picture::work::PageWork;
+use super::files::range_files::SetsWork;
+use super::files::writer::PartWritten;
+use super::picture::page_writer::PageWork;
+use super::picture::picture_set::PictureKeeper;
 use super::slices::PartStep;
 use super::walk::Walk;
 

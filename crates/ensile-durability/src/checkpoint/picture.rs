@@ -18,7 +18,7 @@
 //! Neighbours: the state cuts and fills pages ([`super::Pages`]); the store's manifest names the root; recovery loads.
 
 // Order of the modules: first the modules of a reader, in the order of reading; then the modules of a writer.
-pub(crate) mod place;
+pub(crate) mod location;
 
 pub(crate) mod root;
 
@@ -26,17 +26,17 @@ pub(crate) mod directory;
 
 pub(crate) mod page;
 
-pub(crate) mod reached;
+pub(crate) mod coverage;
 
-mod opened;
+mod installed_file;
 
-pub(crate) mod read;
+pub(crate) mod reader;
 
-pub(crate) mod beside;
+pub(crate) mod version_check;
 
-pub(crate) mod loaded;
+pub(crate) mod loaded_picture;
 
-pub(crate) mod later;
+pub(crate) mod newer_picture;
 
 pub(crate) mod blocks;
 
@@ -44,10 +44,10 @@ pub(crate) mod extents;
 
 pub(crate) mod file;
 
-pub(super) mod base;
+pub(super) mod base_picture;
 
-pub(crate) mod writer;
+pub(crate) mod block_writer;
 
-pub(super) mod work;
+pub(super) mod page_writer;
 
-pub(super) mod keeper;
+pub(super) mod picture_set;

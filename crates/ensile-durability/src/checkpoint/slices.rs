@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::room::Room;
-use super::ticket::Ticket;
+use super::disk_space::Room;
+use super::request::Ticket;
 use super::walk::Slice;
 
 /// Result of a step: a block of a walk, a page, or versions left beside pages.

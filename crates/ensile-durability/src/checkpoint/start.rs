@@ -4,13 +4,13 @@
 //! Neighbours: a finished recovery makes the start; `manager` goes on from the start.
 
 use super::config::{CheckpointConfig, Strategy};
-use super::picture::base::ReopenedPicture;
-use super::picture::loaded::LoadedPicture;
+use super::picture::base_picture::ReopenedPicture;
+use super::picture::loaded_picture::LoadedPicture;
 use crate::DurabilityError;
 use crate::control::recovery_time::MeasuredRecovery;
 use crate::identity::Identity;
-use crate::store::handle::OpenStore;
 use crate::store::leases;
+use crate::store::open_store::OpenStore;
 
 /// Base of [`crate::Checkpoints::start`]: the places of all pages, if a picture was loaded.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ensile_base::sync::OnceLock;
 
-use super::ticket::{CheckpointProgress, CheckpointReport};
+use super::request::{CheckpointProgress, CheckpointReport};
 use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointVerdict;
 use crate::counter::Counter;

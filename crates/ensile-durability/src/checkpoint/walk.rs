@@ -7,8 +7,8 @@
 use ensile_base::Epoch;
 
 use super::block::CheckpointBlock;
-use super::cut::RangeCut;
 use super::pages::Pages;
+use super::range_partition::RangeCut;
 
 /// A part of a section that one checkpointer walks at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 //! - No single window lowers the capacity. The capacity falls below the registered or a well-served rate only after
 //!   several such windows in a row.
 //!
-//! Neighbours: `checkpoint::life` counts and asks; `adaptive` has alpha, the window and the capacity.
+//! Neighbours: `checkpoint::state_machine` counts and asks; `adaptive` has alpha, the window and the capacity.
 
 use super::adaptive::{AdaptiveThreshold, ThresholdMeasure};
 
@@ -37,7 +37,7 @@ impl LoadCounts {
     }
 
     /// Count behind the load's rate.
-    fn counted(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
+    fn load_count(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
         match measure {
             _ if is_of_requests => self.served.wrapping_add(self.lost),
             ThresholdMeasure::Bytes => self.log_bytes,
@@ -73,7 +73,7 @@ struct ProbedCapacity {
 
 impl ProbedCapacity {
     /// Present capacity.
-    fn known(&self, registered: f64) -> f64 {
+    fn capacity(&self, registered: f64) -> f64 {
         self.fallen.or(self.proven).unwrap_or(registered)
     }
 
@@ -82,7 +82,7 @@ impl ProbedCapacity {
     fn observe(&mut self, rate: f64, lost: f64, registered: f64) {
         let is_beyond = rate > 0.0 && lost >= LOST_SHARE * rate;
         let shown = if is_beyond { ((rate - lost) / (1.0 - LOST_SHARE)).max(1.0) } else { rate };
-        if is_beyond && shown < self.known(registered) {
+        if is_beyond && shown < self.capacity(registered) {
             self.below_most = if self.below == 0 { shown } else { self.below_most.max(shown) };
             self.below += 1;
             if self.below >= WINDOWS_TO_FALL {
@@ -92,15 +92,15 @@ impl ProbedCapacity {
             return;
         }
         self.below = 0;
-        if shown > self.known(registered) {
+        if shown > self.capacity(registered) {
             // A window with little loss shows that the fall is over; a window with much loss shows the risen capacity.
             let risen = self.fallen.filter(|_| is_beyond).map(|_| shown);
             self.fallen = risen.filter(|shown| *shown < self.proven.unwrap_or(registered));
-            if shown > self.known(registered) {
+            if shown > self.capacity(registered) {
                 self.proven = Some(shown);
             }
         }
-        debug_assert!(self.known(registered) >= shown, "what was shown is known");
+        debug_assert!(self.capacity(registered) >= shown, "what was shown is known");
     }
 }
 
@@ -124,7 +124,7 @@ impl LoadAverage {
             *self = Self::new(now_nanos, counted);
             return;
         }
-        let counts = |of: &LoadCounts| of.counted(self.is_of_requests, terms.measure);
+        let counts = |of: &LoadCounts| of.load_count(self.is_of_requests, terms.measure);
         let (before, now) = (counts(&self.counted), counts(&counted));
         // An application's counter may wrap around; the difference over a window does not.
         let rate = now.wrapping_sub(before) as f64 * NANOS / passed;
@@ -143,7 +143,7 @@ impl LoadAverage {
     /// The capacity, of which the load is a share.
     pub(crate) fn capacity(&self, terms: &AdaptiveThreshold) -> f64 {
         let registered = terms.capacity as f64;
-        if terms.is_probed { self.probed.known(registered) } else { registered }
+        if terms.is_probed { self.probed.capacity(registered) } else { registered }
     }
 
     /// The load; 1 is the capacity. 0 before the end of the first window.

@@ -152,7 +152,7 @@ impl CheckpointPace {
     }
 
     /// Removes a caller that waits no more.
-    pub(crate) fn left(&mut self, caller: u64) {
+    pub(crate) fn remove_caller(&mut self, caller: u64) {
         self.under_way.rates.remove(&caller);
         self.next.rates.remove(&caller);
         self.refresh();

@@ -20,8 +20,8 @@
 //!   that follows.
 //! - Costs stay positive, and one measurement changes a cost by a bounded factor.
 //!
-//! Neighbours: `checkpoint::life` updates the forecast and asks for it, `trigger` decides by it; `store::rates` keeps
-//! the costs.
+//! Neighbours: `checkpoint::state_machine` updates the forecast and asks for it, `trigger` decides by it;
+//! `store::rates` keeps the costs.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl LogWork {
     }
 
     /// Work since `base`.
-    fn since(&self, base: &Self) -> Self {
+    fn delta_since(&self, base: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(base.bytes),
             entries: self.entries.saturating_sub(base.entries),
@@ -299,7 +299,7 @@ impl RecoveryOutlook {
     }
 
     /// Work logged since the open, at the last observation.
-    pub(crate) fn seen(&self) -> LogWork {
+    pub(crate) fn logged_work(&self) -> LogWork {
         self.seen
     }
 
@@ -309,12 +309,16 @@ impl RecoveryOutlook {
     }
 
     /// Records the installation of a checkpoint whose walk was opened at the logged work `base`.
-    pub(crate) fn installed(&mut self, base: LogWork) {
+    pub(crate) fn record_install(&mut self, base: LogWork) {
         (self.base, self.before) = (base, LogWork::default());
     }
 
     /// Expected time of a checkpoint that writes this many bytes, from the time and bytes of the last checkpoint.
-    pub(crate) fn expected(bytes: u64, last: Option<(Duration, u64)>, bandwidth: Option<u64>) -> Duration {
+    pub(crate) fn expected_duration(
+        bytes: u64,
+        last: Option<(Duration, u64)>,
+        bandwidth: Option<u64>,
+    ) -> Duration {
         match last {
             Some((elapsed, last_bytes)) => {
                 elapsed.mul_f64((bytes as f64 / last_bytes.max(1) as f64).max(1.0))
@@ -335,7 +339,7 @@ impl RecoveryOutlook {
         checkpoint: Duration,
         target: Option<Duration>,
     ) -> RecoveryForecast {
-        let since = self.seen.since(&self.base).and(&self.before);
+        let since = self.seen.delta_since(&self.base).and(&self.before);
         let all = if since.bytes > 0 { since } else { self.seen.and(&self.before) };
         // The unknown part of the log is taken to resemble the known part.
         let share = if all.bytes > 0 { replayed_bytes as f64 / all.bytes as f64 } else { 0.0 };

@@ -156,11 +156,11 @@ impl Policy for Trigger {
         if now.since_end < self.pause(now.failures) {
             return CheckpointVerdict::AfterFailure;
         }
-        if let Some(reason) = self.reached(now) {
+        if let Some(reason) = self.reached_limit(now) {
             return CheckpointVerdict::Begins(reason);
         }
         let has_grown = if self.is_without_log { now.log_bytes > 0 } else { now.has_grown() };
-        match (self.passed(now), has_grown) {
+        match (self.reached_time_limit(now), has_grown) {
             (Some(reason), true) => CheckpointVerdict::Begins(reason),
             (Some(_), false) => CheckpointVerdict::HardlyGrew,
             (None, _) => CheckpointVerdict::NotDue,
@@ -170,7 +170,7 @@ impl Policy for Trigger {
 
 impl Trigger {
     /// The reached limit, except for limits of time.
-    fn reached(&self, now: &Situation) -> Option<CheckpointReason> {
+    fn reached_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {
             return Some(CheckpointReason::Demand);
         }
@@ -198,7 +198,7 @@ impl Trigger {
     }
 
     /// The reached limit of time.
-    fn passed(&self, now: &Situation) -> Option<CheckpointReason> {
+    fn reached_time_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if self.interval.is_some_and(|interval| now.since_end >= interval / now.turns) {
             return Some(CheckpointReason::Interval);
         }
@@ -213,7 +213,7 @@ impl Situation {
     }
 
     /// Amount to compare with a threshold of this measure. For turns, time is scaled to a round, as bytes are.
-    fn measured(&self, of: ThresholdMeasure) -> u64 {
+    fn measured_amount(&self, of: ThresholdMeasure) -> u64 {
         match of {
             ThresholdMeasure::Bytes => self.log_bytes,
             ThresholdMeasure::Records => self.log_records,
@@ -225,17 +225,17 @@ impl Situation {
     }
 
     fn reaches(&self, adaptive: &AdaptiveThreshold) -> bool {
-        self.measured(adaptive.measure) >= adaptive.threshold(self.load)
+        self.measured_amount(adaptive.measure) >= adaptive.threshold(self.load)
     }
 
     /// Reading of this threshold, for people; the load is a share of `capacity`.
-    pub(crate) fn reading(&self, adaptive: &AdaptiveThreshold, capacity: f64) -> ThresholdReading {
+    pub(crate) fn threshold_reading(&self, adaptive: &AdaptiveThreshold, capacity: f64) -> ThresholdReading {
         ThresholdReading {
             load: self.load,
             capacity: capacity as u64,
             measure: adaptive.measure,
             threshold: adaptive.threshold(self.load),
-            reached: self.measured(adaptive.measure),
+            reached: self.measured_amount(adaptive.measure),
         }
     }
 

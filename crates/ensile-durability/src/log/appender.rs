@@ -20,7 +20,7 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::{Arc, note};
+use ensile_base::sync::{Arc, plain_access};
 use ensile_disk::DiskError;
 use ensile_epoch::CommitSlot;
 
@@ -45,7 +45,7 @@ pub struct Appender {
 
 impl Appender {
     pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
-        assert!(commit.bound().is_none(), "a worker attaches between commits");
+        assert!(commit.bound_epoch().is_none(), "a worker attaches between commits");
         let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
         Self { log, logger, slot, owned: None, steps: false }
@@ -83,7 +83,7 @@ impl Appender {
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
-        note::load(&*self.log);
+        plain_access::load(&*self.log);
         if self.log.refuses() {
             self.check_refusal()?;
         }
@@ -163,8 +163,8 @@ impl Appender {
     #[inline]
     pub fn append_at_once(&mut self, body: &[u8], tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
         debug_assert!(self.owned.is_none(), "what is reserved for an entry is used by `append`");
-        debug_assert!(self.slot.bound().is_some(), "bind comes before append (E1)");
-        note::load(&*self.log);
+        debug_assert!(self.slot.bound_epoch().is_some(), "bind comes before append (E1)");
+        plain_access::load(&*self.log);
         if self.log.refuses() {
             return None;
         }
@@ -244,7 +244,7 @@ impl Drop for Appender {
         }
         // A bound slot means that the thread unwinds before its own unbind; otherwise a worker ends between commits
         // (E1).
-        if self.slot.bound().is_some() {
+        if self.slot.bound_epoch().is_some() {
             self.abandon();
         }
         self.release();

@@ -14,8 +14,8 @@
 //!
 //! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for durable epochs.
 
-mod rolling;
-mod steps;
+mod file_rotation;
+mod state_machine;
 
 use std::time::Duration;
 
@@ -24,16 +24,16 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGua
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::claim::scan_slots;
 use super::marks::Frontier;
 use super::segments::Segments;
+use super::worker_scan::scan_slots;
 use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
-use crate::on_panic::OnPanic;
+use crate::panic_guard::OnPanic;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
-use rolling::NextFilePlan;
-use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
+use file_rotation::NextFilePlan;
+use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
@@ -102,7 +102,7 @@ impl Logger {
     pub(super) fn new(index: usize, segments: Segments, queue: BufferQueue) -> Self {
         assert_eq!(segments.next_name().logger as usize, index, "each logger writes its own log");
         let open_bytes = AtomicU64::new(segments.file_bytes());
-        let next = Mutex::new(NextFilePlan::of(&segments));
+        let next = Mutex::new(NextFilePlan::new(&segments));
         let writer = Writer { segments, steps: Steps::new(), used: Vec::new() };
         Self {
             index,
@@ -283,7 +283,7 @@ impl Logger {
         };
         let submission = self.submit(log, &mut writer);
         let answer = Self::answer(log, &writer, submission);
-        self.completed(log, writer, answer, has_entries, by)
+        self.finish_submission(log, writer, answer, has_entries, by)
     }
 
     /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. False without an entry.
@@ -297,10 +297,12 @@ impl Logger {
         let needs_mark = log.marks.needs_mark(self.index, claim);
         if needs_mark {
             // L3: the other logs need marks too, and write while this log writes.
-            self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::wake);
+            self.other_loggers(log)
+                .filter(|other| log.marks.needs_mark(other.index, claim))
+                .for_each(Self::wake);
         }
         let (synced, published) =
-            (log.marks.at(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
+            (log.marks.frontier_epoch(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
         let has_entries = !buffers.is_empty();
         for buffer in buffers {
             log.counters.blocks.add(1);
@@ -311,7 +313,7 @@ impl Logger {
             assert!(claim > synced, "a mark of {claim} that is synced already");
             writer.segments.mark(claim, published);
         }
-        writer.steps.encoded(needs_mark.then_some(claim));
+        writer.steps.record_encode(needs_mark.then_some(claim));
         has_entries
     }
 
@@ -327,7 +329,7 @@ impl Logger {
             Err(error) => return Submission::Failed(error),
             Ok(()) => None,
         };
-        let after = steps.written(bytes, full.is_some());
+        let after = steps.record_write(bytes, full.is_some());
         if let Some(error) = full {
             log.hold(self.index, &error);
             return Submission::Held;
@@ -358,7 +360,7 @@ impl Logger {
     }
 
     /// Acts on the answer of the store: announces durable epochs, and begins a new file if due.
-    fn completed(
+    fn finish_submission(
         &self,
         log: &Log,
         mut writer: MutexGuard<'_, Writer>,
@@ -385,7 +387,7 @@ impl Logger {
             log.counters.marks.add(1);
             log.counters.syncs.add(1);
             log.marks.advance(self.index, Frontier::Synced, mark);
-            writer.steps.synced(mark);
+            writer.steps.record_sync(mark);
             debug_assert!(writer.steps.may_roll(), "all of it is synced");
         }
         let (now, heavy) = (log.clock.nanos(), writer.steps.is_heavy());
@@ -401,8 +403,8 @@ impl Logger {
             LastAction::Roll | LastAction::Rest => {}
         }
         if by == StepBy::Logger {
-            let claim = log.marks.at(self.index, Frontier::Appended);
-            let hurry = !heavy && is_hurried(claim, log.waiters.wanted(), log.waiters.durable());
+            let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);
+            let hurry = !heavy && is_hurried(claim, log.waiters.wanted_epoch(), log.waiters.durable());
             // Relaxed: the stepping thread reads the flag, in `wait`; a stale value costs one wait.
             self.hurry.store(hurry, Ordering::Relaxed);
         }
@@ -413,7 +415,7 @@ impl Logger {
         }
     }
 
-    fn others<'a>(&self, log: &'a Log) -> impl Iterator<Item = &'a Self> {
+    fn other_loggers<'a>(&self, log: &'a Log) -> impl Iterator<Item = &'a Self> {
         let own = self.index;
         log.loggers.iter().filter(move |other| other.index != own)
     }
@@ -424,7 +426,7 @@ impl Logger {
         reason = "the slot hands boxes over by one exchange; here they only pass through"
     )]
     fn gather(&self, log: &Log) -> (Epoch, Vec<Box<Buffer>>) {
-        let before = log.marks.at(self.index, Frontier::Appended);
+        let before = log.marks.frontier_epoch(self.index, Frontier::Appended);
         let mut slots = self.slots.lock();
         let mut buffers = Vec::new();
         // Under a test's clock, no other thread runs while a step waits, so patience is useless. Explored threads
@@ -471,7 +473,7 @@ impl Logger {
     }
 
     fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
-        let claim = log.marks.at(self.index, Frontier::Appended);
+        let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);
         writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
         assert!(!writer.steps.is_closed(), "the last mark is written once");
         if last {
@@ -515,7 +517,7 @@ fn poison_on_panic(log: &Log) -> OnPanic<impl Fn()> {
 /// Closes the current epoch if strict results wait for the epoch. Group commit follows the device, which is idle now.
 /// `try_advance_early` keeps the least spacing of epochs (E5).
 fn close_epoch_early(log: &Log) {
-    if !closes_epoch(log.waiters.wanted(), log.waiters.durable(), log.epochs.now()) {
+    if !closes_epoch(log.waiters.wanted_epoch(), log.waiters.durable(), log.epochs.now()) {
         return;
     }
     debug_assert!(log.waiters.durable() < log.epochs.now(), "D is below E");

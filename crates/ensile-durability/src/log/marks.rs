@@ -37,7 +37,7 @@ impl Frontier {
     const COUNT: usize = 3;
 
     /// The frontier that a log passes just before.
-    const fn before(self) -> Option<Self> {
+    const fn previous(self) -> Option<Self> {
         match self {
             Self::Appended => None,
             Self::Written => Some(Self::Appended),
@@ -74,14 +74,14 @@ impl MarkTable {
     }
 
     /// Progress of this log.
-    pub(crate) fn at(&self, logger: usize, frontier: Frontier) -> Epoch {
+    pub(crate) fn frontier_epoch(&self, logger: usize, frontier: Frontier) -> Epoch {
         // Acquire: partner is the Release in `advance`.
         Epoch::new(self.rows[logger].frontiers[frontier as usize].load(Ordering::Acquire))
     }
 
     /// Least progress of all logs.
     pub(crate) fn of_all(&self, frontier: Frontier) -> Epoch {
-        let all = (0..self.rows.len()).map(|logger| self.at(logger, frontier));
+        let all = (0..self.rows.len()).map(|logger| self.frontier_epoch(logger, frontier));
         all.min().expect("a log has a logger")
     }
 
@@ -101,8 +101,11 @@ impl MarkTable {
 
     /// Records the progress of a log. Only the log's logger calls the function, and never with less than before.
     pub(crate) fn advance(&self, logger: usize, frontier: Frontier, epoch: Epoch) {
-        if let Some(before) = frontier.before() {
-            assert!(epoch <= self.at(logger, before), "{frontier:?} up to {epoch}, ahead of {before:?}");
+        if let Some(before) = frontier.previous() {
+            assert!(
+                epoch <= self.frontier_epoch(logger, before),
+                "{frontier:?} up to {epoch}, ahead of {before:?}"
+            );
         }
         // Release: a thread that reads the frontier also sees the earlier `high`, and the sync on which the frontier
         // rests (partner: the Acquire in `at`).
@@ -112,7 +115,7 @@ impl MarkTable {
 
     /// True if a logger must write a mark before `claim` may count (L3).
     pub(crate) fn needs_mark(&self, logger: usize, claim: Epoch) -> bool {
-        let synced = self.at(logger, Frontier::Synced);
+        let synced = self.frontier_epoch(logger, Frontier::Synced);
         // Acquire: partner is the Release in `ask`.
         claim > synced && (self.high() > synced || self.asked.load(Ordering::Acquire) > synced.number())
     }
@@ -124,7 +127,7 @@ impl MarkTable {
     }
 
     /// Largest epoch to announce now to waiters of a frontier: D for [`Frontier::Synced`].
-    pub(crate) fn reached(&self, frontier: Frontier) -> Epoch {
+    pub(crate) fn announceable_epoch(&self, frontier: Frontier) -> Epoch {
         let appended = self.of_all(Frontier::Appended);
         let high = self.high();
         let passed = self.of_all(frontier);

@@ -87,7 +87,7 @@ impl Log {
             if removed.files > before {
                 let folder = log_folder(index as u32);
                 disk.sync_folder(&folder)?;
-                self.store.returned().keep(&**disk, &folder, spaces);
+                self.store.returned_space().keep(&**disk, &folder, spaces);
             }
             result?;
         }

@@ -9,7 +9,7 @@
 //! - L3: a new file begins with a mark. The mark and the file's name are synced before anything else is written to the
 //!   file, and all of the file before has been synced by then.
 //!
-//! Neighbours: recovery's finish makes the first file of a generation, and `next` makes further files; the logger
+//! Neighbours: recovery's finish makes the first file of a generation, and `next_file` makes further files; the logger
 //! writes.
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
-use super::next::{NextFile, write_zeros};
+use super::next_file::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
 use crate::buffers::Buffer;
@@ -129,7 +129,7 @@ impl Segments {
             written_bytes: 0,
         };
         segments.begin_with_zeros()?;
-        let (block, crc) = segments.opening(durable, durable);
+        let (block, crc) = segments.encode_opening(durable, durable);
         segments.push(&block, crc);
         segments.marked = durable;
         segments.flush(|_| {})?;
@@ -150,7 +150,7 @@ impl Segments {
     }
 
     /// Starts the age of the first file.
-    pub(crate) fn started(mut self, now_nanos: u64) -> Self {
+    pub(crate) fn with_start_time(mut self, now_nanos: u64) -> Self {
         self.opened_nanos = now_nanos;
         self
     }
@@ -168,12 +168,12 @@ impl Segments {
     fn header(&self, kind: BlockKind, mark: Epoch, published: Epoch) -> Header {
         assert!(published <= mark, "a D of {published} before this log's mark of {mark} (L5)");
         let (sequence, previous_crc) = (self.sequence, self.chain_crc);
-        let header = Header::of(kind, self.name.logger, self.name.generation);
+        let header = Header::new(kind, self.name.logger, self.name.generation);
         Header { sequence, mark, published, previous_crc, ..header }
     }
 
     /// Opening block of the next file, and the checksum of the block's header.
-    fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
+    fn encode_opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
         let header =
             Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
         self.origin.encode(header, PartPlace::default())
@@ -199,7 +199,7 @@ impl Segments {
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);
         if buffer.bytes() <= GATHER_BYTES {
-            self.gathered().extend_from_slice(buffer.block());
+            self.small_block_buffer().extend_from_slice(buffer.block());
             return Some(buffer);
         }
         self.pending.push_back(Unwritten::Block(buffer));
@@ -218,11 +218,11 @@ impl Segments {
     fn push(&mut self, block: &[u8], crc: u32) {
         assert!(block.len().is_multiple_of(ALIGN_BYTES), "a block of {} bytes", block.len());
         (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
-        self.gathered().extend_from_slice(block);
+        self.small_block_buffer().extend_from_slice(block);
     }
 
     /// The last pending bytes, as the target of a small block.
-    fn gathered(&mut self) -> &mut Vec<u8> {
+    fn small_block_buffer(&mut self) -> &mut Vec<u8> {
         if !matches!(self.pending.back(), Some(Unwritten::Gathered(_))) {
             self.pending.push_back(Unwritten::Gathered(std::mem::take(&mut self.free)));
         }
@@ -372,7 +372,7 @@ impl Segments {
         let Some(made) = next.take() else { return Ok(None) };
         assert_eq!(made.name, self.next_name(), "files of a log are numbered without a gap");
         assert!(made.allocated >= OPENING_BYTES as u64, "a file of {} bytes is not ready", made.allocated);
-        let (block, crc) = self.opening(d, published);
+        let (block, crc) = self.encode_opening(d, published);
         if unless_full(made.file.write_at(&block, 0))?.is_none() {
             *next = Some(made);
             return Ok(None);

@@ -10,16 +10,16 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex};
 use ensile_disk::{Disk, DiskError};
 
 use super::Log;
+use super::admission::Refusal;
 use super::config::LogConfig;
 use super::logger::Logger;
 use super::marks::{Frontier, MarkTable};
-use super::refusing::Refusal;
 use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;
 use crate::buffers::{Buffer, BufferQueue, MappedFiles as _};
-use crate::store::handle::OpenStore;
-use crate::store::mapped::{BufferFiles, BufferOwner};
+use crate::store::mapped_buffers::{BufferFiles, BufferOwner};
+use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
 
 /// Start state of a log: the files of the generation that a recovery has begun.
@@ -57,7 +57,7 @@ impl MappedStart {
     }
 
     fn into_queue(self) -> BufferQueue {
-        BufferQueue::mapped(Box::new(self.files), self.first)
+        BufferQueue::with_mapped_files(Box::new(self.files), self.first)
     }
 }
 
@@ -78,7 +78,7 @@ impl Log {
         let loggers: Box<[Logger]> = segments
             .into_iter()
             .enumerate()
-            .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos()), queue()))
+            .map(|(index, segments)| Logger::new(index, segments.with_start_time(clock.nanos()), queue()))
             .collect();
         assert_eq!(loggers.len(), config.loggers, "a file for each logger");
         StdArc::new(Self {

@@ -90,7 +90,7 @@ impl Log {
         let leases = self.store.leases();
         let (removals_put_off, leases_overrun) = (leases.put_off.read(), leases.overrun.read());
         let counted = self.counters.read();
-        let (unarchived_files, unarchived_bytes) = self.unarchived();
+        let (unarchived_files, unarchived_bytes) = self.unarchived_figures();
         let (archived_files, archived_bytes, archive_failures) =
             self.store.archive().map_or((0, 0, 0), |archive| {
                 (archive.files.read(), archive.bytes.read(), archive.failures.read())

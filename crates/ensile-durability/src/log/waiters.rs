@@ -26,7 +26,7 @@ use ensile_disk::DiskError;
 
 use super::marks::Frontier;
 use crate::DurabilityError;
-use crate::call_backs::{CallBack, CallBackScope, LogAddress, is_in};
+use crate::reentrancy::{CallBack, CallBackScope, LogAddress, is_in};
 
 /// End of a log: D stands still from the end on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(crate) enum LogEnd {
 
 impl LogEnd {
     /// End by a failed call of the disk.
-    pub(crate) fn of(error: &DiskError) -> Self {
+    pub(crate) fn from_disk_error(error: &DiskError) -> Self {
         let reason: std::sync::Arc<str> = error.to_string().into();
         assert!(!reason.is_empty(), "a log ends for a reason");
         if matches!(error, DiskError::Removed { .. }) {
@@ -180,7 +180,7 @@ impl Waiters {
     }
 
     /// Largest epoch with a waiter so far.
-    pub(crate) fn wanted(&self) -> Epoch {
+    pub(crate) fn wanted_epoch(&self) -> Epoch {
         // Acquire: partner is the Release in `poll`.
         Epoch::new(self.wanted.load(Ordering::Acquire))
     }

@@ -11,14 +11,14 @@
 //! - L5: a file gets the name of a closed file when the opening block of the next file is synced. So a next file
 //!   without an opening block, for example an emptied file, has lost that block.
 //!
-//! Neighbours: `file` reads the files; `verdict` takes the minimum over chains and distinguishes torn from damaged;
-//! `replay` reads the runs of blocks.
+//! Neighbours: `file_chain` reads the files; `durable_epoch` takes the minimum over chains and distinguishes torn from
+//! damaged; `replay` reads the runs of blocks.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::file::{BlockRun, FileChain, FileOpening, Tail};
-use super::listing::missing_file;
+use super::file_chain::{BlockRun, FileChain, FileOpening, Tail};
+use super::log_files::missing_file;
 use crate::DurabilityError;
 use crate::block::NotABlock;
 use crate::block::origin::{OPENING_BYTES, Origin};
@@ -96,7 +96,7 @@ impl Chain {
     ) -> Result<Self, DurabilityError> {
         assert!(!files.is_empty(), "a listed log has a file");
         assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
-        let (begin, count) = (beginning(&files, covered)?, files.len());
+        let (begin, count) = (first_file_index(&files, covered)?, files.len());
         let discarded = files.drain(..begin).map(|file| file.file).collect();
         let first = files.first().expect("a listed log has a file");
         let SegmentName { generation, logger, .. } = first.file.name;
@@ -251,7 +251,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {
         return Err(DurabilityError::not_ours(&name, found, generation.database));
     }
-    let damaged = |detail| Err(DurabilityError::damaged(&name, 0, detail));
+    let damaged = |detail| Err(DurabilityError::damaged_file(&name, 0, detail));
     match (&file.not_opened, &file.opening) {
         (Some(NotABlock::Unknown), _) => Err(DurabilityError::newer(&name, 0)),
         (Some(why @ NotABlock::OtherFormat), _) => damaged(why.detail()),
@@ -267,7 +267,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
 
 /// Index of the file with which a log begins: file 0, or the file behind the last gap if the checkpoint covers the
 /// files before the gap.
-fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
+fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
     let numbers = || files.iter().map(|file| file.file.name.number);
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
@@ -275,8 +275,9 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
     assert!(begin < files.len(), "a gap stands between two files");
     let (discarded, first) = (&files[..begin], &files[begin]);
     let number = first.file.name.number;
-    let misplaced =
-        |file: &FileChain, detail: &str| Err(DurabilityError::damaged(&file.file.to_string(), 0, detail));
+    let misplaced = |file: &FileChain, detail: &str| {
+        Err(DurabilityError::damaged_file(&file.file.to_string(), 0, detail))
+    };
     match &first.opening {
         Some(opening) if number == 0 && opening.sequence > 0 => {
             misplaced(first, "a later file of the log stands in place of its first one")

@@ -9,8 +9,8 @@
 //! - N10: of a picture, `load` loads exactly the blocks that the root reaches. Before the first row, the state learns
 //!   the beginnings of the pages, and the rows that pages lack.
 //!
-//! Neighbours: `turns` assigns items to threads; an examination and a repair load all items; `checkpoint::files::read`
-//! reads files, `checkpoint::picture::read` pictures.
+//! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items;
+//! `checkpoint::files::reader` reads files, `checkpoint::picture::reader` pictures.
 
 use std::ops::Range;
 
@@ -18,14 +18,14 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::walked::WalkedFiles;
-use crate::checkpoint::files::read::PartReader;
-use crate::checkpoint::picture::beside::BesideKeys;
-use crate::checkpoint::picture::loaded::LoadedPicture;
-use crate::checkpoint::picture::read::{PageBuffers, PictureReader, ReadEntries};
+use super::walk_files::WalkedFiles;
+use crate::checkpoint::files::reader::PartReader;
+use crate::checkpoint::picture::loaded_picture::LoadedPicture;
+use crate::checkpoint::picture::reader::{PageBuffers, PictureReader, ReadEntries};
+use crate::checkpoint::picture::version_check::BesideKeys;
 use crate::recoverable::{NOT_TAKEN, Refused};
 use crate::store::folders;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
@@ -53,7 +53,7 @@ impl LoadSource {
             Self::Nothing => 0,
             Self::Files(files) => files.count(),
             // An empty picture has one item too: the check of the root's counts follows the last item.
-            Self::Picture(reader) => (reader.root().parts.len() + reader.root().beside()).max(1),
+            Self::Picture(reader) => (reader.root().parts.len() + reader.root().removes_block_count()).max(1),
         }
     }
 }
@@ -110,9 +110,9 @@ impl Load {
 
     /// This load, for a state that may keep no rows: the load compares TIDs in the state's place (N11). The items are
     /// loaded one after the other, in order.
-    pub(super) fn comparing(self) -> Self {
+    pub(super) fn with_version_check(self) -> Self {
         assert_eq!(self.loaded.lock().items, 0, "N11: from the first item on");
-        let is_picture = self.picture().is_some_and(|reader| reader.root().beside() > 0);
+        let is_picture = self.picture().is_some_and(|reader| reader.root().removes_block_count() > 0);
         Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
@@ -123,7 +123,7 @@ impl Load {
 
     /// Epoch below which every entry is in the checkpoint, or discarded by the checkpoint (K1).
     pub(super) fn low(&self) -> Epoch {
-        self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
+        self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
     /// Total bytes to load.
@@ -132,7 +132,7 @@ impl Load {
     }
 
     /// Bytes and entries loaded so far.
-    pub(super) fn done(&self) -> (u64, u64) {
+    pub(super) fn loaded_totals(&self) -> (u64, u64) {
         let loaded = self.loaded.lock();
         (loaded.bytes, loaded.entries)
     }
@@ -160,7 +160,7 @@ impl Load {
     }
 
     /// Number of items not yet loaded.
-    pub(super) fn unloaded(&self) -> usize {
+    pub(super) fn remaining_items(&self) -> usize {
         self.source.items() - self.loaded.lock().items
     }
 
@@ -231,7 +231,7 @@ impl Load {
         reader.check_kind(target.entries())?;
         // The state learns the beginnings once, before the first item: other threads wait for the lock.
         self.is_marked.lock().get_or_insert_with(|| reader.name_pages(target, self.checkpointers));
-        let (parts, removes) = (&reader.root().parts, reader.root().beside());
+        let (parts, removes) = (&reader.root().parts, reader.root().removes_block_count());
         // The item is a part, or a block; blocks follow the parts.
         let item = match &self.beside {
             Some(_) => (item + parts.len()) % (parts.len() + removes),
@@ -257,7 +257,8 @@ impl Load {
     /// Hands the entries of a page or a block to the state.
     fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let sections = read.by_section(target);
-        let sections = sections.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
+        let sections =
+            sections.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
         for (section, entries) in sections {
             let outcome = if read.are_displaced() {
                 target.load_displaced(section, &entries)
@@ -267,7 +268,7 @@ impl Load {
             told_where(outcome, &entries, read.file, read.offset)?;
             if let Some(beside) = self.beside.as_ref().filter(|_| !read.are_displaced()) {
                 let compared = beside.lock().compare(section, &entries, target);
-                compared.map_err(|detail| DurabilityError::damaged(read.file, read.offset, detail))?;
+                compared.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
             }
         }
         let mut loaded = self.loaded.lock();
@@ -295,7 +296,8 @@ impl Load {
                 files.check_keys(item, rows.section, &entries, target)?;
                 Ok(entries)
             });
-            let entries = entries.map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+            let entries =
+                entries.map_err(|detail| DurabilityError::damaged_file(&name, rows.offset, detail))?;
             told_where(target.load(rows.section, &entries), &entries, &name, rows.offset)?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
@@ -332,5 +334,5 @@ fn told_where(
 fn not_installed() -> DurabilityError {
     let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
                   database, and only those of one copy go together";
-    DurabilityError::damaged(MANIFEST, 0, detail)
+    DurabilityError::damaged_file(MANIFEST, 0, detail)
 }

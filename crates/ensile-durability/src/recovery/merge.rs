@@ -14,8 +14,8 @@
 //!   in between leaves an unlisted merged file: the next open removes that file.
 //! - A byte is rewritten only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay` reads the entries and leaves out entries that do not count, `ordered` sorts, `log::segments`
-//! writes; recovery's `finish` calls.
+//! Neighbours: `replay` reads the entries and leaves out entries that do not count, `tid_order` sorts, `log::segments`
+//! writes; recovery's `install_generation` calls.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
-use super::ordered;
-use super::plan::DecidedGeneration;
+use super::generation_plan::DecidedGeneration;
 use super::replay::LogPiece;
+use super::tid_order;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::buffers::Buffer;
@@ -148,7 +148,7 @@ pub(super) fn write_file(
     let segments = Segments::create(target, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter =
         Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO, spend };
-    ordered::visit(pieces.disk, pieces.logs, &mut |entry| rewriter.push(entry))?;
+    tid_order::visit(pieces.disk, pieces.logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
 
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn lives_of_any_size_leave_few_generations_and_are_rewritten_seldom() {
-        let mut random = ensile_base::random::Random::seeded(12);
+        let mut random = ensile_base::random::Random::from_seed(12);
         let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
         for _ in 0..20_000 {
             // Most lives have some hundred bytes, and a life has up to half a megabyte.

@@ -54,7 +54,7 @@ impl Progress {
 
     /// Time left at this rate; `None` while the rate is 0.
     #[must_use]
-    pub fn left(&self) -> Option<Duration> {
+    pub fn time_left(&self) -> Option<Duration> {
         let rate = self.bytes_per_second();
         let bytes = self.bytes_total.saturating_sub(self.bytes_done);
         (rate > 0.0).then(|| Duration::from_secs_f64(bytes as f64 / rate))
@@ -99,9 +99,9 @@ mod tests {
             bytes_total: 400,
             elapsed: Duration::from_secs(seconds),
         };
-        assert_eq!(progress(100, 2).left(), Some(Duration::from_secs(6)));
-        assert_eq!(progress(400, 2).left(), Some(Duration::ZERO));
-        assert_eq!((progress(0, 2).left(), progress(100, 0).left()), (None, None));
+        assert_eq!(progress(100, 2).time_left(), Some(Duration::from_secs(6)));
+        assert_eq!(progress(400, 2).time_left(), Some(Duration::ZERO));
+        assert_eq!((progress(0, 2).time_left(), progress(100, 0).time_left()), (None, None));
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //!   other still present.
 //! - L5: replay checks the payload of every block that counts, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has the order of pieces; `reading` has
-//! the buffers; the engine's threads call `replay`.
+//! Neighbours: `recovery` cuts the pieces from the chains and counts; `replay_scheduler` has the order of pieces;
+//! `read_ahead` has the buffers; the engine's threads call `replay`.
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::file::BlockRun;
-use super::reading::{ReadBuffers, recycled};
+use super::file_chain::BlockRun;
+use super::read_ahead::{ReadBuffers, recycle_vec};
 use super::report::RecoveryReport;
 use crate::block::entries;
 use crate::block::scan::ReadBlocks;
@@ -120,9 +120,9 @@ pub(super) fn replay(
     let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let (mut counts, mut end) = (Counts::default(), 0);
-    for block in ReadBlocks::of(bytes, piece.salt) {
+    for block in ReadBlocks::new(bytes, piece.salt) {
         let damaged =
-            |at: usize, detail: &str| DurabilityError::damaged(&file, piece.offset + at as u64, detail);
+            |at: usize, detail: &str| DurabilityError::damaged_file(&file, piece.offset + at as u64, detail);
         let block = block.map_err(|at| damaged(at, "the block reads differently now"))?;
         let (at, header) = (block.at, &block.header);
         end = at + header.block_bytes();
@@ -139,7 +139,7 @@ pub(super) fn replay(
         }
         let payload = block.payload().ok_or_else(|| damaged(at, "the block's checksum is wrong"))?;
         counts.blocks += 1;
-        let mut entries = recycled(batch);
+        let mut entries = recycle_vec(batch);
         parse(piece, header, payload, &mut entries, &mut counts).map_err(|detail| damaged(at, detail))?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
             file: file.as_str().into(),
@@ -148,11 +148,11 @@ pub(super) fn replay(
             detail: refused.detail.into(),
         })?;
         counts.entries += entries.len() as u64;
-        batch = recycled(entries);
+        batch = recycle_vec(entries);
     }
     assert_eq!(end, bytes.len(), "a piece ends with its last block");
     assert!(counts.entries == 0 || counts.blocks > 0, "entries stand in blocks");
-    let batch = recycled(batch);
+    let batch = recycle_vec(batch);
     buffers.keep(batch);
     Ok(counts)
 }
@@ -170,7 +170,7 @@ fn parse<'p>(
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
     assert!(batch.is_empty(), "a batch is of one block");
-    entries::each(payload, header.entries, |tid, body| {
+    entries::try_for_each(payload, header.entries, |tid, body| {
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
             return Err("an entry's epoch is outside its block's");

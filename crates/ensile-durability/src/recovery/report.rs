@@ -1,12 +1,13 @@
 //! Findings and work of a recovery, in figures.
 //!
-//! Neighbours: `verdict`, `replay` and the parts of a recovery fill the report; the engine hands it to the application.
+//! Neighbours: `durable_epoch`, `replay` and the parts of a recovery fill the report; the engine hands it to the
+//! application.
 
 use ensile_base::Epoch;
 
 use super::progress::PhaseReport;
-use crate::not_proven::NotProven;
 use crate::store::{NameGiven, RememberedStore};
+use crate::unproven_tail::NotProven;
 
 /// End of a log that was incomplete when the database stopped. Recovery cuts the end off, because no result rested on
 /// it.

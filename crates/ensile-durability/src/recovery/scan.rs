@@ -5,8 +5,8 @@
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
 //! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
-//! Neighbours: the store opens the folders, `file` reads files on any thread, `judgement` judges; then `Recovery`
-//! replays.
+//! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges; then
+//! `Recovery` replays.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::file::FileChain;
-use super::judgement::{self, FirstEnds, Inventory};
-use super::listing::Files;
+use super::durable_epoch::{self, Verdict};
+use super::file_chain::FileChain;
 use super::load::Load;
-use super::replaying::{Judged, Recovery};
-use super::taking::{self, JudgedLife, TakenLife};
-use super::verdict::{self, Verdict};
+use super::log_files::Files;
+use super::mapped_tail::{self, JudgedLife, TakenLife};
+use super::replay_state::{Judged, Recovery};
+use super::validation::{self, FirstEnds, Inventory};
 use crate::DurabilityError;
 use crate::log::LogConfig;
 use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
 use crate::store::hint::Hint;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::{Store, WantedStore};
@@ -48,7 +48,7 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
             "its log is archived, and without a log there is nothing to archive: end the archive, or open it with a log",
         ));
     }
-    Ok(Locks::none())
+    Ok(Locks::empty())
 }
 
 /// Reading of the logs, file by file: the first part of a recovery.
@@ -96,9 +96,9 @@ impl LogScan {
             gives_up_archive: config.archiving == Archiving::Ended,
         };
         let Store { disk, mut keeper, mut locks } = Store::open(disk, &wanted)?;
-        taking::check_boot(&*disk, keeper.manifest())?;
+        mapped_tail::check_boot(&*disk, keeper.manifest())?;
         let is_archive_listed = keeper.manifest().has_archive();
-        let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
+        let hint = validation::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
         let (count, links) = (config.checkpointers, &config.checkpoint_folders);
         let checkpoints = Wanted { count, links, name: checkpoint_folder };
@@ -116,7 +116,7 @@ impl LogScan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        let archive = keeper.manifest().has_archive().then(|| Archive::of(&disk, keeper.manifest()));
+        let archive = keeper.manifest().has_archive().then(|| Archive::new(&disk, keeper.manifest()));
         Ok(Self {
             disk,
             config,
@@ -182,9 +182,10 @@ impl LogScan {
             let checkpoint = recovery.load.checkpoint();
             if generation.durable.is_none() {
                 // The verdict has found all blocks that the hint counts: nothing was written after the hint.
-                let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
+                let own = hint.as_ref().filter(|hint| hint.belongs_to(&generation));
                 recovery.judged.ended = own.and_then(|hint| hint.ended);
-                let shown = verdict::shown(&generation, &chains, own).max(generation.first.previous());
+                let shown = durable_epoch::proven_durable_epoch(&generation, &chains, own)
+                    .max(generation.first.previous());
                 // A picture is on the medium before the manifest names the picture (N12).
                 let picture =
                     checkpoint.filter(|_| generation.logs == 0).map(InstalledCheckpoint::durable_min);
@@ -193,7 +194,12 @@ impl LogScan {
             recovery.take_generation(generation, chains, verdict);
         }
         assert!(read.next().is_none(), "each file has its log, and each log its generation");
-        judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.judged.seen, &mut FirstEnds)?;
+        validation::check_reserved_epochs(
+            recovery.keeper.manifest(),
+            hint.as_ref(),
+            recovery.judged.seen,
+            &mut FirstEnds,
+        )?;
         recovery.order_pieces();
         Ok(recovery)
     }
@@ -210,24 +216,24 @@ impl Recovery {
         hint: Option<&Hint>,
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let disk = Arc::clone(&self.disk);
-        let left = taking::find(&*disk, self.keeper.manifest(), generation)?;
+        let left = mapped_tail::find(&*disk, self.keeper.manifest(), generation)?;
         let Some(buffers) = left.buffers(&*disk, generation)? else {
             let (chains, verdict) = self.judge(generation, logs, hint)?;
             let (durable, covered) = (Some(verdict.durable), self.load.low());
             let judged = JudgedLife { generation, chains: &chains, durable, covered, is_whole: true };
-            let told = taking::left_unproven(&*disk, &left, judged)?;
+            let told = mapped_tail::left_unproven(&*disk, &left, judged)?;
             self.report.not_proven = self.report.not_proven.take().or(told);
             return Ok((chains, verdict));
         };
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
-        let taken = TakenLife::of(&*disk, &chains, buffers, verdict.durable)?;
+        let taken = TakenLife::from_buffers(&*disk, &chains, buffers, verdict.durable)?;
         self.report.not_proven = taken.not_proven;
         let Some(lacking) = taken.lacking else { return Ok((chains, verdict)) };
         let high = lacking.high();
         self.report.taken_entries = lacking.entries();
         lacking.write(&*disk, &chains)?;
         let grown = chains.iter().zip(logs);
-        let logs = grown.map(|(chain, files)| taking::read_again(&*disk, chain, files));
+        let logs = grown.map(|(chain, files)| mapped_tail::read_again(&*disk, chain, files));
         let (chains, verdict) = self.judge(generation, logs.collect::<Result<_, _>>()?, hint)?;
         assert_eq!(verdict.durable, high, "B5: D covers all that counts");
         Ok((chains, verdict))
@@ -241,10 +247,10 @@ impl Recovery {
     ) -> Result<(Vec<Chain>, Verdict), DurabilityError> {
         let (low, mut chains) = (self.load.low(), Vec::new());
         for files in logs {
-            chains.extend(judgement::log(&*self.disk, generation, files, low, &mut FirstEnds)?);
+            chains.extend(validation::log(&*self.disk, generation, files, low, &mut FirstEnds)?);
         }
         let checkpoint = self.load.checkpoint();
-        let verdict = judgement::generation(generation, &chains, hint, checkpoint, &mut FirstEnds)?;
+        let verdict = validation::generation(generation, &chains, hint, checkpoint, &mut FirstEnds)?;
         Ok((chains, verdict.expect(NOTHING_FOUND)))
     }
 }

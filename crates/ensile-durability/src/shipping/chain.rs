@@ -9,7 +9,7 @@
 //!
 //! Neighbours: the shipper and a take-over install; `store::shared_manifest` has the text.
 
-use super::shared::{Creation, SharedStore};
+use super::shared_store::{Creation, SharedStore};
 use crate::DurabilityError;
 use crate::store::shared_manifest::{
     MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedManifest, UnusableShared, manifest_name, manifest_number,
@@ -34,12 +34,12 @@ pub(crate) fn unusable(store: &dyn SharedStore, error: impl ToString) -> Durabil
 }
 
 /// Error for an object that differs from its manifest.
-pub(crate) fn damaged(store: &dyn SharedStore, object: &str, why: &str) -> DurabilityError {
+pub(crate) fn damaged_object_error(store: &dyn SharedStore, object: &str, why: &str) -> DurabilityError {
     DurabilityError::SharedDamaged { place: store.place().into(), object: object.into(), detail: why.into() }
 }
 
 /// Error for a listing that omits an object created before the listing began: larger numbers may be missing too.
-pub(crate) fn unlisted(store: &dyn SharedStore, number: u64) -> DurabilityError {
+pub(crate) fn unlisted_manifest_error(store: &dyn SharedStore, number: u64) -> DurabilityError {
     let detail = format!(
         "its listing does not show manifest {number}, which is there: listings come from a cache. Mount a network file \
          system so that they do not (NFS: lookupcache=none and a short acdirmax)"
@@ -74,8 +74,8 @@ fn read(store: &dyn SharedStore, number: u64) -> Result<Option<SharedManifest>, 
     let Some(bytes) = read_whole(store, &name)? else { return Ok(None) };
     match SharedManifest::parse(&bytes) {
         Ok(manifest) if manifest.number == number => Ok(Some(manifest)),
-        Ok(_) => Err(damaged(store, &name, "it is the manifest of another number")),
-        Err(UnusableShared::Damaged(why)) => Err(damaged(store, &name, why)),
+        Ok(_) => Err(damaged_object_error(store, &name, "it is the manifest of another number")),
+        Err(UnusableShared::Damaged(why)) => Err(damaged_object_error(store, &name, why)),
         Err(UnusableShared::Newer) => Err(DurabilityError::Unknown {
             file: name,
             offset: 0,
@@ -95,7 +95,7 @@ fn read_whole(store: &dyn SharedStore, name: &str) -> Result<Option<Vec<u8>>, Du
             return Ok(Some(all));
         }
         if all.len() as u64 > SHARED_MANIFEST_BYTES_MAX {
-            return Err(damaged(store, name, "it is too long to be a manifest"));
+            return Err(damaged_object_error(store, name, "it is too long to be a manifest"));
         }
     }
 }
@@ -119,9 +119,11 @@ pub(crate) fn install(
     };
     let newest = newest(store)?;
     match newest {
-        Some(newest) if newest.number < manifest.number => Err(unlisted(store, manifest.number)),
+        Some(newest) if newest.number < manifest.number => {
+            Err(unlisted_manifest_error(store, manifest.number))
+        }
         Some(newest) if !is_there || newest.number > manifest.number => Ok(Installed::Lost(Box::new(newest))),
         Some(_) => Ok(Installed::Ours),
-        None => Err(damaged(store, &name, "it is gone, and nothing has followed it")),
+        None => Err(damaged_object_error(store, &name, "it is gone, and nothing has followed it")),
     }
 }

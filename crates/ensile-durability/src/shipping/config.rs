@@ -8,7 +8,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::limits::SHARED_OBJECT_BYTES_MIN;
 
-use super::shared::SharedStore;
+use super::shared_store::SharedStore;
 use crate::DurabilityError;
 
 /// Default length of an object in bytes: short enough to end a call of the store soon, and to put the object again.

@@ -9,7 +9,7 @@
 //! - H1: a listed object was synced before the object got its name, and the name before the upload ended.
 //! - A random number is part of an unfinished file's name, so every writer has a name of its own.
 //!
-//! Neighbours: a [`Disk`], real or simulated; [`super::shared`] states the promises.
+//! Neighbours: a [`Disk`], real or simulated; [`super::shared_store`] states the promises.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile, RealDisk};
 
-use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
+use super::shared_store::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 use crate::DurabilityError;
 use crate::error::unless_missing;
 
@@ -42,8 +42,8 @@ impl SharedFolder {
     /// # Errors
     /// [`DurabilityError::Config`] if the folder is missing; the disk's.
     pub fn open(path: &Path) -> Result<Self, DurabilityError> {
-        match RealDisk::existing(path) {
-            Ok(disk) => Ok(Self::on(Arc::new(disk))),
+        match RealDisk::open_existing(path) {
+            Ok(disk) => Ok(Self::new(Arc::new(disk))),
             Err(error) if error.is_not_found() => Err(DurabilityError::config(format!(
                 "there is no folder {} to ship to: mount its device, or make it",
                 path.display()
@@ -54,7 +54,7 @@ impl SharedFolder {
 
     /// The root folder of this disk.
     #[must_use]
-    pub fn on(disk: Arc<dyn Disk>) -> Self {
+    pub fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk }
     }
 
@@ -69,7 +69,7 @@ impl SharedFolder {
     }
 
     /// The files below a folder, including unfinished files.
-    fn below(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+    fn list_files(&self, folder: &str) -> Result<Vec<String>, DiskError> {
         let mut found = Vec::new();
         match self.walk(folder, &mut found) {
             Err(error) if error.is_not_found() && !self.disk.exists(folder)? => {}
@@ -84,7 +84,7 @@ impl SharedFolder {
     fn make_folders(&self, name: &str) -> Result<(), DiskError> {
         let Some((folder, _)) = name.rsplit_once('/') else { return Ok(()) };
         self.disk.create_folder(folder)?;
-        above(folder).try_for_each(|folder| self.disk.sync_folder(folder))
+        ancestor_folders(folder).try_for_each(|folder| self.disk.sync_folder(folder))
     }
 
     fn sync_below(&self, folder: &str) -> Result<(), DiskError> {
@@ -93,13 +93,13 @@ impl SharedFolder {
         self.disk.sync_folder(folder)
     }
 
-    fn beside(name: &str) -> String {
+    fn temporary_name(name: &str) -> String {
         format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64())
     }
 }
 
 /// The folders that contain a folder, the root first.
-fn above(folder: &str) -> impl Iterator<Item = &str> {
+fn ancestor_folders(folder: &str) -> impl Iterator<Item = &str> {
     let above = folder.match_indices('/').map(|(end, _)| &folder[..end]);
     std::iter::once("").chain(above)
 }
@@ -118,7 +118,7 @@ impl SharedStore for SharedFolder {
 
     fn list(&self, folder: &str) -> Result<Vec<SharedObject>, SharedStoreError> {
         let mut objects = Vec::new();
-        for name in self.below(folder)?.into_iter().filter(|name| !name.ends_with(UNFINISHED)) {
+        for name in self.list_files(folder)?.into_iter().filter(|name| !name.ends_with(UNFINISHED)) {
             // A file removed meanwhile is omitted.
             if let Some(file) = unless_missing(self.disk.open_to_read(&name))? {
                 objects.push(SharedObject { bytes: file.len()?, name });
@@ -136,7 +136,7 @@ impl SharedStore for SharedFolder {
 
     fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
         self.make_folders(name)?;
-        let beside = Self::beside(name);
+        let beside = Self::temporary_name(name);
         let file = self.disk.create(&beside)?;
         let (disk, name) = (Arc::clone(&self.disk), name.to_owned());
         Ok(Box::new(FolderUpload { disk, name, beside, file, offset: 0, is_over: false }))
@@ -144,7 +144,7 @@ impl SharedStore for SharedFolder {
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {
         self.make_folders(name)?;
-        let beside = Self::beside(name);
+        let beside = Self::temporary_name(name);
         let file = self.disk.create(&beside)?;
         let named = file
             .write_at(bytes, 0)
@@ -171,15 +171,15 @@ impl SharedStore for SharedFolder {
         Ok(())
     }
 
-    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        let mut names = self.below(folder)?;
+    fn list_unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        let mut names = self.list_files(folder)?;
         names.retain(|name| name.ends_with(UNFINISHED));
         Ok(names)
     }
 
     fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {
         if self.disk.exists(folder)? {
-            above(folder).try_for_each(|folder| self.disk.sync_folder(folder))?;
+            ancestor_folders(folder).try_for_each(|folder| self.disk.sync_folder(folder))?;
             self.sync_below(folder)?;
         }
         Ok(())

@@ -34,11 +34,12 @@ pub(crate) struct LookedFile {
 /// [`DurabilityError::Damaged`] if the blocks do not follow each other to the end of the file; errors of the disk.
 pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<LookedFile, DurabilityError> {
     let name = closed.file.to_string();
-    let damaged =
-        |at: u64, why: &str| Err(DurabilityError::damaged(&name, at, format!("{why}, so it is not shipped")));
+    let damaged = |at: u64, why: &str| {
+        Err(DurabilityError::damaged_file(&name, at, format!("{why}, so it is not shipped")))
+    };
     let SegmentName { generation, logger, .. } = closed.file.name;
     let mut scanner = Scanner::sequential(file)?;
-    let Ok(Opened { header, crc, origin, .. }) = scanner.opening()? else {
+    let Ok(Opened { header, crc, origin, .. }) = scanner.read_opening()? else {
         return damaged(0, "its opening block cannot be read");
     };
     if (header.generation, header.owner) != (generation, logger) {
@@ -46,14 +47,14 @@ pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<Looke
     }
     let mut marks = vec![(header.mark, OPENING_BYTES as u64)];
     let before = header.epoch_max;
-    let (mut end, mut place) = (OPENING_BYTES as u64, ChainPlace::behind(&header, crc));
+    let (mut end, mut place) = (OPENING_BYTES as u64, ChainPlace::after_block(&header, crc));
     while end < closed.bytes {
-        let (header, crc) = match scanner.at(end, origin.salt)? {
-            At::Block(header, crc) if place.is_of(&header) => (header, crc),
+        let (header, crc) = match scanner.block_at(end, origin.salt)? {
+            At::Block(header, crc) if place.matches_header(&header) => (header, crc),
             _ => return damaged(end, "what stands here is not the next block of its log"),
         };
         end += header.block_bytes() as u64;
-        place = ChainPlace::behind(&header, crc);
+        place = ChainPlace::after_block(&header, crc);
         let last = marks.last().map_or(Epoch::ZERO, |(mark, _)| *mark);
         if header.kind == BlockKind::Mark && header.mark > last {
             marks.push((header.mark, end));

@@ -10,7 +10,7 @@
 //!   error.
 //! - H1: an object is put as a whole: at once, or in parts with a completion at the end.
 //!
-//! Neighbours: [`super::shared`] states the promises; the feature `object-store` enables the module.
+//! Neighbours: [`super::shared_store`] states the promises; the feature `object-store` enables the module.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use ensile_base::sync::Mutex;
 use futures_util::TryStreamExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::shared::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
+use super::shared_store::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
 use crate::DurabilityError;
 
 /// Bytes of a part of a large object, except the last part: stores ask for at least 5 MiB.
@@ -163,7 +163,7 @@ impl SharedStore for SharedObjects {
         Ok(())
     }
 
-    fn unfinished(&self, _folder: &str) -> Result<Vec<String>, SharedStoreError> {
+    fn list_unfinished(&self, _folder: &str) -> Result<Vec<String>, SharedStoreError> {
         // The store removes incomplete parts by the rules of the bucket.
         Ok(Vec::new())
     }

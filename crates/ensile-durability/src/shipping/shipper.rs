@@ -8,15 +8,16 @@
 //! - H1: A manifest names an object only after the upload of the object has ended and is durable in the store.
 //! - H3: S does not go back from one manifest to the next, unless an object of the newest manifest is gone.
 //! - H5: The database's open store learns of a shipped log file before the file may be removed.
-//! - H4, H6: see `clearing` and `place`.
+//! - H4, H6: see `object_removal` and `place`.
 //! - I4: In a forked process every call does nothing.
 //!
-//! Neighbours: `state` decides which state the store has, `chain` installs manifests, and the log has the closed files.
-//! Submodules: `place` in the chain of manifests, `uploads`, `clearing`, and the `ending`.
+//! Neighbours: `state_composition` decides which state the store has, `chain` installs manifests, and the log has the
+//! closed files. Submodules: `chain_position` in the chain of manifests, `uploads`, `object_removal`, and the
+//! `shutdown`.
 
-mod clearing;
-mod ending;
-mod place;
+mod chain_position;
+mod object_removal;
+mod shutdown;
 mod uploads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,13 +28,13 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::DiskFile;
 
-use self::ending::{CANCELLED, ShipSteps, StepUnderWay};
-use self::place::{ManifestPlace, OfferedManifest, ShipperFacts, fenced_before};
+use self::chain_position::{ManifestPlace, OfferedManifest, ShipperFacts, fenced_before};
+use self::shutdown::{CANCELLED, ShipSteps, StepUnderWay};
 use self::uploads::{Upload, UploadOf};
 use super::chain::{self, Installed};
 use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
-use super::shared::SharedStore;
-use super::state::{Base, LogSources, ShippedFiles, parts_of};
+use super::shared_store::SharedStore;
+use super::state_composition::{Base, LogSources, ShippedFiles, parts_of};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::control::pace::WritePace;
@@ -41,12 +42,12 @@ use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::store::closed_files::ClosedFile;
-use crate::store::handle::OpenStore;
-use crate::store::installed::InstalledCheckpoint;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{PartName, SegmentFile};
+use crate::store::open_store::OpenStore;
 use crate::store::shared_manifest::{SHARED_MANIFEST_BYTES_MAX, SharedFile, SharedManifest, file_of};
-use crate::store::ships_to::ShipsTo;
+use crate::store::shipping_target::ShipsTo;
 use crate::wake_up::WakeUp;
 
 /// Bytes that one step reads and writes.
@@ -286,7 +287,7 @@ impl Shipper {
     ) -> Result<Epoch, DurabilityError> {
         let now = self.store.epochs().now();
         wait_durable(now).map_err(|stopped| self.why_stopped(stopped))?;
-        let wanted = self.logged().min(now);
+        let wanted = self.epoch_to_ship().min(now);
         let clock = self.store.clock();
         let until = clock.nanos().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
         let mut asked_at = None;
@@ -331,7 +332,7 @@ impl Shipper {
 
     /// Epoch up to which the store must be complete to have every logged entry. Epochs after the last entry need no
     /// mark in any log (L3). Epochs of this life say nothing before its first entry.
-    fn logged(&self) -> Epoch {
+    fn epoch_to_ship(&self) -> Epoch {
         let (logged, listed) = (self.log.logged_epoch(), self.manifest());
         if logged >= listed.open_generation().first {
             return logged;
@@ -399,12 +400,12 @@ impl Shipper {
                     wait => ShipStep::Paced(wait),
                 }
             }
-            Err(error) => self.failed(&mut work, &error, now),
+            Err(error) => self.record_failure(&mut work, &error, now),
         }
     }
 
     /// Notes a failed step, and pauses the shipping; for good if the database is fenced.
-    fn failed(&self, work: &mut ShipWork, error: &DurabilityError, now: u64) -> ShipStep {
+    fn record_failure(&self, work: &mut ShipWork, error: &DurabilityError, now: u64) -> ShipStep {
         work.not_before = now.saturating_add(PAUSE.as_nanos() as u64);
         let mut stats = self.stats.lock();
         stats.last_error = Some(error.to_string().into());
@@ -471,7 +472,7 @@ impl Shipper {
             return self.go_on_with_log(work, upload, now).map(|()| true);
         }
         let closed = self.log.closed_list();
-        let lacking = self.lacking(work, &closed);
+        let lacking = self.unshipped_logs(work, &closed);
         work.passed_over.retain(|_, until| now < *until);
         let next = lacking.iter().find(|closed| !work.passed_over.contains_key(&closed.file)).cloned();
         if let Some(next) = next {
@@ -499,7 +500,7 @@ impl Shipper {
         now: u64,
     ) -> Result<(), DurabilityError> {
         match self.go_on(work, &mut upload) {
-            Ok(true) => self.uploaded(work, upload),
+            Ok(true) => self.record_upload(work, upload),
             Ok(false) => work.log_upload = Some(upload),
             Err(error) if is_here(&error) => {
                 let file = upload.log_file().expect("it is of a log file").file;
@@ -515,7 +516,7 @@ impl Shipper {
 
     fn go_on_with_part(&self, work: &mut ShipWork, mut upload: Upload) -> Result<(), DurabilityError> {
         match self.go_on(work, &mut upload) {
-            Ok(true) => self.uploaded(work, upload),
+            Ok(true) => self.record_upload(work, upload),
             Ok(false) => work.part_upload = Some(upload),
             Err(error) => {
                 match is_here(&error) {
@@ -529,7 +530,7 @@ impl Shipper {
         Ok(())
     }
 
-    fn to(&self) -> &dyn SharedStore {
+    fn shared_store(&self) -> &dyn SharedStore {
         &*self.config.to
     }
 
@@ -543,17 +544,17 @@ impl Shipper {
     }
 
     /// Closed log files that the shared store lacks and that a state in the store may need, oldest first.
-    fn lacking(&self, work: &ShipWork, closed: &[ClosedFile]) -> Vec<ClosedFile> {
+    fn unshipped_logs(&self, work: &ShipWork, closed: &[ClosedFile]) -> Vec<ClosedFile> {
         let listed = self.manifest();
         let covered = if work.base.live.is_empty() {
-            listed.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::covered)
+            listed.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
         } else {
-            work.base.covered()
+            work.base.redo_epoch()
         };
         let is_listed = |older: &&Generation| !listed.lists(older.number);
         let older = work.base.live.iter().filter(is_listed).cloned();
         let generations: Vec<Generation> = older.chain(listed.generations.iter().cloned()).collect();
-        LogSources { inventory: &work.inventory, closed }.lacking(&generations, covered)
+        LogSources { inventory: &work.inventory, closed }.unshipped_logs(&generations, covered)
     }
 
     /// Permits the removal of the log files that the newest shared manifest names, and of the files that its checkpoint
@@ -562,7 +563,7 @@ impl Shipper {
         let newest = work.place.as_ref().and_then(|place| place.newest.as_ref());
         let named = newest.into_iter().flat_map(|newest| &newest.logs).map(|log| log.file);
         let shipped: BTreeSet<_> = named.filter(|file| work.inventory.logs.contains_key(file)).collect();
-        self.store.hold().release(shipped, work.base.covered());
+        self.store.hold().release(shipped, work.base.redo_epoch());
     }
 
     /// Installs the manifest of the state in the store, if the state is newer than the newest manifest. The state may
@@ -576,7 +577,7 @@ impl Shipper {
     ) -> Result<Published, DurabilityError> {
         work.publish_at = now.saturating_add(PUBLISH_NANOS);
         // Later epochs may be durable, and have no entry that a take-over could lack. Reserved epochs are read after.
-        let durable = self.logged().min(self.log.durable_epoch());
+        let durable = self.epoch_to_ship().min(self.log.durable_epoch());
         let Manifest { reserved, application, types, .. } = self.manifest();
         let place = work.place.as_ref().expect("it was found");
         let newest = place.newest.as_ref();
@@ -630,7 +631,7 @@ impl Shipper {
         let place = work.place.as_mut().expect("it was found");
         let OfferedManifest { manifest, base } = place.offered.clone().expect("one waits");
         let is_first = place.newest.is_none();
-        let installed = chain::install(self.to(), &manifest).map_err(|error| match is_first {
+        let installed = chain::install(self.shared_store(), &manifest).map_err(|error| match is_first {
             true => error,
             false => self.is_fenced_if_newer(error),
         });
@@ -642,7 +643,7 @@ impl Shipper {
         };
         match installed {
             Installed::Ours => {
-                self.installed(&manifest);
+                self.record_manifest(&manifest);
                 (place.number, place.term) = (manifest.number, manifest.term);
                 let store = place.store;
                 (place.newest, place.offered) = (Some(manifest), None);
@@ -657,7 +658,7 @@ impl Shipper {
         }
     }
 
-    fn installed(&self, manifest: &SharedManifest) {
+    fn record_manifest(&self, manifest: &SharedManifest) {
         let mut stats = self.stats.lock();
         (stats.manifest, stats.term) = (manifest.number, manifest.term);
         stats.shipped_epoch = manifest.state.epoch();
@@ -674,7 +675,7 @@ impl Shipper {
             .collect();
         let named: BTreeSet<PartName> = newest.parts.iter().map(|(part, _)| *part).collect();
         work.inventory.parts.retain(|part, _| named.contains(part) || wanted.contains(part));
-        let covered = work.base.covered();
+        let covered = work.base.redo_epoch();
         let logs: BTreeSet<_> = newest.logs.iter().map(|log| log.file).collect();
         work.inventory.logs.retain(|file, shipped| logs.contains(file) || shipped.largest >= covered);
         work.inventory.forget_marks_below(newest.state.epoch());
@@ -714,7 +715,9 @@ impl Shipper {
             let Some(file) = unless_missing(self.store.disk().open_to_read(&name))? else {
                 // If the manifest has changed, the next step looks at the newer checkpoint.
                 return match self.manifest().checkpoint == listed.checkpoint {
-                    true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
+                    true => {
+                        Err(DurabilityError::damaged_file(&name, 0, "it is missing, so it is not shipped"))
+                    }
                     false => Ok(true),
                 };
             };
@@ -736,7 +739,7 @@ impl Shipper {
 
     /// Counts the files that wait to be shipped, and their bytes.
     fn count_waiting(&self, work: &ShipWork) {
-        let logs = self.lacking(work, &self.log.closed_list());
+        let logs = self.unshipped_logs(work, &self.log.closed_list());
         let (mut files, mut bytes) = (logs.len() as u64, logs.iter().map(|closed| closed.bytes).sum::<u64>());
         let parts = work.under_way.iter().flat_map(|under_way| &under_way.parts);
         for (_, (_, file)) in parts.filter(|(part, _)| !work.inventory.parts.contains_key(*part)) {

@@ -29,18 +29,18 @@ use ensile_base::random::Random;
 use ensile_base::sync::sleep;
 use ensile_disk::{Disk, DiskFile};
 
-use super::chain::{self, Installed, damaged, unusable};
-use super::shared::SharedStore;
+use super::chain::{self, Installed, damaged_object_error, unusable};
+use super::shared_store::SharedStore;
 use crate::backup::TargetFolder;
 use crate::block::origin::write_copied;
 use crate::control::pace::WritePace;
 use crate::number;
-use crate::recovery::examine::Judge;
+use crate::recovery::examination::Judge;
 use crate::store::MadeFrom;
+use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{MAIN, checkpointer_of, logger_of};
 use crate::store::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
-use crate::store::unfinished::UnfinishedCopy;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Largest number of bytes that one step fetches.
@@ -145,7 +145,7 @@ fn entries_of(manifest: &SharedManifest) -> EntryKind {
 }
 
 /// Files that a manifest names, by name in the folder.
-fn wanted(manifest: &SharedManifest) -> Vec<(String, WantedFile)> {
+fn manifest_files(manifest: &SharedManifest) -> Vec<(String, WantedFile)> {
     let parts = manifest
         .parts
         .iter()
@@ -264,11 +264,11 @@ impl TakeOver {
                     self.stage = TakeOverStage::Verifying(judge);
                 }
                 None => {
-                    if let Some(found) = judge.found().damage.first() {
+                    if let Some(found) = judge.examination().damage.first() {
                         let why = format!("at byte {}: {}", found.offset, found.detail);
-                        return Err(self.damaged(&found.file, &why));
+                        return Err(self.damaged_object_error(&found.file, &why));
                     }
-                    if !judge.found().is_whole() {
+                    if !judge.examination().is_whole() {
                         return Err(unusable(&*self.store, "what was fetched cannot be read"));
                     }
                     self.verified = Some(self.from.number);
@@ -289,17 +289,17 @@ impl TakeOver {
     }
 
     /// Error for an object that differs from the manifest.
-    fn damaged(&self, object: &str, why: &str) -> DurabilityError {
+    fn damaged_object_error(&self, object: &str, why: &str) -> DurabilityError {
         let claimed = " (the store is claimed, and the machine that shipped it ships no more: once the object is back, \
                        take over into this folder again)";
         let why = if self.has_claimed() { format!("{why}{claimed}") } else { why.to_owned() };
-        damaged(&*self.store, object, &why)
+        damaged_object_error(&*self.store, object, &why)
     }
 
     /// Plans to fetch the files that the folder lacks, and removes the fetched files that the manifest names no longer,
     /// or differently.
     fn plan(&mut self) -> Result<(), DurabilityError> {
-        let wanted: BTreeMap<String, WantedFile> = wanted(&self.from).into_iter().collect();
+        let wanted: BTreeMap<String, WantedFile> = manifest_files(&self.from).into_iter().collect();
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.fetched)
             .into_iter()
             .partition(|(name, file)| wanted.get(name) == Some(file));
@@ -313,7 +313,7 @@ impl TakeOver {
     }
 
     /// Number of bytes still to be fetched.
-    fn lacking(&self) -> u64 {
+    fn remaining_bytes(&self) -> u64 {
         self.waiting.iter().map(|(_, wanted)| wanted.shared.bytes).sum()
     }
 
@@ -350,7 +350,7 @@ impl TakeOver {
         if read < bytes.len() {
             let end = from + read as u64;
             let why = format!("it has {end} bytes, and its manifest says {whole}");
-            return Err(self.damaged(object, &why));
+            return Err(self.damaged_object_error(object, &why));
         }
         fetch.crc = crc32c_append(fetch.crc, &bytes);
         let counts = until.saturating_sub(fetch.offset).min(read as u64) as usize;
@@ -366,7 +366,9 @@ impl TakeOver {
         }
         if fetch.crc != shared.crc {
             let object = shared.object(&fetch.name);
-            return Err(self.damaged(&object, "its checksum is not the one that its manifest says"));
+            return Err(
+                self.damaged_object_error(&object, "its checksum is not the one that its manifest says")
+            );
         }
         fetch.file.sync_all()?;
         self.fetched.insert(fetch.name, fetch.wanted);
@@ -379,7 +381,7 @@ impl TakeOver {
             return self.plan();
         }
         let why = format!("it is missing, and manifest {} names it", self.from.number);
-        Err(self.damaged(object, &why))
+        Err(self.damaged_object_error(object, &why))
     }
 
     /// True if the same shipper has installed a newer manifest. The take-over goes on from the newer manifest.
@@ -453,13 +455,15 @@ impl TakeOver {
                     // H6: the new files of the same term are fetched before the next claim if this round has at most
                     // half the bytes of the round before. Otherwise the claim goes first.
                     self.plan()?;
-                    let (before, lacking) = (self.lacked, self.lacking());
+                    let (before, lacking) = (self.lacked, self.remaining_bytes());
                     self.lacked = lacking;
                     if (1..=before / 2).contains(&lacking) {
                         return Ok(TakeOverStep::Worked);
                     }
                 }
-                Installed::Lost(newest) => return Err(chain::unlisted(&*self.store, newest.number)),
+                Installed::Lost(newest) => {
+                    return Err(chain::unlisted_manifest_error(&*self.store, newest.number));
+                }
             }
         }
         if !self.waiting.is_empty() {
@@ -525,7 +529,8 @@ fn taken_over(store: &dyn SharedStore, newest: &SharedManifest) -> DurabilityErr
 fn folders_of(manifest: &SharedManifest) -> (usize, usize) {
     let logs = manifest.state.generations.iter().map(|generation| generation.logs as usize).max();
     let folder = |name: &String| name.split_once('/').map(|(folder, _)| folder.to_owned());
-    let names: Vec<String> = wanted(manifest).into_iter().filter_map(|(name, _)| folder(&name)).collect();
+    let names: Vec<String> =
+        manifest_files(manifest).into_iter().filter_map(|(name, _)| folder(&name)).collect();
     let count = |number: fn(&str) -> Option<u32>| {
         names.iter().filter_map(|name| number(name)).max().map_or(0, |last| last as usize + 1)
     };

@@ -9,7 +9,8 @@
 //!   name of the open, with the manifest of the open. Every later manifest and every copy keeps the name.
 //! - A name has a single spelling of printable characters.
 //!
-//! Neighbours: `manifest` has the line. `open` compares the name before the first change. `rename` changes the name.
+//! Neighbours: `manifest` has the line. `open` compares the name before the first change. `application_rename` changes
+//! the name.
 
 use std::fmt;
 use std::path::Path;
@@ -126,7 +127,7 @@ pub struct NameGiven {
 impl NameGiven {
     /// Report of the name that an open for `naming` gives a folder with this manifest; `None` if the folder gets no
     /// name.
-    pub(crate) fn of(
+    pub(crate) fn from_naming(
         naming: &Naming,
         disk: &dyn Disk,
         before: &Manifest,

@@ -107,7 +107,7 @@ struct ArchiveState {
 
 impl Archive {
     /// Creates the archive of a database. The manifest lists the folder, or the next manifest will.
-    pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
+    pub(crate) fn new(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self {
             disk: Arc::clone(disk),
             database: manifest.identity,
@@ -143,7 +143,7 @@ impl Archive {
     ///
     /// # Errors
     /// `ARCHIVE` cannot be read, or belongs to a different database.
-    pub(crate) fn listed(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
+    pub(crate) fn listed_generation(&self, generation: u64) -> Result<Option<Generation>, DurabilityError> {
         let list = self.read(&mut self.state.lock())?;
         let generations = list.into_iter().flat_map(|list| list.generations);
         Ok(generations.into_iter().find(|listed| listed.number == generation))
@@ -206,13 +206,15 @@ impl Archive {
     ) -> Result<(), DurabilityError> {
         let before = self.read(state)?;
         let begun = || {
-            let covered = manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.covered().previous());
+            let covered = manifest.checkpoint.as_ref().map(|checkpoint| checkpoint.redo_epoch().previous());
             let from = covered.unwrap_or_default();
             ArchiveList { database: self.database, from, generations: Vec::new() }
         };
         let list = before.clone().unwrap_or_else(begun);
         let name = in_folder(ARCHIVE_FOLDER, ARCHIVE);
-        let next = list.with(generations, is_empty).map_err(|why| DurabilityError::damaged(&name, 0, why))?;
+        let next = list
+            .with_generations(generations, is_empty)
+            .map_err(|why| DurabilityError::damaged_file(&name, 0, why))?;
         if before.as_ref() != Some(&next) {
             next.write(&*self.disk, ARCHIVE_FOLDER)?;
         }
@@ -233,12 +235,12 @@ impl Archive {
             }
             Some(list) => {
                 let known = self.remembered.map_or(Ok(()), |remembered| list.check(remembered));
-                known.map_err(|why| DurabilityError::damaged(&name, 0, why))?;
+                known.map_err(|why| DurabilityError::damaged_file(&name, 0, why))?;
                 // The process that wrote `ARCHIVE` may have failed at the sync of its name.
                 self.disk.sync_folder(ARCHIVE_FOLDER)?;
             }
             None if self.remembered.is_some() || self.has_files()? => {
-                return Err(DurabilityError::damaged(
+                return Err(DurabilityError::damaged_file(
                     &name,
                     0,
                     "it is missing, and it was there: nothing is archived, and no log file is removed, until it is back, \
@@ -293,7 +295,7 @@ impl Archive {
             self.disk.sync_folder(ARCHIVE_FOLDER)?;
             state.folders.insert(logger);
         }
-        let name = in_folder(ARCHIVE_FOLDER, &closed.file.archived().to_string());
+        let name = in_folder(ARCHIVE_FOLDER, &closed.file.archive_name().to_string());
         // A copy that was cut meanwhile is made again while the source exists.
         let is_there = match unless_missing(self.disk.open_to_read(&name))? {
             Some(copy) => copy.len()? >= closed.bytes,
@@ -321,7 +323,7 @@ impl Archive {
             let wanted = (closed.bytes - offset).min(COPY_BYTES as u64) as usize;
             let read = source.read_at(&mut bytes[..wanted], offset)?;
             if read == 0 {
-                return Err(DurabilityError::damaged(&from, offset, "it ends before its last block"));
+                return Err(DurabilityError::damaged_file(&from, offset, "it ends before its last block"));
             }
             copy.write_at(&bytes[..read], offset)?;
             offset += read as u64;
@@ -333,7 +335,7 @@ impl Archive {
         }
         let detail =
             "what stands here is not the next block of its log, so the file is neither archived nor removed";
-        Err(DurabilityError::damaged(&from, end, detail))
+        Err(DurabilityError::damaged_file(&from, end, detail))
     }
 }
 
@@ -341,16 +343,16 @@ impl Archive {
 pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;
-    let Ok(Opened { header, crc, origin, .. }) = scanner.opening()? else { return Ok(0) };
+    let Ok(Opened { header, crc, origin, .. }) = scanner.read_opening()? else { return Ok(0) };
     if (header.generation, header.owner) != (generation, logger) {
         return Ok(0);
     }
-    let (mut end, mut place) = (OPENING_BYTES as u64, ChainPlace::behind(&header, crc));
-    while let At::Block(header, crc) = scanner.at(end, origin.salt)?
-        && place.is_of(&header)
+    let (mut end, mut place) = (OPENING_BYTES as u64, ChainPlace::after_block(&header, crc));
+    while let At::Block(header, crc) = scanner.block_at(end, origin.salt)?
+        && place.matches_header(&header)
     {
         end += header.block_bytes() as u64;
-        place = ChainPlace::behind(&header, crc);
+        place = ChainPlace::after_block(&header, crc);
     }
     Ok(end)
 }

@@ -13,9 +13,9 @@ use ensile_disk::Disk;
 
 use super::locks::Locks;
 use super::manifest::{Manifest, ManifestKeeper};
+use super::mark_renewal::{is_renewable, lost_mark};
 use super::names::MAIN;
-use super::renew_marks::{is_renewable, lost_mark};
-use super::{folders, whose};
+use super::{folders, ownership};
 use crate::DurabilityError;
 
 /// Wanted folders of a kind: `name(0)` to `name(count - 1)`. The folders are links to `links`, or plain folders if
@@ -36,12 +36,12 @@ pub(crate) fn claim(
     wanted: &[Wanted<'_>],
 ) -> Result<(Locks, bool), DurabilityError> {
     let disk = Arc::clone(keeper.disk());
-    let mut locks = Locks::none();
+    let mut locks = Locks::empty();
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
     for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {
-        if !whose::is_needed(keeper.manifest(), name) {
-            whose::check_listed(&*disk, keeper.manifest(), name, true)
+        if !ownership::is_needed(keeper.manifest(), name) {
+            ownership::check_listed(&*disk, keeper.manifest(), name, true)
                 .map_err(|why| renewable(&*disk, keeper.manifest(), name, why))?;
         }
     }
@@ -51,16 +51,16 @@ pub(crate) fn claim(
     disk.sync_folder("")?;
     let listed = keeper.manifest().folders.keys().filter(|name| *name != MAIN && !names.contains(name));
     let all: Vec<String> = listed.chain(&names).cloned().collect();
-    whose::check_apart(&*disk, &all)?;
+    ownership::check_apart(&*disk, &all)?;
     let unlisted = |name: &String| !keeper.manifest().folders.contains_key(name);
     let names: Vec<String> = names.into_iter().filter(unlisted).collect();
     // Every folder is checked before the first lock and the first mark, because a lock makes a file in a folder that
     // cannot be locked. A refused claim leaves neither a lock file nor a mark.
-    names.iter().try_for_each(|name| whose::check_free(&*disk, keeper.manifest(), name).map(drop))?;
+    names.iter().try_for_each(|name| ownership::check_free(&*disk, keeper.manifest(), name).map(drop))?;
     let is_new = !names.is_empty();
     for name in names {
         locks.add_folder(&*disk, &name)?;
-        let mark = whose::check_free(&*disk, keeper.manifest(), &name)?;
+        let mark = ownership::check_free(&*disk, keeper.manifest(), &name)?;
         mark.prepare(&*disk)?;
         mark.place(&*disk)?;
         let number = disk.folder_id(&name)?;

@@ -8,7 +8,7 @@
 //! - One thread at a time removes files from a list. The list is not locked during disk calls, because a logger that
 //!   begins a new file appends the closed file to the list.
 //!
-//! Neighbours: recovery and loggers hand files over. `log::archiving` archives the files, and `log::removal` removes
+//! Neighbours: recovery and loggers hand files over. `log::archival` archives the files, and `log::removal` removes
 //! the files.
 
 use std::collections::VecDeque;
@@ -63,7 +63,7 @@ impl ClosedFiles {
     }
 
     /// All files, oldest first.
-    pub(crate) fn all(&self) -> Vec<ClosedFile> {
+    pub(crate) fn all_files(&self) -> Vec<ClosedFile> {
         self.files.lock().iter().cloned().collect()
     }
 

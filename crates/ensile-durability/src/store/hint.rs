@@ -56,7 +56,7 @@ impl Hint {
     }
 
     /// True if the hint is of this generation. An adopted hint names the same database as the adopted files.
-    pub(crate) fn is_of(&self, generation: &Generation) -> bool {
+    pub(crate) fn belongs_to(&self, generation: &Generation) -> bool {
         (self.database, self.generation) == (generation.database, generation.number)
     }
 

@@ -19,12 +19,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
+use super::creation_marker::UnfinishedCopy;
 use super::folders::is_folder;
-use super::installed::InstalledCheckpoint;
+use super::installed_checkpoint::InstalledCheckpoint;
 use super::manifest::Manifest;
 use super::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
-use super::unfinished::UnfinishedCopy;
-use super::whose::expect_manifest;
+use super::ownership::expect_manifest;
 use crate::DurabilityError;
 use crate::counter::Counter;
 

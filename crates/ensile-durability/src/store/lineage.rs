@@ -137,7 +137,7 @@ impl Lineage {
 
     /// Lineage of a state at the end of `epoch`. The state was taken in `generation` (N23).
     #[must_use]
-    pub(crate) fn until(mut self, generation: u64, epoch: Epoch) -> Self {
+    pub(crate) fn truncate_at(mut self, generation: u64, epoch: Epoch) -> Self {
         self.lives.retain(|number, _| *number <= generation);
         if let Some(mut last) = self.lives.last_entry() {
             let durable = &mut last.get_mut().durable;

@@ -5,8 +5,8 @@
 //! - The lock on `LOCK` is on its inode, so a hard-linked copy of the folder meets the lock.
 //! - The lock on a linked folder keeps out a database with another main folder.
 //!
-//! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the inode
-//! of the main `LOCK` before every change of names.
+//! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` compares
+//! the inode of the main `LOCK` before every change of names.
 //!
 //! Neighbours: The store takes the locks before it reads the folder. The open store holds the locks until the log's
 //! close.
@@ -80,7 +80,7 @@ impl Locks {
     }
 
     /// Set without locks, for folders in addition to folders that are locked already.
-    pub(crate) fn none() -> Self {
+    pub(crate) fn empty() -> Self {
         let (folders, files) = (Vec::new(), Vec::new());
         Self { hold: Hold::Exclusive, folders, files, file: None, is_folder_locked: true }
     }

@@ -38,7 +38,7 @@
 //!   writes, and recovery hands the keeper to the log. A manifest that `read` would refuse is not written.
 //!
 //! Neighbours: `recovery` reads and replaces the manifest; the install of a checkpoint replaces the manifest;
-//! `installed` has the lines of the checkpoint.
+//! `installed_checkpoint` has the lines of the checkpoint.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,15 +52,15 @@ use ensile_disk::{BootId, Disk, DiskError, FolderId, Operation};
 
 use super::application::ApplicationName;
 use super::archive::seal::ArchiveSeal;
-use super::installed::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
-use super::kept::{FilesState, KeptState, LogSpan};
+use super::backup_states::{FilesState, KeptState, LogSpan};
+use super::creation_marker::UnfinishedCopy;
+use super::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint, WrittenEpochs};
 use super::lineage::Lineage;
-use super::made_from::MadeFrom;
 use super::names::{ARCHIVE_FOLDER, MAIN, MANIFEST, MANIFEST_NEW, SegmentName};
-use super::ships_to::ShipsTo;
+use super::origin::MadeFrom;
+use super::shipping_target::ShipsTo;
 use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use super::types::{self, StatedTypes, are_in_order};
-use super::unfinished::UnfinishedCopy;
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::entry_type::EntryType;
@@ -214,7 +214,7 @@ pub(crate) enum Unusable {
 impl Unusable {
     pub(crate) fn into_error(self) -> DurabilityError {
         match self {
-            Self::Damaged(detail) => DurabilityError::damaged(MANIFEST, 0, detail),
+            Self::Damaged(detail) => DurabilityError::damaged_file(MANIFEST, 0, detail),
             Self::Foreign(detail) => {
                 DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail }
             }
@@ -247,7 +247,7 @@ impl Manifest {
     }
 
     /// Manifest of a database whose creation begins in the folder `main`.
-    pub(crate) fn creating(identity: Identity, main: FolderId) -> Self {
+    pub(crate) fn new(identity: Identity, main: FolderId) -> Self {
         Self {
             identity,
             parent: None,
@@ -308,7 +308,7 @@ impl Manifest {
         let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
         let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
         // A program that knows no picture with a log would restore the picture alone.
-        let newest = self.is_of_backup().then(|| FilesState::of(self)).flatten();
+        let newest = self.is_of_backup().then(|| FilesState::from_manifest(self)).flatten();
         if newest.iter().chain(self.kept_files()).any(|state| state.picture().is_some()) {
             return FORMAT_BEFORE_TYPES;
         }
@@ -386,7 +386,7 @@ impl Manifest {
 
     /// Manifest of a folder with this older state alone. The ancestors cover files of the other states (I1).
     pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
-        let lineage = self.lineage.clone().until(state.generation(), state.epoch());
+        let lineage = self.lineage.clone().truncate_at(state.generation(), state.epoch());
         let FilesState { checkpoint, generations } = state.clone();
         let mut alone = Self { lineage, checkpoint, generations, kept: Vec::new(), ..self.clone() };
         alone.remember_files_of(self);
@@ -396,9 +396,9 @@ impl Manifest {
     /// True if `state` has no picture, and is a valid manifest alone with these reserved epochs (I2, L4, L6, K1).
     pub(super) fn is_whole_state(state: &FilesState, of: Identity, reserved: Epoch) -> bool {
         let nowhere = FolderId { inode: 0, born_nanos: None };
-        let before = Self { state: Making::Created, reserved, ..Self::creating(of, nowhere) };
+        let before = Self { state: Making::Created, reserved, ..Self::new(of, nowhere) };
         let alone = before.with_kept(state);
-        FilesState::of(&alone).is_some() && state.picture().is_none() && alone.is_whole()
+        FilesState::from_manifest(&alone).is_some() && state.picture().is_none() && alone.is_whole()
     }
 
     /// Older states with a [`FilesState`]: copies of files, and pictures with a log.
@@ -543,7 +543,7 @@ impl Manifest {
             KeptState::Picture(picture) => picture.is_whole(),
             KeptState::Files(state) => {
                 let alone = self.with_kept(state);
-                FilesState::of(&alone).is_some() && alone.is_whole()
+                FilesState::from_manifest(&alone).is_some() && alone.is_whole()
             }
         });
         self.is_of_backup() && are_older && are_in_one_file && are_whole
@@ -581,7 +581,7 @@ pub(crate) struct ManifestKeeper {
 
 impl ManifestKeeper {
     /// Keeper of the current manifest on this disk.
-    pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
+    pub(crate) fn new(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
         Self { disk: Arc::clone(disk), manifest, types: StatedTypes::default() }
     }
 
@@ -593,10 +593,10 @@ impl ManifestKeeper {
     /// Begins a new database, and writes its first manifest (I2). The manifest names the copy that is to be made in the
     /// folder, if `copy` has a value (N24).
     pub(crate) fn begin(disk: &Arc<dyn Disk>, copy: Option<UnfinishedCopy>) -> Result<Self, DurabilityError> {
-        let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
+        let manifest = Manifest::new(Identity::draw(), disk.folder_id("")?);
         let manifest = copy.map_or(manifest.clone(), |copy| copy.begin(manifest));
         manifest.write(&**disk)?;
-        Ok(Self::of(disk, manifest))
+        Ok(Self::new(disk, manifest))
     }
 
     /// Folders for the next manifest.
@@ -773,7 +773,7 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     while lines.peek().is_some_and(|line| KeptState::is_line(line)) {
         files.push(parse_files_state(&mut lines)?);
     }
-    manifest.kept = KeptState::merged(pictures, files);
+    manifest.kept = KeptState::merge(pictures, files);
     lines.next().is_none().then_some(manifest)
 }
 
@@ -822,7 +822,7 @@ fn parse_database(line: &str) -> Option<Manifest> {
     };
     // The folders come on later lines.
     let nowhere = FolderId { inode: 0, born_nanos: None };
-    Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?, nowhere) })
+    Some(Manifest { parent, state, ..Manifest::new(Identity::parse(identity)?, nowhere) })
 }
 
 /// Parses the ancestors, which are sorted and unique.
@@ -853,7 +853,7 @@ pub(super) fn parse_generation(line: &str) -> Option<Generation> {
         number: number::parse(number)?,
         first: parse_epoch(first)?,
         format: format.parse().ok()?,
-        entries: EntryKind::named(entries)?,
+        entries: EntryKind::from_name(entries)?,
         logs: parse_count_or_none(logs, LOGGERS_MAX)?,
         salt: Salt::parse(salt)?,
         database: Identity::parse(database)?,

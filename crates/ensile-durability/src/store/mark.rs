@@ -12,7 +12,7 @@
 //! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole and correct `FOLDER.new` is a
 //!   mark that still needs its rename: an adoption replaces the manifest between the two steps.
 //!
-//! Neighbours: `whose` compares marks. The manifest names the folder in turn, by the folder's number.
+//! Neighbours: `ownership` compares marks. The manifest names the folder in turn, by the folder's number.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ impl Mark {
             let detail = format!(
                 "{detail}; `ensile verify DIR --repair` writes it anew where the folder's files prove whose it is"
             );
-            DurabilityError::damaged(&name, 0, detail)
+            DurabilityError::damaged_file(&name, 0, detail)
         };
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
         let body = checked_body(text).map_err(damaged)?;

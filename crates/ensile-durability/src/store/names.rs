@@ -103,13 +103,13 @@ impl SegmentFile {
 
 impl SegmentFile {
     /// Reads the displayed name, with the folder.
-    pub(crate) fn at(path: &str) -> Option<Self> {
+    pub(crate) fn parse_path(path: &str) -> Option<Self> {
         let (folder, name) = path.split_once('/')?;
         Self::parse(logger_of(folder)?, name)
     }
 
     /// Name of the file in an archive. The name lacks the largest epoch, because a crash may leave either spelling.
-    pub(crate) fn archived(self) -> Self {
+    pub(crate) fn archive_name(self) -> Self {
         Self { to: None, ..self }
     }
 }
@@ -190,7 +190,7 @@ impl PartName {
     }
 
     /// Reads the displayed name, with the folder.
-    pub(crate) fn at(path: &str) -> Option<Self> {
+    pub(crate) fn parse_path(path: &str) -> Option<Self> {
         let (folder, name) = path.split_once('/')?;
         Self::parse(checkpointer_of(folder)?, name)
     }

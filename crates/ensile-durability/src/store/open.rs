@@ -9,7 +9,7 @@
 //!   lock.
 //! - N24: a folder for a copy names the copy from the first manifest on. The folder opens for that copy only.
 //!
-//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds the locks; `recovery` opens the store, an
+//! Neighbours: [`ownership`] judges the folders, [`super::locks`] holds the locks; `recovery` opens the store, an
 //! examination locks it.
 
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 use ensile_disk::{Disk, DiskError};
 
 use super::application::Naming;
+use super::creation_marker::UnfinishedCopy;
 use super::locks::{Hold, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
-use super::ships_to::ShippingOpen;
+use super::ownership;
+use super::shipping_target::ShippingOpen;
 use super::types::StatedTypes;
-use super::unfinished::UnfinishedCopy;
-use super::watched::Watched;
-use super::whose;
+use super::unlocked_disk_guard::Watched;
 use crate::DurabilityError;
 
 /// Condition of an open on the existence of the database.
@@ -108,7 +108,7 @@ impl Store {
             // `LOCK` is made only after the folder has proved to belong to the database, and may be opened so (I1). An
             // existing `LOCK` is locked first, so that the error names its holder.
             Some(mut manifest) if !disk.exists(LOCK)? => {
-                whose::check_main(&*disk, &manifest, false)?;
+                ownership::check_main(&*disk, &manifest, false)?;
                 look(&manifest)?;
                 if gives_up_archive {
                     manifest.end_archive();
@@ -118,7 +118,7 @@ impl Store {
             Some(_) => {}
         }
         locks.add_file(&*disk)?;
-        let disk = Watched::over(Arc::clone(&disk), &locks)?;
+        let disk = Watched::wrap_unlocked(Arc::clone(&disk), &locks)?;
         let manifest = Manifest::read(&*disk)?;
         let Some(mut manifest) = manifest else {
             // Second check: if folders cannot be locked, another process may have been here before `LOCK` was held.
@@ -132,11 +132,11 @@ impl Store {
         }
         shipping.apply(&mut manifest);
         let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
-        let mut keeper = ManifestKeeper::of(&disk, manifest).with_types(types.clone());
+        let mut keeper = ManifestKeeper::new(&disk, manifest).with_types(types.clone());
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
         if let Some(copy) = copy
             && keeper.manifest().state == Making::Creating
-            && UnfinishedCopy::of(keeper.manifest()).is_none()
+            && UnfinishedCopy::from_manifest(keeper.manifest()).is_none()
         {
             // An open was cut short here, or a copy by a version that did not name copies.
             keeper.replace(copy.begin(keeper.manifest().clone()))?;
@@ -147,7 +147,7 @@ impl Store {
 
 /// Checks that the folder is new, and that `opening` permits a new database.
 fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
-    if let Some(why) = whose::why_not_new(disk)? {
+    if let Some(why) = ownership::why_not_new(disk)? {
         return Err(why);
     }
     match opening {
@@ -163,8 +163,8 @@ fn check_opening(
     opening: Opening,
     copy: Option<UnfinishedCopy>,
 ) -> Result<(), DurabilityError> {
-    whose::check_creating(disk, manifest)?;
-    match UnfinishedCopy::of(manifest) {
+    ownership::check_creating(disk, manifest)?;
+    match UnfinishedCopy::from_manifest(manifest) {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
         // N24, H7: a new database here would look like the copy, and be empty.
         Some(unfinished) => return Err(unfinished.into_error(disk)?),
@@ -186,17 +186,17 @@ fn listed_there(
     is_hard_linked: bool,
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<(Vec<String>, Vec<String>), DurabilityError> {
-    whose::check_main(disk, manifest, is_hard_linked).or_else(&mut *note)?;
+    ownership::check_main(disk, manifest, is_hard_linked).or_else(&mut *note)?;
     let mut there: Vec<String> = Vec::new();
     let mut missing = Vec::new();
     for name in manifest.folders.keys().filter(|name| *name != MAIN) {
-        match whose::check_is_there(disk, name) {
+        match ownership::check_is_there(disk, name) {
             Ok(()) => there.push(name.clone()),
-            Err(error) if whose::is_needed(manifest, name) => note(error)?,
+            Err(error) if ownership::is_needed(manifest, name) => note(error)?,
             Err(_) => missing.push(name.clone()),
         }
     }
-    whose::check_apart(disk, &there)?;
+    ownership::check_apart(disk, &there)?;
     Ok((there, missing))
 }
 
@@ -208,8 +208,8 @@ fn is_listed_ours(
     name: &str,
     finishes: bool,
 ) -> Result<bool, DurabilityError> {
-    match whose::check_listed(disk, manifest, name, finishes) {
-        Err(DurabilityError::NotMounted { .. }) if !whose::is_needed(manifest, name) => Ok(false),
+    match ownership::check_listed(disk, manifest, name, finishes) {
+        Err(DurabilityError::NotMounted { .. }) if !ownership::is_needed(manifest, name) => Ok(false),
         checked => checked.map(|()| true),
     }
 }
@@ -268,7 +268,7 @@ pub(crate) fn lock_existing(
     // `LOCK` is made only in a folder that has proved to belong to the database (I1), even if the folder is damaged.
     let is_ours = || match look_at_listed(disk, &manifest) {
         Ok(()) => true,
-        Err(DurabilityError::Damaged { .. }) => whose::check_main(disk, &manifest, false).is_ok(),
+        Err(DurabilityError::Damaged { .. }) => ownership::check_main(disk, &manifest, false).is_ok(),
         Err(_) => false,
     };
     if !locks.has_file() && hold == Hold::Exclusive && is_ours() {
@@ -282,7 +282,7 @@ pub(crate) fn lock_existing(
 pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
     let mut locks = Locks::of_folder(disk, hold)?;
     if !disk.exists(MANIFEST)? {
-        match whose::why_not_new(disk)? {
+        match ownership::why_not_new(disk)? {
             // The database exists, and its manifest is missing: damage is judged later.
             Some(DurabilityError::Damaged { .. }) => {}
             Some(why) => return Err(why),
@@ -297,6 +297,6 @@ pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, Durability
 
 /// Disk for a caller that changes files without opening the database. The disk is watched if the main folder cannot be
 /// locked (I3).
-pub(crate) fn watched(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
-    Watched::over(Arc::clone(disk), locks)
+pub(crate) fn guard_disk(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
+    Watched::wrap_unlocked(Arc::clone(disk), locks)
 }

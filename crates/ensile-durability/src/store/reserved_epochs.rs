@@ -10,8 +10,8 @@
 //! - Near the end, new commits are refused first. E goes on for the commits under way. The epochs behind the limit are
 //!   for a close, which needs two more epochs.
 //!
-//! Neighbours: Recovery reserves epochs at an open. `renewal` renews the reservation by the decisions here. `Epochs`
-//! keeps the limit.
+//! Neighbours: Recovery reserves epochs at an open. `epoch_renewal` renews the reservation by the decisions here.
+//! `Epochs` keeps the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,14 +52,14 @@ fn rate_of(interval: Duration) -> f64 {
 }
 
 /// End of a reservation of `ahead` epochs and the kept epochs, from `from` on. `None` if not enough epochs are left.
-fn bound(from: Epoch, ahead: u64) -> Option<Epoch> {
+fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     let end = from.number().checked_add(ahead + 2 * EPOCHS_KEPT)?;
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
 }
 
 /// Bound that an open reserves for a life that begins at `first`; `None` if the epochs are used up.
 pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
-    bound(first, ahead(rate_of(interval)))
+    reservation_end(first, ahead(rate_of(interval)))
 }
 
 impl ReservedEpochs {
@@ -86,7 +86,7 @@ impl ReservedEpochs {
     }
 
     /// Reason to refuse a commit that begins now, because its epoch might be the last; `None` if the commit may begin.
-    pub(crate) fn ended(&self, epoch: Epoch) -> Option<Arc<str>> {
+    pub(crate) fn commit_refusal(&self, epoch: Epoch) -> Option<Arc<str>> {
         let is_near = epoch.plus(EPOCHS_KEPT) >= self.limit();
         is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
     }
@@ -107,22 +107,22 @@ impl ReservedEpochs {
             return None;
         }
         // A reserved epoch stays reserved: the bound never shrinks.
-        bound(epoch, ahead).filter(|bound| *bound > self.reserved)
+        reservation_end(epoch, ahead).filter(|bound| *bound > self.reserved)
     }
 
     /// Bound for a close if E has reached the end.
     pub(crate) fn for_close(&self, epoch: Epoch) -> Option<Epoch> {
-        bound(epoch, 0)
+        reservation_end(epoch, 0)
     }
 
     /// Notes that `reserved` stands in the manifest.
-    pub(crate) fn renewed(&mut self, reserved: Epoch) {
+    pub(crate) fn record_renewal(&mut self, reserved: Epoch) {
         self.reserved = reserved;
         self.failure = None;
     }
 
     /// Notes that the manifest could not be written. A later step tries again.
-    pub(crate) fn failed(&mut self, now_nanos: u64, why: &str) {
+    pub(crate) fn record_failure(&mut self, now_nanos: u64, why: &str) {
         self.failure = Some(why.into());
         self.retry_nanos = now_nanos.saturating_add(RETRY_NANOS);
     }

@@ -30,7 +30,7 @@ use std::fmt;
 use ensile_base::Epoch;
 
 use super::application::ApplicationName;
-use super::kept::{FilesState, KeptState};
+use super::backup_states::{FilesState, KeptState};
 use super::manifest::{Manifest, parse_files_state};
 use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
@@ -335,14 +335,14 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         let (line, object_bytes) = parse_pieces(line)?;
         let [object, bytes, crc] = values(line, &["part", "bytes", "crc"])?;
         let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        parts.push((PartName::at(name)?, shared));
+        parts.push((PartName::parse_path(name)?, shared));
     }
     let mut logs = Vec::new();
     while let Some(line) = lines.next_if(|line| line.starts_with("log ")) {
         let (line, object_bytes) = parse_pieces(line)?;
         let [object, bytes, crc, largest] = values(line, &["log", "bytes", "crc", "largest"])?;
         let (name, shared) = parse_file(object, bytes, crc, object_bytes)?;
-        let file = SegmentFile::at(name).filter(|file| file.to.is_none())?;
+        let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
         logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
     }
     let state = parse_files_state(&mut lines)?;

@@ -38,7 +38,7 @@ pub struct StatedType {
 
 impl StatedType {
     /// True if entries of the type `found` are of this type. Parts that a side does not state are not compared.
-    fn is_of(&self, found: &EntryType) -> bool {
+    fn matches_type(&self, found: &EntryType) -> bool {
         let Self { entry_type: EntryType { name, fingerprint, .. }, former_names } = self;
         let has_name =
             *name == found.name || former_names.iter().any(|former| printable(former) == found.name);
@@ -74,8 +74,9 @@ impl StatedTypes {
     /// [`DurabilityError::OtherType`]; the disk's.
     pub fn check(&self, disk: &dyn Disk, found: &[EntryType]) -> Result<(), DurabilityError> {
         for stated in &self.0 {
-            let other =
-                found.iter().find(|found| found.place() == stated.entry_type.place() && !stated.is_of(found));
+            let other = found
+                .iter()
+                .find(|found| found.place() == stated.entry_type.place() && !stated.matches_type(found));
             if let Some(other) = other {
                 let folder = disk.folder_place("")?.into();
                 let (found, given) = (other.clone(), stated.entry_type.clone());

@@ -20,7 +20,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Examination, examine};
+use ensile_durability::examination::{Examination, examine};
 use ensile_durability::{
     CheckpointConfig, CopyOptions, CopyPhase, CopyReport, CopyRun, CopySource, CopyStep, DurabilityError,
     Recovery, backup, restore,

@@ -67,7 +67,7 @@ impl Table {
 fn damage_all(seed: u64) -> Table {
     let mut table = Table::default();
     let (database, other) = (Database::build(seed), Database::build(seed + 1_000_000));
-    let mut random = Random::seeded(seed ^ 0x5eed);
+    let mut random = Random::from_seed(seed ^ 0x5eed);
     for at in 0..DAMAGES_EACH {
         let kind = Kind::ALL[((seed * DAMAGES_EACH + at) % Kind::ALL.len() as u64) as usize];
         let disk = database.disk.fork();

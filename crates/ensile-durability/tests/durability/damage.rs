@@ -6,8 +6,8 @@ use std::time::Duration;
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, DiskLock, RealDisk};
-use ensile_durability::examine::{Damage, Examination};
-use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examine};
+use ensile_durability::examination::{Damage, Examination};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examination};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::{Map, OPENING_BYTES, Rig, config};
@@ -49,7 +49,7 @@ pub(crate) fn examined(disk: &SimDisk) -> Examination {
     };
     let before = all(disk);
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = examine::examine(&on, &Map::default()).expect("it can be read");
+    let found = examination::examine(&on, &Map::default()).expect("it can be read");
     assert!(all(disk) == before, "an examination changed something");
     found
 }
@@ -104,9 +104,9 @@ fn a_folder_without_a_lock_that_is_opened_while_it_is_examined_is_in_use() {
     rig.log.close().expect("closes");
     drop((worker, rig));
     std::fs::remove_file(folder.join("LOCK")).expect("was there");
-    assert!(examine::examine(&disk, &Map::default()).expect("can be read").damage.is_empty());
+    assert!(examination::examine(&disk, &Map::default()).expect("can be read").damage.is_empty());
     let other = OpensMeanwhile { disk: Arc::clone(&disk), lock: Mutex::new(None) };
-    let found = examine::examine(&disk, &other);
+    let found = examination::examine(&disk, &other);
     assert!(matches!(found, Err(DurabilityError::InUse { .. })), "{found:?}");
     std::fs::remove_dir_all(&folder).expect("removes");
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensile_base::checksum::crc32c_append;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Remedy, examine, repair, visit_log};
+use ensile_durability::examination::{Remedy, examine, repair, visit_log};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use ensile_sim::SimDisk;
 

@@ -272,18 +272,18 @@ fn a_worker_that_waits_for_a_buffer_is_told_that_the_disk_is_full() {
 #[test]
 fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is_space() {
     for seed in 0..800 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let disk = SimDisk::new();
         disk.set_copies_on_write(seed % 2 == 1);
         let rig = Rig::simulated(&disk, 1 + seed as usize % 2);
         let mut workers = [rig.worker(), rig.worker()];
         let mut committed = Vec::new();
-        let from = disk.calls().all + random.between(1, 60);
-        let calls = random.between(1, 20);
+        let from = disk.calls().all + random.next_between(1, 60);
+        let calls = random.next_between(1, 20);
         let mut is_full = false;
-        for key in 0..random.between(20, 60) {
-            let bytes = if random.percent(10) { 50_000 } else { random.below(2000) as usize };
-            let worker = &mut workers[random.below(2) as usize];
+        for key in 0..random.next_between(20, 60) {
+            let bytes = if random.percent(10) { 50_000 } else { random.next_below(2000) as usize };
+            let worker = &mut workers[random.next_below(2) as usize];
             match worker.commit(&rig.epochs, key, &vec![key as u8; bytes]) {
                 Ok(tid) => committed.push((key, tid)),
                 Err(DurabilityError::DiskFull(_)) => {}
@@ -292,7 +292,7 @@ fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is
             let calls_now = disk.calls().all;
             if !is_full && calls_now >= from {
                 is_full = true;
-                disk.set_capacity(Some(disk.used_bytes() + random.below(3000)));
+                disk.set_capacity(Some(disk.used_bytes() + random.next_below(3000)));
             } else if is_full && calls_now >= from + calls * 4 {
                 disk.set_capacity(None);
             }

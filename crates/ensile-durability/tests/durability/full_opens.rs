@@ -38,9 +38,9 @@ fn life(disk: &SimDisk, random: &mut Random) -> (Vec<(u64, Epoch)>, Epoch) {
     let rig = Rig::open(Arc::new(disk.mounted()), config(2), Clock::manual()).expect("opens");
     let mut workers = [rig.worker(), rig.worker()];
     let mut committed = Vec::new();
-    for key in 0..random.between(5, 40) {
-        let bytes = random.below(2000) as usize;
-        if let Ok(tid) = workers[random.below(2) as usize].commit(&rig.epochs, key, &vec![1; bytes]) {
+    for key in 0..random.next_between(5, 40) {
+        let bytes = random.next_below(2000) as usize;
+        if let Ok(tid) = workers[random.next_below(2) as usize].commit(&rig.epochs, key, &vec![1; bytes]) {
             committed.push((key, tid.epoch()));
         }
         if random.percent(60) {
@@ -50,7 +50,7 @@ fn life(disk: &SimDisk, random: &mut Random) -> (Vec<(u64, Epoch)>, Epoch) {
             rig.step_all();
         }
         if random.percent(5) {
-            disk.set_capacity(Some(disk.used_bytes() + random.below(3000)));
+            disk.set_capacity(Some(disk.used_bytes() + random.next_below(3000)));
         }
     }
     // What a failed sync has lost is readable, and stays so until the power fails.
@@ -90,11 +90,11 @@ fn changing_calls(disk: &SimDisk) -> Vec<u64> {
 fn whatever_call_of_an_open_finds_no_space_it_opens_or_is_read_and_nothing_is_lost() {
     let (mut read, mut unproven) = (0, 0);
     for seed in 0..1500 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let disk = SimDisk::new();
         disk.set_copies_on_write(seed % 2 == 1);
         let (committed, durable) = life(&disk, &mut random);
-        match random.below(3) {
+        match random.next_below(3) {
             0 => disk.kill(),
             1 => disk.crash(seed),
             _ => disk.crash_with(Survival::Everything, seed),
@@ -102,21 +102,21 @@ fn whatever_call_of_an_open_finds_no_space_it_opens_or_is_read_and_nothing_is_lo
         if random.percent(40) {
             disk.lose("RESERVE");
         }
-        match random.below(4) {
+        match random.next_below(4) {
             0 => disk.set_capacity(Some(0)),
-            1 => disk.set_capacity(Some(disk.used_bytes() + random.below(40_000))),
+            1 => disk.set_capacity(Some(disk.used_bytes() + random.next_below(40_000))),
             // Once, or from there on, whatever the call that changes something: a sync too.
             of_calls => {
                 let calls = changing_calls(&disk);
-                let call = calls[random.below(calls.len() as u64) as usize];
+                let call = calls[random.next_below(calls.len() as u64) as usize];
                 let to = if of_calls == 2 { call } else { u64::MAX };
-                disk.fail_calls(call..=to, Fault::NO_SPACE.after_percent(50 * random.below(3)));
+                disk.fail_calls(call..=to, Fault::NO_SPACE.after_percent(50 * random.next_below(3)));
             }
         }
         let opened = open(&disk, 2);
         disk.heal();
         disk.set_capacity(None);
-        let survival = Survival::ALL[random.below(5) as usize];
+        let survival = Survival::ALL[random.next_below(5) as usize];
         let told = match &opened {
             Ok(opened) => {
                 read += u64::from(opened.only_reads);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Remedy, examine, repair};
+use ensile_durability::examination::{Remedy, examine, repair};
 use ensile_durability::{DurabilityError, adopt};
 use ensile_sim::SimDisk;
 

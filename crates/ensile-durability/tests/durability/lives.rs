@@ -8,7 +8,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
 use ensile_disk::Disk;
 use ensile_durability::LogConfig;
-use ensile_durability::examine::{examine, repair, visit_log};
+use ensile_durability::examination::{examine, repair, visit_log};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::{Map, Rig, Rows, config};

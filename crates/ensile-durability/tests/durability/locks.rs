@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{RepairOptions, examine, repair, repair_with};
+use ensile_durability::examination::{RepairOptions, examine, repair, repair_with};
 use ensile_durability::{ApplicationName, DurabilityError, LogConfig, Naming, Opening, adopt};
 use ensile_sim::SimDisk;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::examine::{examine, repair};
+use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
     Recoverable, Refused, adopt, backup, recover, rename_application, restore,

@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use ensile_base::Tid;
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Health, Log, LoggerStep, examine};
+use ensile_durability::{DurabilityError, Health, Log, LoggerStep, examination};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, ask, is_durable};
@@ -118,7 +118,7 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_
     let (disk, tid) = in_the_cache_only();
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut shown = Vec::new();
-    let found = examine::visit_log(&on, &Map::default(), &mut |entry| {
+    let found = examination::visit_log(&on, &Map::default(), &mut |entry| {
         shown.push(entry.tid);
         ControlFlow::Continue(())
     });

@@ -13,7 +13,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::examine::{Loss, examine, repair, visit_log};
+use ensile_durability::examination::{Loss, examine, repair, visit_log};
 use ensile_durability::{
     AdoptOptions, Adopted, DurabilityError, LogConfig, NotProven, NotProvenReason, adopt_with,
 };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::examine::repair;
+use ensile_durability::examination::repair;
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Recovery, Refused};
 use ensile_sim::SimDisk;
 
@@ -254,7 +254,7 @@ impl Recoverable for Operations {
         unreachable!("there is no checkpoint")
     }
 
-    fn passed(&self, epoch: Epoch) {
+    fn advance_watermark(&self, epoch: Epoch) {
         let mut waiting = self.0.lock().expect("no panic");
         waiting.passed = waiting.passed.max(epoch);
         while let Some(first) = waiting.held.first_entry()
@@ -345,8 +345,8 @@ impl Recoverable for Slow {
         self.operations.load(section, entries)
     }
 
-    fn passed(&self, epoch: Epoch) {
-        self.operations.passed(epoch);
+    fn advance_watermark(&self, epoch: Epoch) {
+        self.operations.advance_watermark(epoch);
     }
 }
 
@@ -414,7 +414,7 @@ fn a_thread_without_a_piece_does_not_wait_for_one_that_cannot_be_replayed() {
             Ok(())
         }
 
-        fn passed(&self, _epoch: Epoch) {
+        fn advance_watermark(&self, _epoch: Epoch) {
             panic!("nothing is replayed");
         }
     }

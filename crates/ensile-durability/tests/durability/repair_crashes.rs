@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::Recoverable;
-use ensile_durability::examine::{Examination, Remedy, Repaired, examine, repair};
+use ensile_durability::examination::{Examination, Remedy, Repaired, examine, repair};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::checkpoints::store::{Framing, Life, settings};

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use ensile_disk::Disk;
-use ensile_durability::examine::{Examination, Remedy, Repaired, Role, repair};
+use ensile_durability::examination::{Examination, Remedy, Repaired, Role, repair};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_sim::SimDisk;
 
@@ -174,7 +174,7 @@ impl Recoverable for Newer {
 fn entries_that_are_not_understood_are_no_reason_to_cut() {
     let disk = disk_with_entries(false);
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let found = ensile_durability::examine::examine(&on, &Newer).expect("it can be read");
+    let found = ensile_durability::examination::examine(&on, &Newer).expect("it can be read");
     assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
     assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
 }
@@ -184,7 +184,7 @@ fn a_database_that_is_open_is_not_examined() {
     let disk = disk_with_entries(false);
     let _rig = Rig::simulated(&disk, 2);
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let refused = ensile_durability::examine::examine(&on, &Map::default()).expect_err("it is in use");
+    let refused = ensile_durability::examination::examine(&on, &Map::default()).expect_err("it is in use");
     assert!(refused.to_string().contains("use"), "{refused}");
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn disk_with_checkpoint() -> SimDisk {
 
 fn examined_store(disk: &SimDisk) -> Examination {
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    ensile_durability::examine::examine(&on, &Store::default()).expect("it can be read")
+    ensile_durability::examination::examine(&on, &Store::default()).expect("it can be read")
 }
 
 #[test]

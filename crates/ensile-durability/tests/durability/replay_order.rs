@@ -82,7 +82,7 @@ impl Recoverable for State {
         unreachable!("there is no checkpoint")
     }
 
-    fn passed(&self, epoch: Epoch) {
+    fn advance_watermark(&self, epoch: Epoch) {
         let Rows { rows, tombstones, passed, .. } = &mut *self.rows.lock().expect("no panic");
         *passed = (*passed).max(epoch);
         tombstones.retain(|(of, key)| {
@@ -94,7 +94,7 @@ impl Recoverable for State {
         });
     }
 
-    fn waiting(&self) -> u64 {
+    fn waiting_bytes(&self) -> u64 {
         let mut rows = self.rows.lock().expect("no panic");
         let waiting = rows.tombstones.len() as u64 * self.tombstone_bytes;
         // Asked once before each piece.
@@ -231,7 +231,7 @@ impl Recoverable for Gate {
         unreachable!("there is no checkpoint")
     }
 
-    fn waiting(&self) -> u64 {
+    fn waiting_bytes(&self) -> u64 {
         *self.asked.lock().expect("no panic") += 1;
         self.all_asked.notify_all();
         0

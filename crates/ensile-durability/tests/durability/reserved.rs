@@ -8,7 +8,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
 use ensile_disk::Operation;
-use ensile_durability::examine::Remedy;
+use ensile_durability::examination::Remedy;
 use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
 use ensile_sim::{Fault, SimDisk, Survival};

@@ -39,8 +39,12 @@ fn advance_client(client: &mut Client, rig: &Rig, random: &mut Random, written: 
     let worker = &mut client.worker;
     client.stage = match client.stage {
         Stage::Idle => {
-            let size = if random.percent(1) { random.between(100_000, 700_000) } else { random.below(900) };
-            client.body = random.below(40).to_le_bytes().to_vec();
+            let size = if random.percent(1) {
+                random.next_between(100_000, 700_000)
+            } else {
+                random.next_below(900)
+            };
+            client.body = random.next_below(40).to_le_bytes().to_vec();
             client.body.resize(KEY_BYTES + size as usize, random.next_u64() as u8);
             if worker.appender.reserve(client.body.len()).is_err() {
                 return;
@@ -84,12 +88,12 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
     let mut written = Vec::new();
     let mut clients: Vec<Client> = Vec::new();
     if random.percent(25) {
-        disk.fail_sync(random.between(1, 12));
+        disk.fail_sync(random.next_between(1, 12));
     } else if random.percent(10) {
-        disk.fail_write(random.between(1, 12));
+        disk.fail_write(random.next_between(1, 12));
     }
-    for _ in 0..random.between(5, 160) {
-        match random.below(100) {
+    for _ in 0..random.next_between(5, 160) {
+        match random.next_below(100) {
             0..4 => clients.push(Client { worker: rig.worker(), stage: Stage::Idle, body: Vec::new() }),
             4..6 => {
                 // A worker ends between commits, its entries still in its buffer.
@@ -98,7 +102,7 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
                 }
             }
             6..60 if !clients.is_empty() => {
-                let at = random.below(clients.len() as u64) as usize;
+                let at = random.next_below(clients.len() as u64) as usize;
                 advance_client(&mut clients[at], rig, random, &mut written);
             }
             60..75 => {
@@ -113,7 +117,7 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
             }
             _ => {
                 let before = rig.log.durable_epoch();
-                let logger = random.below(rig.log.loggers() as u64) as usize;
+                let logger = random.next_below(rig.log.loggers() as u64) as usize;
                 rig.log.logger_step(logger);
                 if random.percent(30) {
                     rig.log.logger_prepare(logger);
@@ -144,7 +148,7 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
 }
 
 fn run_database(seed: u64) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let disk = SimDisk::new();
     // What is allowed: a log that is begun where another one was finds its blocks, and a failed sync's pages are
     // dropped.
@@ -154,7 +158,7 @@ fn run_database(seed: u64) {
     let mut last: (Vec<Entry>, Epoch) = (Vec::new(), Epoch::ZERO);
     let mut shown = Epoch::ZERO;
     for life in 0..=LIVES {
-        let rig = Rig::simulated(&disk, random.between(1, 3) as usize);
+        let rig = Rig::simulated(&disk, random.next_between(1, 3) as usize);
         let durable = rig.report.durable_epoch;
         for Entry { tid, body } in &last.0 {
             if tid.epoch() > durable {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::{examine, repair};
+use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     CopyOptions, CopyRun, CopyStep, DurabilityError, EntryType, LogConfig, StatedType, StatedTypes, TypeRole,
     adopt, backup, restore,

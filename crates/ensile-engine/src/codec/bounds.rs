@@ -180,20 +180,20 @@ impl ByteRange {
 
     /// The keys of a table between two bounds.
     fn of_keys<K: Key>(lower: Bound<&impl AsKey<K>>, upper: Bound<&impl AsKey<K>>) -> Self {
-        Self { lower: lower.map(|key| encoded(key)), upper: upper.map(|key| encoded(key)) }
+        Self { lower: lower.map(|key| encode_key(key)), upper: upper.map(|key| encode_key(key)) }
     }
 
     /// The entries of an index with secondary keys between two bounds. A bound lies before or after all entries of its
     /// key.
     fn of_entries<S: Key>(lower: Bound<&impl AsKey<S>>, upper: Bound<&impl AsKey<S>>) -> Self {
-        let lower = match lower.map(|key| delimited(key)) {
+        let lower = match lower.map(|key| encode_key_delimited(key)) {
             Bound::Excluded(key) => match successor(key.as_ref()) {
                 Some(above) => Bound::Included(above),
                 None => return Self::EMPTY,
             },
             other => other,
         };
-        let upper = match upper.map(|key| delimited(key)) {
+        let upper = match upper.map(|key| encode_key_delimited(key)) {
             Bound::Included(key) => successor(key.as_ref()).map_or(Bound::Unbounded, Bound::Excluded),
             other => other,
         };
@@ -203,14 +203,14 @@ impl ByteRange {
     /// A single key of a table.
     #[inline]
     pub(crate) fn of_key<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> Self {
-        let key = encoded(key);
+        let key = encode_key(key);
         Self { lower: Bound::Included(key.clone()), upper: Bound::Included(key) }
     }
 
     /// The entries of an index for a single secondary key.
     #[inline]
     pub(crate) fn of_entry<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> Self {
-        Self::beginning_with(delimited(key))
+        Self::beginning_with(encode_key_delimited(key))
     }
 
     fn beginning_with(prefix: KeyBuffer) -> Self {
@@ -262,7 +262,7 @@ fn successor(prefix: &[u8]) -> Option<KeyBuffer> {
 
 /// The last form of `key`.
 #[inline]
-pub(crate) fn encoded<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
+pub(crate) fn encode_key<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
     key.encode(&mut buffer);
     buffer
@@ -270,7 +270,7 @@ pub(crate) fn encoded<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
 
 /// The delimited form of `key`.
 #[inline]
-pub(crate) fn delimited<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
+pub(crate) fn encode_key_delimited<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
     key.encode_delimited(&mut buffer);
     buffer

@@ -37,7 +37,7 @@ impl KeyBuffer {
 
     /// A buffer with these bytes.
     #[inline]
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut buffer = Self::new();
         buffer.push(bytes);
         buffer

@@ -15,7 +15,7 @@
 pub(crate) mod bounds;
 mod buffer;
 #[cfg(test)]
-pub(crate) mod documented;
+pub(crate) mod format_examples;
 mod key;
 pub mod value;
 

@@ -5,22 +5,22 @@
 //!
 //! Invariant (N3): A version that a picture needs is left before any change of the version's record.
 //!
-//! Neighbours: `locked` has checked every condition; `leftovers` registers the replaced records and versions.
+//! Neighbours: `validation` has checked every condition; `cleanup` registers the replaced records and versions.
 
 use std::mem::ManuallyDrop;
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
 
-use super::locked::Locked;
-use super::{Commit, images};
+use super::validation::Locked;
+use super::{Commit, before_images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::Record;
+use crate::record::tid_word::Word;
 use crate::record::tree::Successor;
-use crate::record::word::Word;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::is_logged;
 use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerShared};
 
@@ -53,7 +53,7 @@ impl Commit<'_, '_> {
         let has_images = self.shared.settings.before_images;
         let is_appended = has_images || self.shared.settings.process_safe;
         if has_images {
-            images::append(self, tid);
+            before_images::append(self, tid);
         } else if is_appended {
             self.append(tid, |write| write.kind == WriteKind::Put || !write.before.is_absent());
         }
@@ -99,7 +99,7 @@ impl Commit<'_, '_> {
         }
         let logs_data = self.shared.settings.switches.logs_data();
         debug_assert!(
-            self.worker.commit.slot().bound().is_some(),
+            self.worker.commit.slot().bound_epoch().is_some(),
             "the logger takes an entry of a bound epoch only behind it (E1)"
         );
         appender.append(tid, |out| {
@@ -122,7 +122,7 @@ impl Commit<'_, '_> {
         if !self.shared.settings.is_without_log {
             return;
         }
-        debug_assert!(self.worker.commit.slot().bound().is_some(), "a freeze counts what is installed");
+        debug_assert!(self.worker.commit.slot().bound_epoch().is_some(), "a freeze counts what is installed");
         let (entries, _) = self.sets.writes.parts();
         let changed = entries
             .iter()
@@ -165,7 +165,7 @@ impl<'p> Installing<'_, 'p> {
                 // The record is absent no more.
                 write.placed = None;
                 record.overwrite(self.arena.value(write));
-                record.unlock_with(Word::written(self.tid));
+                record.unlock_with(Word::for_write(self.tid));
                 WriteEffect::Written
             }
             WriteKind::Delete if write.before.is_absent() => {
@@ -277,16 +277,16 @@ impl<'p> Installing<'_, 'p> {
         }
         let (unlinked, effect) = match write.kind {
             WriteKind::Put => {
-                let new = Successor { record: new, word: Word::written(self.tid), keeps_old: kept };
+                let new = Successor { record: new, word: Word::for_write(self.tid), keeps_old: kept };
                 (tree.supersede(key, old, new, self.pinned), WriteEffect::Written)
             }
             WriteKind::Delete => {
-                let new = Successor { record: new, word: Word::deleted(self.tid), keeps_old: kept };
+                let new = Successor { record: new, word: Word::for_delete(self.tid), keeps_old: kept };
                 let (unlinked, absent) = tree.supersede_by_absent(key, old, new, self.pinned);
                 (unlinked, WriteEffect::Deleted(absent))
             }
         };
-        old.unlock_with(write.before.superseded());
+        old.unlock_with(write.before.to_superseded());
         if !kept && write.before.is_absent() {
             // No chain leads to the old record: the worker that registered the record need not wait for snapshots (U1).
             old.mark_unlinked();

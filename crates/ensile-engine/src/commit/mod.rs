@@ -17,17 +17,17 @@
 //! - C3: Placeholders are in the index before binding.
 //! - S1, K3: A version that a snapshot boundary needs is preserved before the new TID is stored.
 //! - N3, N4, N6: A version that a picture needs is left to the picture before the version's record changes, and the
-//!   page of each key's first change is marked (`displaced`).
+//!   page of each key's first change is marked (`pending_removes`).
 //! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
 
-mod displaced;
-mod images;
+mod before_images;
+mod cleanup;
 mod install;
-mod leftovers;
-mod locked;
+mod pending_removes;
 mod prepare;
+mod validation;
 
 use std::time::Duration;
 
@@ -36,14 +36,14 @@ use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
 
+use crate::commit_gate::{ClosureTurn, Passing};
 use crate::error::{Error, Result};
 use crate::garbage::UnhookedEpoch;
-use crate::gate::{ClosureTurn, Passing};
 use crate::sets::{Read, Sets};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::CATALOG_ID;
 use crate::worker::Worker;
-use locked::is_only_locked;
+use validation::is_only_locked;
 
 /// The TID and the epoch of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(crate) fn commit_reads<'p>(
 #[cold]
 fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p>) -> bool {
     let is_as_read = |read: &Read<'p>| {
-        let now = read.record.at(pinned).word();
+        let now = read.record.resolve(pinned).word();
         now == read.word || is_only_locked(shared, now, read.word)
     };
     shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
@@ -93,7 +93,7 @@ pub(crate) fn commit_writes<'p>(
     debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
     let committed = Commit { shared, worker, sets, pinned, turned: Turned::default() }.run();
     debug_assert!(
-        worker.commit.slot().bound().is_none(),
+        worker.commit.slot().bound_epoch().is_none(),
         "a worker is bound inside the critical section only (E1)"
     );
     worker.count(committed.is_ok());
@@ -117,7 +117,7 @@ pub(crate) fn commit_read_only<'p>(
         reads => {
             // The reads come before the validation (C1); partner: the fences of writers' commits.
             fence_after_loads();
-            let unchanged = reads.iter().all(|read| read.record.at(pinned).word() == read.word);
+            let unchanged = reads.iter().all(|read| read.record.resolve(pinned).word() == read.word);
             if reads.len() + sets.nodes.len() > 1 && !(unchanged && sets.nodes.holds(pinned)) {
                 return Err(Error::Conflict);
             }
@@ -211,7 +211,7 @@ impl Commit<'_, '_> {
                 // This happens once at most: the space reserved now suffices for all values that the locks can find.
                 Err(_) if self.worker.images.fell_short() => {
                     self.give_back_displaced();
-                    images::reserve_again(self)?;
+                    before_images::reserve_again(self)?;
                 }
                 // A freeze came in between, or another commit's version. The versions copied now suffice, unless the
                 // same happens again. Each key has one first change for a picture, so the repetition soon ends.
@@ -239,7 +239,7 @@ impl Commit<'_, '_> {
         let shared = self.shared;
         // From here on a failure drops `locked`, and the drop unlocks.
         debug_assert!(
-            self.worker.commit.slot().bound().is_some(),
+            self.worker.commit.slot().bound_epoch().is_some(),
             "locks are taken by bound workers only (E2)"
         );
         let mut locked = self.lock()?;
@@ -286,12 +286,12 @@ impl<'b, 'c, 'p> Bound<'b, 'c, 'p> {
     #[inline(always)]
     fn bind(commit: &'b mut Commit<'c, 'p>) -> Self {
         debug_assert!(
-            commit.worker.commit.slot().bound().is_none(),
+            commit.worker.commit.slot().bound_epoch().is_none(),
             "a worker commits one transaction at a time"
         );
         commit.worker.commit.bind(commit.shared.epochs.now());
         debug_assert!(
-            commit.worker.commit.slot().bound().is_some(),
+            commit.worker.commit.slot().bound_epoch().is_some(),
             "its epoch cannot end before the commit (E2)"
         );
         Self { commit }
@@ -302,7 +302,7 @@ impl Drop for Bound<'_, '_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
         let whole = WholeOrAbort;
-        debug_assert!(cfg!(any(loom, shuttle)) || self.commit.worker.commit.slot().bound().is_some());
+        debug_assert!(cfg!(any(loom, shuttle)) || self.commit.worker.commit.slot().bound_epoch().is_some());
         // The buffer comes first: unbinding is the commit's last step (E1), and the logger may take the entry
         // afterwards.
         if let Some(appender) = &mut self.commit.worker.appender {
@@ -310,7 +310,7 @@ impl Drop for Bound<'_, '_, '_> {
         }
         self.commit.worker.commit.unbind();
         debug_assert!(
-            self.commit.worker.commit.slot().bound().is_none(),
+            self.commit.worker.commit.slot().bound_epoch().is_none(),
             "epochs go on after the commit (E2)"
         );
         std::mem::forget(whole);

@@ -1,25 +1,25 @@
 //! Preparation before binding: every entry gets its record, and the memory and log space for its install (E1, C3).
 //!
-//! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` checks that the reserved room suffices.
+//! Neighbours: [`Commit::run`](super::Commit) begins here; `validation` checks that the reserved room suffices.
 
 use ensile_base::Epoch;
 use ensile_durability::Appender;
 use ensile_epoch::{CommitSlot, InIndex, Pinned};
 use ensile_index::NodeChanges;
 
-use super::{Commit, Turned, images};
+use super::{Commit, Turned, before_images};
+use crate::commit_gate::TurnedAway;
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
-use crate::gate::TurnedAway;
 use crate::record::blocks::{Blocks, NodeBlocks};
+use crate::record::tid_word::Word;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
 use crate::record::version_page::VersionPage;
-use crate::record::word::Word;
 use crate::record::{HEADER_BYTES, Record};
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteKind};
 use crate::sets::{LockOrder, Sets};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::{CATALOG_ID, is_logged};
 use crate::worker::Worker;
 
@@ -58,7 +58,7 @@ impl Commit<'_, '_> {
         // A boundary may be published between this guess and the commit's epoch; then `check_room` sends the commit
         // back.
         debug_assert!(
-            worker.commit.slot().bound().is_none(),
+            worker.commit.slot().bound_epoch().is_none(),
             "what may wait is obtained before binding (E1)"
         );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
@@ -70,7 +70,7 @@ impl Commit<'_, '_> {
         for (at, write) in entries.iter_mut().enumerate() {
             let Some(record) = write.record else { continue };
             order.push(LockOrder { record, at: at as u32 });
-            let record = record.at(*pinned);
+            let record = record.resolve(*pinned);
             let word = record.word();
             let in_place = overwrites || write.placed.is_some();
             let is_replaced = match write.kind {
@@ -83,7 +83,7 @@ impl Commit<'_, '_> {
             if is_replaced {
                 // The replacement gets its word at its publication: another commit may hold the lock of the present
                 // word.
-                write.replacement = Some(worker.blocks.filled(arena.value(write), Word::PLACEHOLDER));
+                write.replacement = Some(worker.blocks.create_record(arena.value(write), Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
                 reserve_version(shared, &mut worker.blocks, write, record, arena.value(write), boundary);
             }
@@ -101,7 +101,7 @@ impl Commit<'_, '_> {
             return Ok(0);
         }
         if shared.settings.before_images {
-            images::reserve(self, log_bytes)?;
+            before_images::reserve(self, log_bytes)?;
         } else {
             self.reserve_log(log_bytes)?;
         }
@@ -113,7 +113,7 @@ impl Commit<'_, '_> {
     #[cold]
     pub(super) fn wait_for_turn(&mut self, log_bytes: usize) -> Result<()> {
         debug_assert!(
-            self.worker.commit.slot().bound().is_none(),
+            self.worker.commit.slot().bound_epoch().is_none(),
             "nobody waits for a turn with locks or a binding (P1)"
         );
         self.turned.away(self.shared)?;
@@ -125,7 +125,7 @@ impl Commit<'_, '_> {
     pub(super) fn reserve_log_again(&mut self, log_bytes: usize) -> Result<()> {
         match log_bytes {
             0 => Ok(()),
-            _ if self.shared.settings.before_images => images::reserve_again(self),
+            _ if self.shared.settings.before_images => before_images::reserve_again(self),
             _ => self.reserve_log(log_bytes),
         }
     }
@@ -134,7 +134,7 @@ impl Commit<'_, '_> {
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
         debug_assert!(
-            self.worker.commit.slot().bound().is_none(),
+            self.worker.commit.slot().bound_epoch().is_none(),
             "log space is waited for before binding (E1)"
         );
         match &mut self.worker.appender {
@@ -156,7 +156,7 @@ fn reserve_version<'p>(
     boundary: Epoch,
 ) {
     if write.kind == WriteKind::Put && !VersionPage::takes(record.class()) {
-        write.replacement = Some(blocks.filled(value, Word::PLACEHOLDER));
+        write.replacement = Some(blocks.create_record(value, Word::PLACEHOLDER));
         return;
     }
     let by_itself = shared.epochs.has_reader_below(boundary);

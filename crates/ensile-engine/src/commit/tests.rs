@@ -11,7 +11,7 @@ use ensile_sim::SimDisk;
 
 use super::{Bound, Commit, Committed, serialization_point};
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending::PageMarks;
+use crate::record::pending_removes::PageMarks;
 use crate::record::tree::RecordLookup;
 use crate::session::{self, Session};
 use crate::sets::context::Context;
@@ -240,7 +240,7 @@ fn lock_beside(db: &Database, table: &Table<u64, u64>, key: u64, meanwhile: impl
     let shared = db.shared();
     let mut pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
-    let found = table.core.tree.get(&key.to_be_bytes(), call.pinned());
+    let found = table.core.tree.get(&key.to_be_bytes(), call.pin_token());
     let RecordLookup::Found(record) = found else { panic!("the row is there") };
     let before = record.lock();
     meanwhile();
@@ -282,7 +282,7 @@ fn is_locked(db: &Database, table: &Table<u64, u64>, key: u64) -> bool {
     let shared = db.shared();
     let mut pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
-    match table.core.tree.get(&key.to_be_bytes(), call.pinned()) {
+    match table.core.tree.get(&key.to_be_bytes(), call.pin_token()) {
         RecordLookup::Found(record) => record.word().is_locked(),
         _ => panic!("the row is there"),
     }
@@ -331,7 +331,7 @@ fn a_commit_that_waited_for_a_turn_leaves_its_version_to_the_picture_of_the_mome
                 tx.put(table, &1, &vec![2; 100])
             })
         });
-        while shared.gate.passing() == 0 {
+        while shared.gate.passing_commits() == 0 {
             std::thread::yield_now();
         }
         shared.end_pages(first);
@@ -583,7 +583,7 @@ fn what_was_left_in_doubt_is_freed_if_the_picture_ends_while_it_is_settled() -> 
     // As settling finds the last table if the heartbeat ends the attempt when it is through with the others.
     let over = PictureOfMaps::new(second, freeze.previous());
     over.end();
-    let tables = shared.logged_tables.all();
+    let tables = shared.logged_tables.all_tables();
     let (_, last) = tables.last().expect("there are tables");
     last.pages.publish(PageMap::new(&over, PageBounds::default(), PageMarks::BOTH), false, &shared.epochs);
     assert!(shared.page_slices(second, 1).is_err(), "it has ended");

@@ -8,7 +8,7 @@ use ensile_durability::{CheckpointStats, Health, LogStats, ShippingStats};
 use ensile_memory::MemoryStats;
 
 use crate::database::Database;
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 
 /// Figures of a database since its open.
 #[derive(Clone, Debug)]
@@ -128,9 +128,12 @@ impl Database {
             log: shared.log.as_ref().map(|log| log.health()),
             read_only: shared.read_only.as_deref().map(str::to_owned),
             checkpoint_misfit: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
-            checkpoint_failing: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.failing()),
+            checkpoint_failing: shared
+                .checkpoints
+                .as_ref()
+                .and_then(|checkpoints| checkpoints.repeated_failure()),
             archive_error: archive_error(shared),
-            fenced: fenced(shared),
+            fenced: fence_reason(shared),
             heartbeat_has_panicked: shared.heartbeat_has_panicked(),
             is_forked: !shared.is_own_process(),
         }
@@ -149,7 +152,7 @@ impl Database {
             retries: shared.sum(|worker| &worker.retries),
             // Relaxed: a figure.
             turns: shared.gate.begun.load(Ordering::Relaxed),
-            expired: shared.epochs.expired(),
+            expired: shared.epochs.expired_count(),
             epoch: shared.epochs.now(),
             durable_epoch: shared.log.as_ref().map(|log| log.durable_epoch()),
             snapshot_epoch: shared.epochs.served_snapshot(),
@@ -168,7 +171,7 @@ impl Database {
     }
 }
 
-fn fenced(shared: &SharedState) -> Option<String> {
+fn fence_reason(shared: &SharedState) -> Option<String> {
     if let Some(shipping) = &shared.shipping {
         return shipping.stats().fenced.map(|by| by.to_string());
     }

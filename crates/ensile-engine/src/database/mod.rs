@@ -1,6 +1,6 @@
 //! The database handle of applications, calls for the whole database, and its close.
 //!
-//! Neighbours: `open` makes a database; `reading`, `transaction` and `typed` add the operations.
+//! Neighbours: `open` makes a database; `read_path`, `transaction` and `typed_api` add the operations.
 
 pub(crate) mod health;
 pub(crate) mod owner;
@@ -9,11 +9,11 @@ pub(crate) mod threads;
 use std::ops::RangeInclusive;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, note};
+use ensile_base::sync::{Arc, plain_access};
 use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport, UserCode};
 
 use crate::error::{Error, Result};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 
 use owner::LastPicture;
 pub(crate) use owner::{DatabaseRef, OpenDatabase};
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Database {
 impl Database {
     #[inline]
     pub(crate) fn shared(&self) -> &SharedState {
-        note::load(&*self.open.shared);
+        plain_access::load(&*self.open.shared);
         &self.open.shared
     }
 

@@ -18,7 +18,7 @@ use ensile_durability::DurabilityError;
 use super::threads::{SHIPPER, Threads};
 use crate::error::{Error, Result};
 use crate::session;
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 
 /// Reason for the stop of the log after a panic in a close.
 const CLOSE_PANICKED: &str = "a close of the database panicked";
@@ -147,7 +147,7 @@ impl Drop for OpenDatabase {
             // I4: a child closes, frees, joins and waits for nothing. The child's copy of the memory ends with the
             // process.
             std::mem::forget(Arc::clone(&self.shared));
-            std::mem::forget(std::mem::replace(&mut self.threads, Threads::none()));
+            std::mem::forget(std::mem::replace(&mut self.threads, Threads::new()));
             return;
         }
         // A drop returns no error. Strict results were waited for, and `close` returns errors.

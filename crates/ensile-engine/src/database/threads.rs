@@ -17,7 +17,7 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub(crate) fn none() -> Self {
+    pub(crate) fn new() -> Self {
         Self { handles: Mutex::new(Vec::new()) }
     }
 

@@ -10,7 +10,7 @@ use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
 use super::{EpochLimits, Garbage, Horizon, RetiredNodes, TakenOut, Unhook, take_out};
-use crate::gate::Gate;
+use crate::commit_gate::Gate;
 use crate::record::blocks::Blocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun, RecordTree};
 use crate::tables::Directory;
@@ -46,7 +46,7 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
     let worker = epochs.register_worker();
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
-    let pinned = call.pinned();
+    let pinned = call.pin_token();
     let unhook = absent(&tree, &mut blocks, &mut garbage, &epochs, pinned);
     let mut nanos = 0;
     let mut advance = || {
@@ -60,7 +60,7 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
         let cleaner = scope.spawn(|| {
             let mut pin = epochs.register_pin();
             let call = pin.begin(epochs.now());
-            let taken = take_out(&unhook, &tree, worker.slot(), &epochs, call.pinned());
+            let taken = take_out(&unhook, &tree, worker.slot(), &epochs, call.pin_token());
             is_done.store(true, Ordering::Release);
             matches!(taken, Some(TakenOut::Removed(_)))
         });
@@ -68,7 +68,7 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
         // thread may begin late on a busy machine.
         let is_bound = (0..60_000).any(|_| {
             sleep(Duration::from_millis(1));
-            worker.slot().bound().is_some()
+            worker.slot().bound_epoch().is_some()
         });
         if !is_bound {
             record.unlock_with(word);
@@ -89,7 +89,7 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
 fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
     let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::ZERO });
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
-    let (mut garbage, tables, gate) = (Garbage::default(), Directory::new(), Gate::new(Process::this()));
+    let (mut garbage, tables, gate) = (Garbage::default(), Directory::new(), Gate::new(Process::current()));
     let (collector, committer) = (epochs.register_worker(), epochs.register_worker());
     let mut idle = epochs.register_pin();
     let idle = idle.begin(epochs.now());
@@ -114,7 +114,7 @@ fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
         let limits =
             EpochLimits { readers: epochs.limits(), unhooks: Epoch::ZERO, bare: Epoch::ZERO, commits };
         let horizon = Horizon { limits, epochs: &epochs, tables: &tables, gate: &gate, unhooked: None };
-        garbage.collect(&mut blocks, collector.slot(), &horizon, idle.pinned(), 100);
+        garbage.collect(&mut blocks, collector.slot(), &horizon, idle.pin_token(), 100);
         garbage.len()
     };
     while epochs.limits().snapshots() <= superseded {
@@ -131,6 +131,6 @@ fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
     assert!(matches!(advance(), Advance::Advanced(_)));
     assert!(epochs.limits().pins() <= superseded, "the pin stands since then");
     assert_eq!(collect(&mut garbage), 0, "all commits of then have ended");
-    assert_eq!(garbage.waiting().1.bytes, 0);
+    assert_eq!(garbage.waiting_bytes().1.bytes, 0);
     drop(room);
 }

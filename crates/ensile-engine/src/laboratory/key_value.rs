@@ -16,13 +16,13 @@ use std::marker::PhantomData;
 use crate::codec::{CodecError, Key, KeyBuffer, Value, ValueBuffer};
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::record::tid_word::Word;
 use crate::record::tree::{RecordInsert, RecordLookup, Successor};
-use crate::record::word::Word;
 use crate::record::{Record, Scratch, Seen};
 use crate::session;
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::TableCore;
-use crate::typed::Table;
+use crate::typed_api::Table;
 
 /// Guard of a locked record, which unlocks the record unchanged: after a panic in the caller's code, or for a value
 /// that does not fit.
@@ -70,7 +70,7 @@ impl<'db> RawKeyValue<'db> {
     fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let call = self.pin.begin(self.shared.epochs.now());
         let found = loop {
-            let RecordLookup::Found(record) = self.table.tree.get(key, call.pinned()) else { break false };
+            let RecordLookup::Found(record) = self.table.tree.get(key, call.pin_token()) else { break false };
             match record.read(&mut self.scratch) {
                 Seen::Present(_) => break true,
                 Seen::Absent(_) => break false,
@@ -88,7 +88,7 @@ impl<'db> RawKeyValue<'db> {
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
         let call = self.pin.begin(self.shared.epochs.now());
         let result = (|| {
-            let RecordLookup::Found(record) = self.table.tree.get(key, call.pinned()) else {
+            let RecordLookup::Found(record) = self.table.tree.get(key, call.pin_token()) else {
                 return Ok(false);
             };
             let before = record.lock();
@@ -107,8 +107,9 @@ impl<'db> RawKeyValue<'db> {
             }
             std::mem::forget(unchanged);
             record.overwrite(&self.value);
-            record
-                .unlock_with(Word::written(before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST))));
+            record.unlock_with(Word::for_write(
+                before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST)),
+            ));
             Ok(true)
         })();
         drop(call);
@@ -129,21 +130,21 @@ impl<'db> RawKeyValue<'db> {
         let shared = self.shared;
         let call = self.pin.begin(shared.epochs.now());
         let added = session::with_worker(shared, |worker| {
-            let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
+            let record = worker.blocks.create_record(value, Word::for_write(Tid::first_of(Epoch::FIRST)));
             worker.changes.clear();
             let (mut nodes, changes) = worker.nodes(&shared.epochs);
             let tree = &self.table.tree;
-            match tree.insert_if_absent(key, record, &mut nodes, changes, call.pinned()) {
+            match tree.insert_if_absent(key, record, &mut nodes, changes, call.pin_token()) {
                 RecordInsert::Inserted(_) => true,
                 RecordInsert::Exists(there, record) => {
                     let before = there.lock();
                     if before.is_latest() && before.is_absent() {
                         // As in commit: the thread that registered the absent record for removal frees the record (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
-                        let new = Successor { record, word: Word::written(tid), keeps_old: false };
-                        let old = tree.supersede(key, there, new, call.pinned());
-                        there.unlock_with(before.superseded());
-                        worker.shared.lock_garbage().replaced(tid.epoch(), old, &shared.epochs);
+                        let new = Successor { record, word: Word::for_write(tid), keeps_old: false };
+                        let old = tree.supersede(key, there, new, call.pin_token());
+                        there.unlock_with(before.to_superseded());
+                        worker.shared.lock_garbage().add_replaced(tid.epoch(), old, &shared.epochs);
                         true
                     } else {
                         there.unlock_with(before);
@@ -217,7 +218,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<V>> {
         self.raw.shared.check_open()?;
-        let found = self.raw.get(encoded(key).as_ref(), V::decode);
+        let found = self.raw.get(encode_key(key).as_ref(), V::decode);
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -228,7 +229,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
         self.raw.shared.check_open()?;
-        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
+        let found = self.raw.get(encode_key(key).as_ref(), |bytes| V::view(bytes, read));
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -241,7 +242,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
         self.raw.shared.check_open()?;
         let mut broken = None;
-        let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
+        let found = self.raw.modify(encode_key(key).as_ref(), |old, out| match V::decode(old) {
             Ok(mut value) => {
                 change(&mut value);
                 value.encode(&mut ValueBuffer::new(out));
@@ -261,7 +262,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     pub fn put(&mut self, key: &K, value: &V) -> Result<()> {
         let mut bytes = Vec::new();
         value.encode(&mut ValueBuffer::new(&mut bytes));
-        self.raw.put(encoded(key).as_ref(), &bytes)
+        self.raw.put(encode_key(key).as_ref(), &bytes)
     }
 
     #[cold]
@@ -272,7 +273,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
 
 /// A key in its last form.
 #[inline]
-pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
+pub(crate) fn encode_key<K: Key>(key: &K) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
     key.encode(&mut buffer);
     buffer

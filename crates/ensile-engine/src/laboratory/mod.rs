@@ -4,10 +4,10 @@
 //!
 //! Neighbours: the bench is the user; index and records do the work, and `variants` has the switches.
 
-mod exclusive;
+mod exclusive_access;
 mod key_value;
 
-pub use exclusive::{Exclusive, ExclusiveRows};
+pub use exclusive_access::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
 
 use crate::open::builder::Builder;

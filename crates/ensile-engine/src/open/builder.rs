@@ -1,6 +1,6 @@
 //! Settings of a database before its open.
 //!
-//! Neighbours: `opening` opens a database with these settings.
+//! Neighbours: `startup` opens a database with these settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc as StdArc;
@@ -13,7 +13,7 @@ use ensile_durability::{Archiving, Opening, Progress, Shipping, ShippingConfig, 
 use super::tuning::{Schedule, Tuning};
 use crate::database::Database;
 use crate::error::Result;
-use crate::shared::{Durability, Settings};
+use crate::shared_state::{Durability, Settings};
 use crate::variants::Switches;
 
 /// Callback during recovery, while a checkpoint loads and the log replays.
@@ -103,7 +103,7 @@ impl Builder {
         }
     }
 
-    pub(crate) fn at(path: &Path) -> Self {
+    pub(crate) fn for_path(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..Self::in_memory() }
     }
 
@@ -368,7 +368,7 @@ impl Builder {
 impl Database {
     /// Settings of a database in the folder `path`. A missing folder is made.
     pub fn builder(path: impl AsRef<std::path::Path>) -> Builder {
-        Builder::at(path.as_ref())
+        Builder::for_path(path.as_ref())
     }
 
     /// Settings of a database without a folder: [`Database::in_memory`] with more settings.

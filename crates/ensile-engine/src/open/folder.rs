@@ -23,9 +23,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 #[cfg(feature = "object-store")]
 pub use ensile_durability::SharedObjects;
-use ensile_durability::archived::ArchiveRestore;
-pub use ensile_durability::archived::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
-pub use ensile_durability::examine::{
+use ensile_durability::archive::ArchiveRestore;
+pub use ensile_durability::archive::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
+pub use ensile_durability::examination::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
@@ -103,8 +103,8 @@ pub struct Change<'c> {
 /// the result reports damage. An unreadable file is no error: [`Examination::unread`] has the file. A folder of an
 /// application's own objects is no database: [`DurabilityError::OtherEntries`].
 pub fn verify(path: &Path) -> Result<Examination> {
-    let disk = existing(path)?;
-    Ok(ensile_durability::examine::examine(&disk, &Framing)?)
+    let disk = open_existing_disk(path)?;
+    Ok(ensile_durability::examination::examine(&disk, &Framing)?)
 }
 
 /// As [`verify`], and lists the tables. The list is empty for a damaged folder, because the rows would be a guess.
@@ -112,11 +112,11 @@ pub fn verify(path: &Path) -> Result<Examination> {
 /// # Errors
 /// As for [`verify`].
 pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
-    let disk = existing(path)?;
+    let disk = open_existing_disk(path)?;
     // The rows live in `memory`.
     let memory = Memory::new(&MemoryConfig::default());
     let target = Counting { replay: Replay::new(&memory, false), images: Mutex::default() };
-    let found = ensile_durability::examine::examine(&disk, &target)?;
+    let found = ensile_durability::examination::examine(&disk, &target)?;
     let mut trees = target.replay.finish().trees;
     let mut tables = if found.is_whole() { tables_of(&mut trees) } else { Vec::new() };
     let images = target.images.into_inner();
@@ -140,7 +140,7 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
 /// # Errors
 /// As for [`verify`].
 pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()>) -> Result<Examination> {
-    let disk = existing(path)?;
+    let disk = open_existing_disk(path)?;
     let names = Names(Mutex::new(BTreeMap::from([(CATALOG_ID, CATALOG_NAME.to_owned())])));
     let mut show = |Entry { tid, body }: Entry<'_>| {
         let names = names.0.lock();
@@ -152,13 +152,13 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
         }
         ControlFlow::Continue(())
     };
-    Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
+    Ok(ensile_durability::examination::visit_log(&disk, &names, &mut show)?)
 }
 
 /// True if the folder is an archive ([`Builder::archive`](crate::Builder::archive)), and not a database.
 #[must_use]
 pub fn is_archive(path: &Path) -> bool {
-    ensile_durability::archived::is_archive(path)
+    ensile_durability::archive::is_archive(path)
 }
 
 /// Reads the headers of an archive's files, and returns the epochs that can be restored. A database may add files at
@@ -169,7 +169,7 @@ pub fn is_archive(path: &Path) -> bool {
 /// [`Error::Misuse`](crate::Error::Misuse) if the folder is no archive. A damaged file is no error: the result names
 /// the file.
 pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
-    Ok(ensile_durability::archived::inspect_archive(&existing(path)?)?)
+    Ok(ensile_durability::archive::inspect_archive(&open_existing_disk(path)?)?)
 }
 
 /// As [`inspect_archive`], and reads every byte of the archive.
@@ -177,7 +177,7 @@ pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
 /// # Errors
 /// As for [`inspect_archive`].
 pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
-    Ok(ensile_durability::archived::verify_archive(&existing(path)?, &Framing)?)
+    Ok(ensile_durability::archive::verify_archive(&open_existing_disk(path)?, &Framing)?)
 }
 
 /// Makes a new database in `folder`, with the state of the archived database at the end of `epoch`. The folder is empty
@@ -206,9 +206,9 @@ pub fn restore_from_archive_with(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<RestoredFromArchive> {
-    let archive = existing(archive)?;
-    let restore = ArchiveRestore::of(&archive, epoch)?;
-    let restore = restore.paced(bytes_per_second, Clock::machine())?;
+    let archive = open_existing_disk(archive)?;
+    let restore = ArchiveRestore::from_archive(&archive, epoch)?;
+    let restore = restore.with_rate_limit(bytes_per_second, Clock::machine())?;
     // The folder is only made for an available epoch.
     let target = RestoreTarget::open(folder, &[&*archive])?;
     let mut stopped = Ok(());
@@ -216,7 +216,7 @@ pub fn restore_from_archive_with(
         pause_copy(wait, ask(progress, watch), &mut stopped)
     });
     let is_cancelled = stopped.is_err();
-    target.ended(stopped.and(made.map_err(Error::from)), is_cancelled)
+    target.finish(stopped.and(made.map_err(Error::from)), is_cancelled)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of the cut bytes. `None` if the folder has no
@@ -226,7 +226,7 @@ pub fn restore_from_archive_with(
 /// As for [`verify`]; if a log's folder is missing as a whole, because its device may not be mounted; if no consistent
 /// state is left, or a file is unreadable: the message gives the reason; and if a file is damaged after the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
-    Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
+    Ok(ensile_durability::examination::repair(&open_existing_disk(path)?, &Framing)?)
 }
 
 /// As [`repair`], and gives up the data named by `options`. The first option gives up a missing folder of a log, with
@@ -236,7 +236,7 @@ pub fn repair(path: &Path) -> Result<Option<Repaired>> {
 /// # Errors
 /// As for [`repair`]; also if only the picture is to be kept, and a cut of the log keeps more.
 pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaired>> {
-    Ok(ensile_durability::examine::repair_with(&existing(path)?, &Framing, options)?)
+    Ok(ensile_durability::examination::repair_with(&open_existing_disk(path)?, &Framing, options)?)
 }
 
 /// Makes a copied, restored or moved folder an independent database, with a new identity and the old identity as its
@@ -259,7 +259,7 @@ pub fn adopt(path: &Path) -> Result<Adopted> {
 /// # Errors
 /// As for [`adopt`].
 pub fn adopt_with(path: &Path, options: AdoptOptions) -> Result<Adopted> {
-    Ok(ensile_durability::adopt_with(&existing(path)?, options)?)
+    Ok(ensile_durability::adopt_with(&open_existing_disk(path)?, options)?)
 }
 
 /// Protects the files of a database from removal during a read, and opens the files. The database may be open in any
@@ -272,14 +272,14 @@ pub fn adopt_with(path: &Path, options: AdoptOptions) -> Result<Adopted> {
 /// [`Error::Durability`](crate::Error::Durability) if the folder has no database or is unreadable, or during an open:
 /// try again.
 pub fn lease(path: &Path) -> Result<Lease> {
-    Ok(ensile_durability::lease(&existing(path)?)?)
+    Ok(ensile_durability::lease(&open_existing_disk(path)?)?)
 }
 
 /// Name of the catalogue in results.
 const CATALOG_NAME: &str = "the catalogue";
 
-fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
-    Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
+fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::open_existing(path).map_err(DurabilityError::from)?))
 }
 
 /// Decoder of entries that keeps no data.
@@ -351,8 +351,8 @@ impl Recoverable for Counting {
         key_of(body)
     }
 
-    fn passed(&self, epoch: Epoch) {
-        self.replay.passed(epoch);
+    fn advance_watermark(&self, epoch: Epoch) {
+        self.replay.advance_watermark(epoch);
     }
 }
 

@@ -4,13 +4,13 @@
 
 pub(crate) mod builder;
 mod catalogue;
-mod cut;
 pub mod folder;
-mod opening;
+mod page_partition;
 mod pages;
 mod replay;
 #[cfg(feature = "simulation")]
 mod simulation;
+mod startup;
 mod threads;
 pub(crate) mod tuning;
 mod walk;

@@ -15,9 +15,9 @@
 //! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
 //!   row.
 //!
-//! Neighbours: `cut` returns the bounds of pages, `walk` copies rows. `record::page_map` has maps, `record::pending`
-//! has lists and marks. Commits leave versions and mark pages (`commit::displaced`). The durability crate's
-//! checkpointers are the callers.
+//! Neighbours: `page_partition` returns the bounds of pages, `walk` copies rows. `record::page_map` has maps,
+//! `record::pending_removes` has lists and marks. Commits leave versions and mark pages (`commit::pending_removes`).
+//! The durability crate's checkpointers are the callers.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow, Range as Run};
@@ -35,9 +35,9 @@ use super::walk::{SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
 use crate::record::Scratch;
 use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending::{PageMarks, PendingList, PendingRemove};
-use crate::shared::SharedState;
-use crate::shared::pictures::{PageSpace, PictureAttempts, Pictures};
+use crate::record::pending_removes::{PageMarks, PendingList, PendingRemove};
+use crate::shared_state::SharedState;
+use crate::shared_state::pictures::{PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -49,13 +49,13 @@ impl Pages for SharedState {
                 self.close_pages(&attempts, ended);
             }
             self.catch_up(&mut attempts);
-            (attempts.begin(wanted), attempts.carried())
+            (attempts.begin(wanted), attempts.marks_to_carry())
         };
         // From here on only this attempt is published, or a newer attempt.
         self.collect_after_pictures();
         // Versions of the last picture do not count against this picture.
         self.free_ended();
-        let tables = self.logged_tables.all();
+        let tables = self.logged_tables.all_tables();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(table, page_bytes, carried)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         {
@@ -81,19 +81,19 @@ impl Pages for SharedState {
         if !attempts.goes_on(attempt) {
             return Err(attempts.why_ended(attempt));
         }
-        let Some(marks) = attempts.carried() else { return Ok(()) };
+        let Some(marks) = attempts.marks_to_carry() else { return Ok(()) };
         self.carry_over(marks);
         attempts.has_carried_over(attempt);
         Ok(())
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
-        let tables = self.logged_tables.all();
+        let tables = self.logged_tables.all_tables();
         self.settle(attempt, &tables)?;
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let maps = tables.iter().map(|(section, table)| {
-            let map = self.map_of(attempt, table, call.pinned())?;
+            let map = self.map_of(attempt, table, call.pin_token())?;
             Ok((*section, map, marked_runs(map)))
         });
         let maps: Vec<_> = maps.collect::<Result<_, _>>()?;
@@ -189,17 +189,17 @@ impl Pages for SharedState {
     }
 
     fn picture_installed(&self, attempt: PictureAttempt) {
-        self.own_pictures().attempts.lock().installed(attempt);
+        self.own_pictures().attempts.lock().note_installed(attempt);
     }
 }
 
 impl SharedState {
     /// Carries these marks of all tables' maps over to the published maps.
     fn carry_over(&self, marks: PageMarks) {
-        for (_, table) in self.logged_tables.all() {
+        for (_, table) in self.logged_tables.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
-            table.pages.carry_over(marks, &self.epochs, call.pinned());
+            table.pages.carry_over(marks, &self.epochs, call.pin_token());
         }
         // The previous maps now wait for pins.
         self.own_pictures().expect_remains();
@@ -233,7 +233,7 @@ impl SharedState {
             let mut lists = Vec::new();
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
-            let map = self.map_of(attempt, table, call.pinned())?;
+            let map = self.map_of(attempt, table, call.pin_token())?;
             // A newer freeze belongs to a later attempt, and this attempt was over before.
             debug_assert!(
                 self.epochs.is_installed_below(self.epochs.newest_freeze()) || map.is_over(),
@@ -292,8 +292,11 @@ impl SharedState {
         let mut stopped_at: Option<Vec<u8>> = None;
         loop {
             let call = pin.begin(self.epochs.now());
-            let map = self.map_of(attempt, table, call.pinned())?;
-            assert!(freeze > map.since(), "the freeze was announced behind the attempt's maps (N1)");
+            let map = self.map_of(attempt, table, call.pin_token())?;
+            assert!(
+                freeze > map.publication_freeze(),
+                "the freeze was announced behind the attempt's maps (N1)"
+            );
             debug_assert!(
                 self.epochs.is_installed_below(freeze),
                 "no page is walked before its freeze is over (N2)"
@@ -305,7 +308,7 @@ impl SharedState {
                 lower: Bound::Included(stopped_at.as_deref().unwrap_or(first)),
                 upper: upper.map_or(Bound::Unbounded, Bound::Excluded),
             };
-            let copy = || copy_rows(&table.tree, range, freeze, &mut *page, &mut *scratch, call.pinned());
+            let copy = || copy_rows(&table.tree, range, freeze, &mut *page, &mut *scratch, call.pin_token());
             match map.page(at).close_behind_last(copy) {
                 ControlFlow::Break(stopped) => {
                     debug_assert!(!stopped.is_full, "a page takes any row");
@@ -327,10 +330,10 @@ impl SharedState {
         self.logged_tables.end_picture();
         pictures.take_no_more();
         // Tables added after this have no open page.
-        for (_, table) in self.logged_tables.all() {
+        for (_, table) in self.logged_tables.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
-            let Some(map) = table.pages.load(call.pinned()) else {
+            let Some(map) = table.pages.load(call.pin_token()) else {
                 unreachable!("each table has a map while an attempt's pages are closed (N1)")
             };
             assert!(map.attempt() == ended && map.is_over(), "no page of a later attempt is closed (N13)");

@@ -11,7 +11,7 @@
 //! write. A checkpoint's entries come in key order, and need neither a descent for each entry nor a comparison of TIDs.
 //!
 //! In a database with pictures and a loaded picture, the load and each write mark the picture's incomplete pages
-//! (`record::page_map::loaded`). The next picture writes only the marked pages.
+//! (`record::page_map::loaded_pages`). The next picture writes only the marked pages.
 //!
 //! Invariants:
 //! - E3: A thread in a block holds a pin. Memory unlinked by another thread in the meantime is freed later.
@@ -34,9 +34,9 @@ use ensile_memory::Memory;
 
 use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
-use crate::record::page_map::loaded::{LoadedMaps, LoadedTablePages};
+use crate::record::page_map::loaded_pages::{LoadedMaps, LoadedTablePages};
+use crate::record::tid_word::Word;
 use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
-use crate::record::word::Word;
 use crate::tables::catalog::Trees;
 use tombstones::{BlockDeletes, Tombstones};
 use worker::{GROUP, PendingWrite, ReplayWorker};
@@ -105,7 +105,7 @@ impl Replay {
         });
         let ReplaySession { tables, worker, pin } = &mut *session;
         let call = pin.begin(self.epochs.now());
-        let result = work(worker, tables, call.pinned());
+        let result = work(worker, tables, call.pin_token());
         drop(call);
         pin.end();
         worker.garbage.collect(&mut worker.blocks, &self.epochs);
@@ -171,7 +171,7 @@ impl Replay {
         for (at, entry) in entries.iter().enumerate() {
             let refused = |detail: &str| Refused { entry: at, detail: detail.to_owned() };
             let (key, value) = checkpoint_entry::decode(entry.body).map_err(refused)?;
-            let record = worker.blocks.filled(value, Word::written(entry.tid));
+            let record = worker.blocks.create_record(value, Word::for_write(entry.tid));
             let (mut nodes, changes) = worker.nodes(&self.epochs);
             changes.clear();
             let inserted = run.insert(key, record, &mut nodes, changes, pinned);
@@ -207,7 +207,7 @@ impl Replay {
 
     /// Ends the replay: removes the remaining tombstones, if the last report left any, and returns the tables.
     pub(crate) fn finish(self) -> RecoveredTables {
-        self.passed(Epoch::MAX);
+        self.advance_watermark(Epoch::MAX);
         // No thread is in a block any more: after a tick every pin is newer than any unlink.
         self.tick();
         let sessions = self.sessions.into_inner();
@@ -266,7 +266,7 @@ impl Recoverable for Replay {
         checkpoint_entry::key_of(body)
     }
 
-    fn passed(&self, epoch: Epoch) {
+    fn advance_watermark(&self, epoch: Epoch) {
         self.tick();
         self.tombstones.pass(epoch);
         while let Some(batch) = self.tombstones.take_due() {
@@ -274,7 +274,7 @@ impl Recoverable for Replay {
         }
     }
 
-    fn waiting(&self) -> u64 {
+    fn waiting_bytes(&self) -> u64 {
         self.tombstones.bytes()
     }
 }

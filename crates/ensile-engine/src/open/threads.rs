@@ -4,7 +4,7 @@
 //! The threads only call steps of lower crates. A caller that opens a database `without_threads` drives the same steps
 //! from a single seed.
 //!
-//! Neighbours: `opening` starts the threads. The steps are in `ensile-epoch` and `ensile-durability`.
+//! Neighbours: `startup` starts the threads. The steps are in `ensile-epoch` and `ensile-durability`.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use ensile_epoch::Advance;
 
 use crate::database::threads::{SHIPPER, Threads};
 use crate::error::Result;
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 
 /// Interval at which a checkpointer checks for the awaited epoch.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
@@ -127,7 +127,7 @@ fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
     loop {
         let passed = Duration::from_nanos(shared.clock.nanos().saturating_sub(began));
         let is_ahead = shared.epochs.has_boundary_ahead();
-        match serving(last, is_ahead, passed, shared.settings.epoch_interval) {
+        match next_serving_step(last, is_ahead, passed, shared.settings.epoch_interval) {
             Serving::Again => {}
             Serving::Spin if spins_left > 0 => {
                 spins_left -= 1;
@@ -154,7 +154,7 @@ enum Serving {
 }
 
 /// The action after the `last` attempt, `passed` after the tick; `is_ahead` is true for a boundary not yet served.
-fn serving(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) -> Serving {
+fn next_serving_step(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) -> Serving {
     let spin = BOUNDARY_SPIN.min(interval / BOUNDARY_SPIN_PART);
     match last {
         Advance::AtLimit => Serving::Over,

@@ -1,6 +1,6 @@
 //! Expert settings of a database, and the schedule of checkpoints.
 //!
-//! Neighbours: `builder` takes both values. `opening` makes the configurations of the log and of checkpoints.
+//! Neighbours: `builder` takes both values. `startup` makes the configurations of the log and of checkpoints.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ensile_durability::{AdaptiveThreshold, Archiving, CheckpointConfig, LogConfi
 use super::builder::Builder;
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::shared::Durability;
+use crate::shared_state::Durability;
 
 /// Number of threads that the process may run at the same time.
 pub(super) fn cores() -> usize {
@@ -236,7 +236,7 @@ impl Default for Schedule {
 
 impl Schedule {
     /// The configuration with this schedule.
-    pub(crate) fn of(self, config: CheckpointConfig) -> CheckpointConfig {
+    pub(crate) fn apply_to(self, config: CheckpointConfig) -> CheckpointConfig {
         let Self { interval, log_bytes, log_records, adaptive, recovery_time } = self;
         CheckpointConfig { interval, log_bytes, log_records, adaptive, recovery_time, ..config }
     }
@@ -260,7 +260,7 @@ impl Database {
     /// [`Error::Misuse`] for a database without a folder, and for an impossible schedule, such as a recovery time below
     /// the time of the load alone; [`Error::Closed`].
     pub fn reschedule_checkpoints(&self, schedule: Schedule) -> Result<()> {
-        Ok(self.own_checkpoints()?.reschedule(&schedule.of(CheckpointConfig::default()))?)
+        Ok(self.own_checkpoints()?.reschedule(&schedule.apply_to(CheckpointConfig::default()))?)
     }
 
     /// Reports the requests that the application has served, and has lost for want of capacity, since the last report.
@@ -366,6 +366,6 @@ impl Builder {
             recovery_threads: self.tuning.recovery_threads,
             ..CheckpointConfig::default()
         };
-        self.schedule.clone().of(config)
+        self.schedule.clone().apply_to(config)
     }
 }

@@ -22,7 +22,7 @@ use ensile_index::{Direction, Range};
 use crate::formats::checkpoint_entry;
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 
 /// Slices of a part, as the unit of progress.
 pub(super) const SLICES_PER_PART: usize = 16;
@@ -40,9 +40,9 @@ impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
         let mut pin = self.epochs.register_pin();
-        for (section, table) in self.logged_tables.all() {
+        for (section, table) in self.logged_tables.all_tables() {
             let call = pin.begin(self.epochs.now());
-            let separators = table.tree.separators(parts * SLICES_PER_PART, call.pinned());
+            let separators = table.tree.separators(parts * SLICES_PER_PART, call.pin_token());
             drop(call);
             let count = separators.len() + 1;
             let mut bounds = separators.into_iter().map(Vec::into_boxed_slice);
@@ -95,7 +95,7 @@ impl SharedState {
             let call = pin.begin(self.epochs.now());
             let from: &[u8] = if resume.is_empty() { &slice.from } else { resume };
             let range = Range { lower: Bound::Included(from), upper };
-            let Some(stopped) = copy_rows(tree, range, low, target, scratch, call.pinned()) else {
+            let Some(stopped) = copy_rows(tree, range, low, target, scratch, call.pin_token()) else {
                 return false;
             };
             *resume = stopped.at;

@@ -11,15 +11,15 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ensile_base::Tid;
-use ensile_base::sync::{AtomicU64, Ordering, fence, note};
+use ensile_base::sync::{AtomicU64, Ordering, fence, plain_access};
 use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
-use super::owned::{RetiredRecord, VersionRoom};
-use super::pending::{PendingRemove, RemovePlace};
+use super::ownership::{RetiredRecord, VersionRoom};
+use super::pending_removes::{PendingRemove, RemovePlace};
+use super::tid_word::Word;
 use super::version_page::VersionPage;
-use super::word::Word;
 use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
 
 /// A worker's memory for records and nodes.
@@ -43,7 +43,7 @@ pub(crate) struct VersionPlace {
 
 impl Blocks {
     pub(crate) fn new(cache: Cache) -> Self {
-        Self { cache, page: VersionPage::none(), full: Vec::new(), rooms: 0 }
+        Self { cache, page: VersionPage::null(), full: Vec::new(), rooms: 0 }
     }
 
     /// Gives free blocks to the pool, if most of the memory in use is free.
@@ -76,7 +76,7 @@ impl Blocks {
             words.add(1).write(AtomicU64::new(chain));
             words.add(DATA_WORD).write(AtomicU64::new(0));
         }
-        note::store(block.as_ptr(), (DATA_WORD + 1) * 8);
+        plain_access::store(block.as_ptr(), (DATA_WORD + 1) * 8);
         Address(address)
     }
 
@@ -88,7 +88,7 @@ impl Blocks {
 
     /// A record with `value` and the word `word`: for a replacement before its publication, or recovery.
     #[inline]
-    pub(crate) fn filled(&mut self, value: &[u8], word: Word) -> Fresh {
+    pub(crate) fn create_record(&mut self, value: &[u8], word: Word) -> Fresh {
         let fresh = Fresh(self.create(value.len(), word));
         fresh.record().store_data(value);
         fresh

@@ -17,23 +17,23 @@
 //!   transaction keeps handles between calls (`kept`). Code follows a handle under exactly this pin. An [`Address`] is
 //!   plain bits: safe code compares and prefetches addresses, and never follows an address.
 //!
-//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
-//! no snapshot can show; `garbage` destroys.
+//! Neighbours: `tree` maps keys to records; `read_path` reads, `commit` locks and installs; `prune` unlinks versions
+//! that no snapshot can show; `garbage` destroys.
 
 #[cfg(feature = "audit")]
-pub(crate) mod at_rest;
+pub(crate) mod block_audit;
 pub(crate) mod blocks;
 mod fetch;
-pub(crate) mod kept;
-pub(crate) mod owned;
+pub(crate) mod ownership;
 pub(crate) mod page_map;
-pub(crate) mod pending;
+pub(crate) mod pending_removes;
+pub(crate) mod pin_scope;
 mod prune;
 mod scratch;
+pub(crate) mod tid_word;
 pub(crate) mod tree;
 pub(crate) mod version_page;
 mod witness;
-pub(crate) mod word;
 
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
@@ -46,13 +46,13 @@ use ensile_epoch::Pinned;
 use ensile_memory::prefetch::{self, LINE_BYTES};
 use ensile_memory::{FREED_WORD, SizeClass};
 
-use kept::Boundary;
-use owned::{Absent, PreservedVersion, VersionRoom};
+use ownership::{Absent, PreservedVersion, VersionRoom};
+use pin_scope::Boundary;
 
 pub(crate) use fetch::Fetch;
 pub(crate) use scratch::{CopyTarget, KeptRow, NoData, RowSpace, Scratch};
+use tid_word::Word;
 pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
-use word::Word;
 
 /// Length of a record's header in bytes. The paper's header has 32 (§4.3).
 pub(crate) const HEADER_BYTES: usize = 20;
@@ -103,7 +103,7 @@ pub(crate) struct Handle<'p> {
 impl<'p> Handle<'p> {
     /// The record. The search's pin stands now, and has stood since the search (E3).
     #[inline]
-    pub(crate) fn at(self, _pinned: Pinned<'p>) -> Record<'p> {
+    pub(crate) fn resolve(self, _pinned: Pinned<'p>) -> Record<'p> {
         // SAFETY: the record was linked while this very pin stood. The pin honours every record found under the pin
         // (E3): only the object that keeps the pin makes a token for `'p` (`kept`).
         unsafe { self.address.record() }
@@ -457,7 +457,7 @@ impl<'p> Record<'p> {
         loop {
             debug_assert_ne!(self.word().bits(), FREED_WORD);
             // Relaxed: the load is only a guess for the exchange.
-            let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).unlocked();
+            let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).without_lock_bit();
             if self.try_lock_at(seen) {
                 return seen;
             }
@@ -472,7 +472,7 @@ impl<'p> Record<'p> {
         // Release: the binding comes before the lock, and `fence_after_exchange` relies on this order (E2). The same
         // fence orders the following stores after the lock (C1, C5).
         // Relaxed on failure: nothing is concluded.
-        let locked = seen.locked().bits();
+        let locked = seen.with_lock_bit().bits();
         debug_assert_ne!(locked, seen.bits(), "taking a lock changes the word");
         self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -527,7 +527,7 @@ impl<'p> Record<'p> {
         debug_assert!(cfg!(any(loom, shuttle)) || self.fits(value.len()), "the value fits the record");
         let (head, rest) = match value.split_first_chunk::<FIRST_BYTES>() {
             Some((head, rest)) => (*head, rest),
-            None => (padded(value), &[][..]),
+            None => (pad_with_zeros(value), &[][..]),
         };
         // Relaxed, all data stores: the stores stand behind the lock's fence, before the unlocking Release (C5).
         self.at_word(DATA_WORD).store(combine(value.len() as u32, head), Ordering::Relaxed);
@@ -550,7 +550,7 @@ impl<'p> Record<'p> {
         if !tail.is_empty() {
             // Relaxed: the store stands behind the lock's fence, before the unlocking Release (C5).
             self.at_word(DATA_WORD + 1 + rest.len() / 8)
-                .store(u64::from_ne_bytes(padded(tail)), Ordering::Relaxed);
+                .store(u64::from_ne_bytes(pad_with_zeros(tail)), Ordering::Relaxed);
         }
     }
 
@@ -583,7 +583,7 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn delete(self, tid: Tid) -> Absent<'p> {
         debug_assert!(cfg!(any(loom, shuttle)) || !self.word().is_absent(), "a present record is deleted");
-        self.unlock_with(Word::deleted(tid));
+        self.unlock_with(Word::for_delete(tid));
         Absent(self.handle())
     }
 
@@ -603,7 +603,7 @@ impl<'p> Record<'p> {
         }
         old.link(self.previous_address());
         // Relaxed: the old version is still private; `link`'s Release below publishes the version with its word.
-        old.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
+        old.at_word(0).store(word.to_superseded().bits(), Ordering::Relaxed);
         self.link(Some(room.0));
         PreservedVersion(room.0)
     }
@@ -618,7 +618,7 @@ fn combine(length: u32, first: [u8; FIRST_BYTES]) -> u64 {
 
 /// `bytes`, padded with zeros to `N` bytes.
 #[inline]
-fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+fn pad_with_zeros<const N: usize>(bytes: &[u8]) -> [u8; N] {
     debug_assert!(bytes.len() <= N, "what is left fills a word at most");
     let mut word = [0; N];
     word[..bytes.len()].copy_from_slice(bytes);

@@ -10,10 +10,11 @@
 //! - E3: Code follows a map under a pin. A map is freed once every pin is newer than the map's unpublication.
 //! - E6: Until the free, the map counts as garbage that waits for pins.
 //!
-//! Neighbours: [`loaded`] has the first maps after a picture is loaded; `open::pages` publishes maps and takes pages,
-//! `open::cut` finds page bounds; commits find a version's page (`commit::displaced`); `pending` has a page's state.
+//! Neighbours: [`loaded_pages`] has the first maps after a picture is loaded; `open::pages` publishes maps and takes
+//! pages, `open::page_partition` finds page bounds; commits find a version's page (`commit::pending_removes`);
+//! `pending_removes` has a page's state.
 
-pub(crate) mod loaded;
+pub(crate) mod loaded_pages;
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -23,8 +24,8 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, 
 use ensile_durability::PictureAttempt;
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 
-use super::padded;
-use super::pending::{PageMarks, PageState};
+use super::pad_with_zeros;
+use super::pending_removes::{PageMarks, PageState};
 
 /// Length of a bound's slice in bytes.
 const SLICE_BYTES: usize = size_of::<u64>();
@@ -134,8 +135,8 @@ impl PageBounds {
 
     /// Number of bounds with a smaller slice.
     #[inline]
-    fn below(&self, slice: u64) -> usize {
-        let (from, to) = self.starts.around(slice);
+    fn count_below(&self, slice: u64) -> usize {
+        let (from, to) = self.starts.candidate_range(slice);
         let mut below = from;
         if to - from <= FEW_SLICES {
             while below < to && self.slices[below] < slice {
@@ -186,7 +187,7 @@ impl PageBounds {
                 std::cmp::Ordering::Equal => slice_of(&key[self.common.len()..]),
             }
         };
-        let below = self.below(slice);
+        let below = self.count_below(slice);
         if self.slices.get(below) == Some(&slice) { self.page_among(below, key) } else { below }
     }
 
@@ -233,7 +234,7 @@ impl SliceStarts {
     /// Bounds of the slices in the range of `slice`, as indices from and to. The bounds are equal if `slice` is below
     /// all ranges, or above.
     #[inline]
-    fn around(&self, slice: u64) -> (usize, usize) {
+    fn candidate_range(&self, slice: u64) -> (usize, usize) {
         let Some(behind) = slice.checked_sub(self.first) else { return (0, 0) };
         let range = behind.wrapping_shr(self.shift) as usize;
         match self.starts.get(range..).unwrap_or_default() {
@@ -259,7 +260,7 @@ fn slice_of(key: &[u8]) -> u64 {
             let tail = u64::from(u32::from_be_bytes(*tail)) << (u64::BITS as usize - 8 * key.len());
             u64::from(u32::from_be_bytes(*head)) << 32 | tail
         }
-        _ => u64::from_be_bytes(padded(key)),
+        _ => u64::from_be_bytes(pad_with_zeros(key)),
     }
 }
 
@@ -341,7 +342,7 @@ impl PageMap {
 
     /// The newest freeze at the publication of the map. The freeze of the map's picture is later.
     #[inline]
-    pub(crate) fn since(&self) -> Epoch {
+    pub(crate) fn publication_freeze(&self) -> Epoch {
         self.since
     }
 
@@ -495,7 +496,7 @@ impl TablePages {
     /// until then.
     pub(crate) fn publish(&self, map: PageMap, is_carried_over: bool, epochs: &Epochs) {
         debug_assert!(
-            map.since() <= epochs.newest_freeze(),
+            map.publication_freeze() <= epochs.newest_freeze(),
             "its picture's freeze is yet to be announced (N1)"
         );
         // Release: the map is complete; partner: the Acquire in `load`.
@@ -550,13 +551,13 @@ impl TablePages {
 
     /// Frees all unpublished maps that wait for no carry-over of marks. No thread uses the database any more.
     #[cfg(feature = "audit")]
-    pub(crate) fn collect_at_rest(&self, _at_rest: &super::at_rest::AtRest<'_>) {
+    pub(crate) fn collect_at_rest(&self, _at_rest: &super::block_audit::AtRest<'_>) {
         self.collect_below(Epoch::MAX);
     }
 
     /// True if commits may still leave versions to a page of the published map.
     #[cfg(feature = "audit")]
-    pub(crate) fn has_open_pages(&self, _at_rest: &super::at_rest::AtRest<'_>) -> bool {
+    pub(crate) fn has_open_pages(&self, _at_rest: &super::block_audit::AtRest<'_>) -> bool {
         // SAFETY: no thread uses the database any more, so nothing frees the map before its table.
         let map = self.load(unsafe { Pinned::assume() });
         map.is_some_and(|map| map.pages().iter().any(|page| !page.is_closed()))

@@ -171,7 +171,7 @@ impl RowSpace {
 
     /// The kept copy; `None` for [`KeptRow::NONE`].
     #[inline]
-    pub(crate) fn found(&self, kept: KeptRow) -> Option<&[u8]> {
+    pub(crate) fn get(&self, kept: KeptRow) -> Option<&[u8]> {
         (kept != KeptRow::NONE).then(|| self.row(kept))
     }
 

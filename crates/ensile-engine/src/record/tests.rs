@@ -7,9 +7,9 @@ use ensile_epoch::Pinned;
 use ensile_memory::{Memory, MemoryConfig, SizeClass};
 
 use super::blocks::Blocks;
-use super::kept::Boundary;
+use super::pin_scope::Boundary;
 use super::testing::CheckedBlocks;
-use super::word::Word;
+use super::tid_word::Word;
 use super::{CopyTarget, HEADER_BYTES, Record, RowSpace, Scratch, Seen};
 
 fn blocks() -> Blocks {
@@ -34,9 +34,9 @@ fn below(epoch: u64) -> Boundary<'static> {
 fn a_replacement_that_was_filled_while_another_commit_held_the_lock_can_be_discarded() {
     let mut blocks = CheckedBlocks::new();
     // The word is the present record's, as it was read before the own lock.
-    let replacement = blocks.filled(b"longer than before", Word::written(tid(3)).locked());
+    let replacement = blocks.create_record(b"longer than before", Word::for_write(tid(3)).with_lock_bit());
     blocks.discard(replacement);
-    let next = blocks.filled(b"longer than before", Word::written(tid(3)));
+    let next = blocks.create_record(b"longer than before", Word::for_write(tid(3)));
     assert!(!next.record().word().is_locked(), "its memory serves again");
     blocks.discard(next);
 }
@@ -70,7 +70,7 @@ fn a_commit_that_fails_leaves_no_page_and_no_room_behind() {
 fn write(record: Record<'_>, value: &[u8], epoch: u64) {
     record.lock();
     record.overwrite(value);
-    record.unlock_with(Word::written(tid(epoch)));
+    record.unlock_with(Word::for_write(tid(epoch)));
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn every_length_comes_back_as_it_was_written() {
     let mut scratch = Scratch::default();
     for length in (0..200).chain([1000, 4096, 100_000]) {
         let value: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
-        let record = at(blocks.filled(&value, Word::written(tid(3))).publish());
-        assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(3))));
+        let record = at(blocks.create_record(&value, Word::for_write(tid(3))).publish());
+        assert_eq!(record.read(&mut scratch), Seen::Present(Word::for_write(tid(3))));
         assert_eq!(scratch.bytes(), value);
         assert_eq!(record.length(), length);
         // Behind what is there, into room that is exactly enough.
@@ -89,7 +89,7 @@ fn every_length_comes_back_as_it_was_written() {
         let room = appended.capacity();
         record.lock();
         record.append_locked(&mut appended);
-        record.unlock_with(Word::written(tid(3)));
+        record.unlock_with(Word::for_write(tid(3)));
         assert_eq!(appended.strip_prefix(b"key"), Some(value.as_slice()));
         assert_eq!(appended.capacity(), room, "a bound commit allocates nothing (E1)");
     }
@@ -98,7 +98,7 @@ fn every_length_comes_back_as_it_was_written() {
 #[test]
 fn a_hundred_byte_record_takes_120_bytes() {
     let mut blocks = blocks();
-    let record = at(blocks.filled(&[1; 100], Word::written(tid(1))).publish());
+    let record = at(blocks.create_record(&[1; 100], Word::for_write(tid(1))).publish());
     assert_eq!(record.class().bytes(), 120);
     assert_eq!(HEADER_BYTES, 20);
     assert!(record.fits(100) && !record.fits(101));
@@ -111,16 +111,16 @@ fn a_placeholder_reads_as_absent_until_it_is_written() {
     let record = at(blocks.placeholder(10).0.publish());
     assert_eq!(record.read(&mut scratch), Seen::Absent(Word::PLACEHOLDER));
     write(record, b"hello", 2);
-    assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(2))));
+    assert_eq!(record.read(&mut scratch), Seen::Present(Word::for_write(tid(2))));
     assert_eq!(scratch.bytes(), b"hello");
 }
 
 #[test]
 fn a_superseded_record_sends_its_reader_back_to_the_index() {
     let mut blocks = blocks();
-    let record = at(blocks.filled(b"x", Word::written(tid(2))).publish());
+    let record = at(blocks.create_record(b"x", Word::for_write(tid(2))).publish());
     let word = record.lock();
-    record.unlock_with(word.superseded());
+    record.unlock_with(word.to_superseded());
     assert_eq!(record.read(&mut Scratch::default()), Seen::Superseded);
 }
 
@@ -128,12 +128,12 @@ fn a_superseded_record_sends_its_reader_back_to_the_index() {
 fn every_snapshot_finds_its_version() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
-    let record = at(blocks.filled(b"two", Word::written(tid(2))).publish());
+    let record = at(blocks.create_record(b"two", Word::for_write(tid(2))).publish());
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
         let _ = record.preserve(word, blocks.version(record.class(), false));
         record.overwrite(value);
-        record.unlock_with(Word::written(tid(epoch)));
+        record.unlock_with(Word::for_write(tid(epoch)));
     }
     let word = record.lock();
     let _ = record.preserve(word, blocks.version(record.class(), false));
@@ -165,8 +165,8 @@ fn rows_are_copied_one_behind_the_other_and_only_those_that_are_kept_stay() {
         let kept: Vec<_> = (0..lengths.len())
             .map(|at_length| {
                 let value = vec![at_length as u8 + round; lengths[at_length]];
-                let record = at(blocks.filled(&value, Word::written(tid(2))).publish());
-                let other = at(blocks.filled(&[99; 40], Word::written(tid(2))).publish());
+                let record = at(blocks.create_record(&value, Word::for_write(tid(2))).publish());
+                let other = at(blocks.create_record(&[99; 40], Word::for_write(tid(2))).publish());
                 assert!(matches!(other.read(&mut space), Seen::Present(_)));
                 assert!(matches!(record.read(&mut space), Seen::Present(_)));
                 space.keep()
@@ -185,7 +185,7 @@ fn rows_are_copied_one_behind_the_other_and_only_those_that_are_kept_stay() {
 #[test]
 fn readers_never_see_a_torn_value() {
     let mut blocks = blocks();
-    let handle = blocks.filled(&[0; 64], Word::written(tid(1))).publish();
+    let handle = blocks.create_record(&[0; 64], Word::for_write(tid(1))).publish();
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
             for round in 2..20_000u64 {
@@ -193,7 +193,7 @@ fn readers_never_see_a_torn_value() {
                 let word = at(handle).lock();
                 ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
                 at(handle).overwrite(&vec![round as u8; length][..length.min(64)]);
-                at(handle).unlock_with(Word::written(word.tid().successor().expect("few rounds")));
+                at(handle).unlock_with(Word::for_write(word.tid().successor().expect("few rounds")));
             }
         });
         let mut scratch = Scratch::default();
@@ -211,7 +211,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
     let mut blocks = blocks();
     let mut largest = value(7);
     largest.fill(1);
-    let handle = blocks.filled(&largest, Word::written(tid(1))).publish();
+    let handle = blocks.create_record(&largest, Word::for_write(tid(1))).publish();
     // Lent, so that the memory is there as long as somebody reads.
     let blocks = &mut blocks;
     std::thread::scope(|scope| {
@@ -221,7 +221,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
                 ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
                 let _ = at(handle).preserve(word, blocks.version(at(handle).class(), false));
                 at(handle).overwrite(&value(epoch));
-                at(handle).unlock_with(Word::written(tid(epoch)));
+                at(handle).unlock_with(Word::for_write(tid(epoch)));
             }
         });
         let mut scratch = Scratch::default();

@@ -15,8 +15,8 @@ use ensile_index::{
 };
 
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
-use super::owned::{Absent, Becomes, RetiredRecord, Unlinked};
-use super::word::Word;
+use super::ownership::{Absent, Becomes, RetiredRecord, Unlinked};
+use super::tid_word::Word;
 use super::{Address, LeafChanges, LeafWitness, Record};
 
 /// A tree of records.
@@ -87,7 +87,7 @@ impl<'a: 'g, 'g> RecordGap<'a, 'g> {
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> RecordInsert<'p> {
-        inserted(self.0.insert(record.value(), nodes, changes, pinned), record, pinned)
+        insert_outcome(self.0.insert(record.value(), nodes, changes, pinned), record, pinned)
     }
 }
 
@@ -108,7 +108,7 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> RecordInsert<'p> {
-        inserted(self.0.insert(key, record.value(), nodes, changes, pinned), record, pinned)
+        insert_outcome(self.0.insert(key, record.value(), nodes, changes, pinned), record, pinned)
     }
 }
 
@@ -140,7 +140,7 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
 
 /// The outcome of an insert of `record`, from the index's answer.
 #[inline(always)]
-fn inserted<'p>(answer: Insert, record: Fresh, pinned: Pinned<'p>) -> RecordInsert<'p> {
+fn insert_outcome<'p>(answer: Insert, record: Fresh, pinned: Pinned<'p>) -> RecordInsert<'p> {
     match answer {
         Insert::Inserted => {
             // SAFETY: a thread that unlinks the record from here on waits for this pin (E3).
@@ -273,7 +273,7 @@ impl RecordTree {
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> RecordInsert<'p> {
-        inserted(self.0.insert_if_absent(key, record.value(), nodes, changes, pinned), record, pinned)
+        insert_outcome(self.0.insert_if_absent(key, record.value(), nodes, changes, pinned), record, pinned)
     }
 
     /// Replaces `old` by `new`. `old` is the key's record, and the caller holds its lock.
@@ -338,7 +338,7 @@ impl RecordTree {
         );
         let replaced = self.0.replace(key, old.address().value(), new.publish().value(), pinned);
         assert!(replaced, "the index maps a key to its latest record");
-        unlinked(old, becomes)
+        new_unlinked(old, becomes)
     }
 
     /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] does the rest, once
@@ -351,7 +351,7 @@ impl RecordTree {
         let Some(removed) = self.0.take_out(key, old.address().value(), pinned) else {
             unreachable!("the index maps a key to its latest record")
         };
-        (unlinked(old, Becomes::Garbage), removed)
+        (new_unlinked(old, Becomes::Garbage), removed)
     }
 
     /// Unlinks a leaf that the key's removal left empty, and folds a layer that the removal left with nothing but the
@@ -453,7 +453,7 @@ impl RecordTree {
 
 /// The record that the tree no longer leads to.
 #[inline]
-fn unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
+fn new_unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
     let word = old.word();
     debug_assert!(cfg!(any(loom, shuttle)) || word.is_latest(), "a record is superseded once (C2)");
     let becomes = if word.is_absent() { Becomes::AnothersGarbage } else { becomes };

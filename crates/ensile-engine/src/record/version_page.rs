@@ -37,7 +37,7 @@ unsafe impl Send for VersionPage {}
 
 impl VersionPage {
     /// No page yet.
-    pub(super) fn none() -> Self {
+    pub(super) fn null() -> Self {
         let nowhere = std::ptr::null_mut();
         Self { start: nowhere, next: nowhere, end: nowhere }
     }
@@ -116,7 +116,7 @@ mod tests {
         page.untake(second, 256);
         let left = (PAGE_BYTES - 120) / 1000;
         assert_eq!((0..).take_while(|_| page.take(1000).is_some()).count(), left);
-        assert!(VersionPage::none().take(8).is_none());
+        assert!(VersionPage::null().take(8).is_none());
     }
 
     #[test]

@@ -54,11 +54,11 @@ fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others(
     })?;
     drop(open);
     let memory = Arc::downgrade(&first.shared().memory);
-    let (workers, _) = second.shared().epochs.registered();
+    let (workers, _) = second.shared().epochs.registered_counts();
     drop((in_first, first));
     assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
     second.run(|tx| tx.put(&in_second, &1, &2))?;
-    assert_eq!(second.shared().epochs.registered().0, workers, "its worker was there");
+    assert_eq!(second.shared().epochs.registered_counts().0, workers, "its worker was there");
     Ok(())
 }
 
@@ -66,9 +66,9 @@ fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others(
 fn a_thread_that_had_many_transactions_open_at_once_keeps_few_sessions() -> Result<()> {
     let (db, _) = driven();
     let open: Vec<_> = (0..100).map(|_| db.begin()).collect();
-    assert!(db.shared().epochs.registered().1 >= 100);
+    assert!(db.shared().epochs.registered_counts().1 >= 100);
     drop(open);
-    let (_, pins) = db.shared().epochs.registered();
+    let (_, pins) = db.shared().epochs.registered_counts();
     assert!(pins <= OTHERS_MAX + 1, "{pins} pins");
     Ok(())
 }
@@ -160,7 +160,7 @@ fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<
         beat(&a, &clock, 5);
     }
     for db in [&a, &b] {
-        let (workers, pins) = db.shared().epochs.registered();
+        let (workers, pins) = db.shared().epochs.registered_counts();
         assert!(workers <= 4, "{workers} workers");
         assert!(pins <= 12, "{pins} pins");
         let mut made = 0;

@@ -13,9 +13,9 @@ use super::rows::RowBatch;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
-use crate::record::kept::{Family, Kept, KeptSnapshot, Resting, forgets};
-use crate::shared::SharedState;
-use crate::worker::idle::IdleWorkers;
+use crate::record::pin_scope::{Family, Kept, KeptSnapshot, Resting, forgets};
+use crate::shared_state::SharedState;
+use crate::worker::idle_workers::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
 pub(crate) struct Context<'p> {
@@ -58,7 +58,7 @@ pub(crate) type SnapshotContext = KeptSnapshot<Contexts>;
 
 impl RestingContext {
     /// The pin and context for the first transaction of a session.
-    pub(crate) fn of(shared: &SharedState) -> Self {
+    pub(crate) fn for_new_session(shared: &SharedState) -> Self {
         Self::new(shared.register_pin(), Context::new(shared))
     }
 }

@@ -67,7 +67,7 @@ impl KeyOrder {
     }
 
     /// The positions of the keys within a range.
-    pub(super) fn within<'k>(
+    pub(super) fn range<'k>(
         &self,
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,

@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use crate::record::Handle;
-use crate::record::kept::forgets;
+use crate::record::pin_scope::forgets;
 
 /// Largest number of keys in a window without a filter. A search compares these keys in sequence.
 const FEW: usize = 4;
@@ -62,7 +62,7 @@ struct ShortKey {
 
 impl ShortKey {
     #[inline(always)]
-    fn of(table: u32, key: &[u8]) -> Self {
+    fn new(table: u32, key: &[u8]) -> Self {
         debug_assert!(u32::try_from(key.len()).is_ok(), "a length is half of a word");
         // The first and last four bytes identify a key of four to seven bytes; all bytes identify a shorter key.
         let tail = match (key.last_chunk::<8>(), key.first_chunk::<4>(), key.last_chunk::<4>()) {
@@ -246,7 +246,7 @@ impl<'p> KeyTable<'p> {
     #[inline]
     fn find_entered(&mut self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
         debug_assert!(self.only.record.is_none(), "the first key is entered before others are looked for");
-        let short = ShortKey::of(table, key);
+        let short = ShortKey::new(table, key);
         let is_it = |at: usize| self.met.get(at).is_some_and(|met| met.is(arena, short, key));
         if is_it(self.last) {
             debug_assert!(self.is_in_window(self.last), "other requests' keys are not found");
@@ -266,7 +266,7 @@ impl<'p> KeyTable<'p> {
     /// As [`KeyTable::find`], for a caller that does not use the key next: no expectation moves.
     #[inline]
     pub(crate) fn find_among(&self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
-        self.find_elsewhere(arena, ShortKey::of(table, key), key)
+        self.find_elsewhere(arena, ShortKey::new(table, key), key)
     }
 
     #[inline]
@@ -358,7 +358,7 @@ impl<'p> KeyTable<'p> {
     }
 
     #[inline(always)]
-    pub(crate) fn at(&self, at: usize) -> &MetKey<'p> {
+    pub(crate) fn key_at(&self, at: usize) -> &MetKey<'p> {
         &self.met[at]
     }
 
@@ -373,7 +373,7 @@ impl<'p> KeyTable<'p> {
     /// As [`KeyTable::enter`], with the key's place in the arena.
     #[inline(always)]
     pub(super) fn enter_at(&mut self, arena: &[u8], table: u32, key: ArenaSpan) -> usize {
-        self.enter_short(arena, ShortKey::of(table, &arena[key.range()]), key.start)
+        self.enter_short(arena, ShortKey::new(table, &arena[key.range()]), key.start)
     }
 
     #[inline(always)]
@@ -415,7 +415,7 @@ impl<'p> KeyTable<'p> {
     #[inline]
     pub(crate) fn announce(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) {
         self.flush_only(arena);
-        let short = ShortKey::of(table, key);
+        let short = ShortKey::new(table, key);
         if self.window_len() > 0 && self.find_elsewhere(arena, short, key).is_some() {
             return;
         }
@@ -433,7 +433,7 @@ impl<'p> KeyTable<'p> {
 
     /// Number of keys.
     #[cfg(all(test, not(any(loom, shuttle))))]
-    pub(crate) fn met(&self) -> usize {
+    pub(crate) fn key_count(&self) -> usize {
         self.met.len()
     }
 
@@ -624,7 +624,7 @@ impl<'p> KeyTable<'p> {
         for at in &window {
             let met = &self.met[*at];
             assert!(window.len() <= FEW || self.filter.may_have(met.short));
-            assert_eq!(met.short, ShortKey::of(met.short.table(), met.bytes(arena)));
+            assert_eq!(met.short, ShortKey::new(met.short.table(), met.bytes(arena)));
             let found = self.find_among(arena, met.short.table(), met.bytes(arena));
             assert_eq!(found, Some(*at), "a key stands once");
         }

@@ -1,7 +1,7 @@
 //! The state of an open transaction: its reads, its writes, and the buffers for both (Silo §4.4).
 //!
-//! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill the context; commit
-//! uses the context up.
+//! Neighbours: `session` keeps a context for the next transaction; `read_path` and `transaction` fill the context;
+//! commit uses the context up.
 
 pub(crate) mod context;
 pub(crate) mod dead_ranges;
@@ -19,8 +19,8 @@ use ensile_base::limits::TRANSACTION_BYTES_MAX;
 
 use crate::error::{Error, Result};
 use crate::record::Handle;
-use crate::record::kept::forgets;
-use crate::record::word::Word;
+use crate::record::pin_scope::forgets;
+use crate::record::tid_word::Word;
 use dead_ranges::DeadRanges;
 use node_set::NodeSet;
 use write_set::{Expect, WriteSet};
@@ -125,7 +125,7 @@ impl Sets<'_> {
             self.dead.put(table, key);
         }
         let met = self.writes.find_key(table, key);
-        match self.writes.written(met) {
+        match self.writes.write_position(met) {
             Some(at) => self.writes.change(at, value),
             None => self.writes.add(met, table, key, value, expect),
         }

@@ -13,7 +13,7 @@ use ensile_epoch::Pinned;
 use super::KEEP_BYTES_MAX;
 use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
-use crate::record::kept::{Boundary, HandleSpace};
+use crate::record::pin_scope::{Boundary, HandleSpace};
 use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
@@ -131,7 +131,7 @@ impl Descents {
             });
             while guesses != 0 {
                 let record = found[guesses.trailing_zeros() as usize];
-                record.inspect(|record| Fetch::ask_for_rest(record.at(pinned)));
+                record.inspect(|record| Fetch::ask_for_rest(record.resolve(pinned)));
                 guesses &= guesses - 1;
             }
         }
@@ -150,7 +150,7 @@ impl Descents {
         let followed = &mut self.many.followed;
         followed.clear();
         for (at, slot) in found.iter_mut().enumerate() {
-            let Some(record) = slot.map(|record| record.at(pinned)) else { continue };
+            let Some(record) = slot.map(|record| record.resolve(pinned)) else { continue };
             match record.step_back(boundary, fetch) {
                 ControlFlow::Break(()) => fetch.ask_knowing(record.address(), record.class()),
                 ControlFlow::Continue(version) => {
@@ -162,13 +162,13 @@ impl Descents {
         while !followed.is_empty() {
             followed.retain(|at| {
                 let slot = &mut found[*at as usize];
-                let Some(version) = slot.map(|version| version.at(pinned)) else { return false };
+                let Some(version) = slot.map(|version| version.resolve(pinned)) else { return false };
                 let ControlFlow::Continue(before) = version.step_back(boundary, fetch) else { return false };
                 *slot = before.map(Record::handle);
                 true
             });
         }
-        found.iter().map(move |version| version.map(|version| version.at(pinned)))
+        found.iter().map(move |version| version.map(|version| version.resolve(pinned)))
     }
 
     /// The keys of the multi-get, in order.
@@ -194,7 +194,7 @@ impl Descents {
         pinned: Pinned<'p>,
     ) {
         let mut found = self.found.take();
-        let keys = writes.announced(from).map(|(id, key)| (table(id), key));
+        let keys = writes.announced_keys(from).map(|(id, key)| (table(id), key));
         Self::descend_into(&mut found, keys, |at| table(writes.keys.table(from + at)).fetch, pinned);
         debug_assert_eq!(found.len(), writes.keys.len() - from, "each announced key has its answer");
         for (at, record) in found.iter().enumerate() {

@@ -9,7 +9,7 @@ use ensile_epoch::Pinned;
 use ensile_index::NodeId;
 
 use crate::error::{Error, Result};
-use crate::record::kept::forgets;
+use crate::record::pin_scope::forgets;
 use crate::record::{LeafChange, LeafChanges, LeafWitness};
 
 /// Largest number of entries through which an own insert looks in sequence. Above, the insert finds its leaf by

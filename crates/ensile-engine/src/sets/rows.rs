@@ -133,7 +133,7 @@ impl RowBatch {
         let RowList { keys, of_index, .. } = &self.list;
         let place = &keys[start as usize..ends.place as usize];
         let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
-        BatchRow { place, key, row: self.rows.found(ends.row).unwrap_or_default(), mark: ends.mark }
+        BatchRow { place, key, row: self.rows.get(ends.row).unwrap_or_default(), mark: ends.mark }
     }
 
     /// Place of the last row, if rows without room may follow.
@@ -145,8 +145,8 @@ impl RowBatch {
 
     /// The rows that a multi-get found, in the order of its keys.
     #[inline]
-    pub(crate) fn found(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.list.found.iter().map(|row| self.rows.found(*row))
+    pub(crate) fn found_rows(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.list.found.iter().map(|row| self.rows.get(*row))
     }
 
     /// Memory of the batch in bytes.
@@ -199,7 +199,7 @@ impl RowList {
 
     /// Notes the rows that a multi-get found, in the order of its keys.
     #[inline]
-    pub(crate) fn found(&mut self, rows: impl Iterator<Item = KeptRow>) {
+    pub(crate) fn found_rows(&mut self, rows: impl Iterator<Item = KeptRow>) {
         self.found.extend(rows);
     }
 }

@@ -19,9 +19,9 @@ use super::keys::{self, ArenaSpan, FoundPlace, KeyPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
-use crate::record::kept::forgets;
-use crate::record::owned::{Absent, PreservedVersion, Unlinked, VersionRoom};
-use crate::record::word::Word;
+use crate::record::ownership::{Absent, PreservedVersion, Unlinked, VersionRoom};
+use crate::record::pin_scope::forgets;
+use crate::record::tid_word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
@@ -38,7 +38,7 @@ pub(crate) enum WriteKind {
 impl WriteKind {
     /// The kind of a write, and its value. A delete has no value, and no bytes.
     #[inline]
-    fn of(value: Option<&[u8]>) -> (Self, &[u8]) {
+    fn from_value(value: Option<&[u8]>) -> (Self, &[u8]) {
         match value {
             Some(value) => (Self::Put, value),
             None => (Self::Delete, &[]),
@@ -122,7 +122,7 @@ impl<'p> Write<'p> {
     #[inline]
     pub(crate) fn record_at(&self, pinned: Pinned<'p>) -> Record<'p> {
         let Some(record) = self.record else { unreachable!("an entry in the lock order has a record") };
-        record.at(pinned)
+        record.resolve(pinned)
     }
 
     /// Length of the key in bytes.
@@ -286,8 +286,8 @@ impl<'p> WriteSet<'p> {
 
     /// The entry of a key after a search, if the transaction has written the key.
     #[inline(always)]
-    pub(crate) fn written(&self, met: Option<usize>) -> Option<usize> {
-        let at = self.keys.at(met?).write();
+    pub(crate) fn write_position(&self, met: Option<usize>) -> Option<usize> {
+        let at = self.keys.key_at(met?).write();
         debug_assert!(at.is_none_or(|at| at < self.entries.len()), "the table of keys leads to an entry");
         at
     }
@@ -318,7 +318,7 @@ impl<'p> WriteSet<'p> {
     }
 
     /// The keys from a position on, as table and bytes, for a common descent.
-    pub(crate) fn announced(&self, from: usize) -> impl ExactSizeIterator<Item = (u32, &[u8])> {
+    pub(crate) fn announced_keys(&self, from: usize) -> impl ExactSizeIterator<Item = (u32, &[u8])> {
         debug_assert!(from <= self.keys.len(), "announcements begin within the table of keys");
         self.keys.from(from, &self.arena)
     }
@@ -346,7 +346,7 @@ impl<'p> WriteSet<'p> {
         if !self.tables.may_have(table) {
             return None;
         }
-        self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
+        self.keys.key_at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
     /// Adds an entry for a key without an entry, after a search by [`WriteSet::find_key`]. Without a value the entry is
@@ -363,7 +363,7 @@ impl<'p> WriteSet<'p> {
         expect: Expect,
     ) -> Result<()> {
         debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
-        let (kind, value) = WriteKind::of(value);
+        let (kind, value) = WriteKind::from_value(value);
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_span(met, key);
         let value_at = self.append(value);
@@ -418,7 +418,7 @@ impl<'p> WriteSet<'p> {
     #[inline]
     fn key_span(&mut self, met: Option<usize>, key: &[u8]) -> ArenaSpan {
         let key_at = match met {
-            Some(at) => self.keys.at(at).span(),
+            Some(at) => self.keys.key_at(at).span(),
             None => self.append(key),
         };
         debug_assert_eq!(&self.arena[key_at.range()], key, "the arena holds the key");
@@ -441,7 +441,7 @@ impl<'p> WriteSet<'p> {
         let at = place.met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
         debug_assert_eq!(self.keys.table(at), table, "the entry's key is of the entry's table");
         self.keys.set_write(at, self.entries.len());
-        let met = self.keys.at(at);
+        let met = self.keys.key_at(at);
         let (read, record) = (read.or(met.read_position()), record.or(met.record()));
         self.tables.add(table);
         self.bytes += key.length as usize + value.length as usize;
@@ -467,7 +467,7 @@ impl<'p> WriteSet<'p> {
     /// # Errors
     /// As for [`WriteSet::add`].
     pub(crate) fn change(&mut self, at: usize, value: Option<&[u8]>) -> Result<()> {
-        let (kind, value) = WriteKind::of(value);
+        let (kind, value) = WriteKind::from_value(value);
         let old = self.entries[at].value.range();
         let stored = if value.len() <= old.len() {
             self.arena[old.start..old.start + value.len()].copy_from_slice(value);
@@ -534,7 +534,7 @@ impl<'p> WriteSet<'p> {
     /// (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Iter<'_, u32> {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
-        self.in_order.within(lower, upper, |at| self.key(&self.entries[at as usize]))
+        self.in_order.range(lower, upper, |at| self.key(&self.entries[at as usize]))
     }
 
     /// Asserts the conditions that look-ups, scans and commit rely on.

@@ -16,9 +16,9 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
-use crate::record::page_map::loaded::LoadedMaps;
+use crate::record::page_map::loaded_pages::LoadedMaps;
 use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
-use crate::record::pending::PageMarks;
+use crate::record::pending_removes::PageMarks;
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
@@ -81,7 +81,7 @@ impl LoggedTables {
         self.entered.lock().tables.get(&id).cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<(u32, Arc<LoggedTable>)> {
+    pub(crate) fn all_tables(&self) -> Vec<(u32, Arc<LoggedTable>)> {
         self.entered.lock().tables.iter().map(|(id, table)| (*id, Arc::clone(table))).collect()
     }
 

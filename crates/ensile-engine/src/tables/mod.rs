@@ -223,14 +223,14 @@ impl Directory {
 
     /// The logged table with this id; `None` for an index.
     #[inline(always)]
-    pub(crate) fn logged(&self, id: u32) -> Option<&Arc<TableCore>> {
+    pub(crate) fn logged_table(&self, id: u32) -> Option<&Arc<TableCore>> {
         // An index's id is beyond the range of logged tables.
         self.logged.get(id as usize)?.get()
     }
 
     /// All tables and indexes.
     #[cfg(feature = "audit")]
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<TableCore>> {
+    pub(crate) fn all_tables(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         self.logged.iter().chain(&self.volatile).filter_map(OnceLock::get)
     }
 

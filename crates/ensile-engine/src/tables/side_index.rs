@@ -23,7 +23,7 @@ use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, OnceLock, Ordering};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range};
 
-use crate::codec::bounds::delimited;
+use crate::codec::bounds::encode_key_delimited;
 use crate::codec::{Key, KeyBuffer};
 use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordTree, RecordVisitor};
@@ -226,7 +226,7 @@ impl SideTree<'_> {
 
 /// An entry: the key in its delimited form, and the TID in descending order. Entries are in the order of their keys.
 fn entry_of(key: &[u8], tid: u64) -> KeyBuffer {
-    let mut entry = delimited::<Vec<u8>>(key);
+    let mut entry = encode_key_delimited::<Vec<u8>>(key);
     entry.push_array((!tid).to_be_bytes());
     entry
 }

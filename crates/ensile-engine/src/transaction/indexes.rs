@@ -5,7 +5,7 @@
 use ensile_epoch::Pinned;
 
 use crate::error::{Error, Result};
-use crate::reading::{self, Own};
+use crate::read_path::{self, Own};
 use crate::record::Scratch;
 use crate::sets::Sets;
 use crate::sets::entry_keys::EntryKeys;
@@ -52,13 +52,13 @@ impl Maintenance<'_, '_> {
     /// then too.
     fn check_unique(&mut self, table: &TableCore, index: &IndexCore, entry_key: &[u8]) -> Result<()> {
         debug_assert!(index.unique, "any number of rows may have an entry in another index");
-        let taken = match reading::own_write(Some(&self.sets.writes), index.entries.id, entry_key) {
+        let taken = match read_path::own_write(Some(&self.sets.writes), index.entries.id, entry_key) {
             Own::Put(_) => true,
             Own::Deleted => false,
             Own::Unwritten => {
                 let mut reader = self.sets.reader();
                 let entries = &*index.entries;
-                reading::lookup(&mut reader, entries, entry_key, None, self.scratch, self.pinned)
+                read_path::lookup(&mut reader, entries, entry_key, None, self.scratch, self.pinned)
             }
         };
         if taken {

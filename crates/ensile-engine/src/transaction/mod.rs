@@ -11,13 +11,13 @@
 //! A transaction belongs to no thread and holds nothing that another transaction waits for. A transaction may stay open
 //! for as long as its client likes, and delays only the reclamation of memory, within a stated limit (E4).
 //!
-//! Neighbours: up, `typed` encodes keys and values for these calls; down, `reading`, `commit`, `session`.
+//! Neighbours: up, `typed_api` encodes keys and values for these calls; down, `read_path`, `commit`, `session`.
 
 mod indexes;
 pub(crate) mod prefetch;
 mod reads;
 pub(crate) mod receipt;
-mod run;
+mod retry_loop;
 mod writes;
 
 use std::mem::ManuallyDrop;
@@ -31,7 +31,7 @@ use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
-use crate::shared::{Durability, SharedState};
+use crate::shared_state::{Durability, SharedState};
 use crate::tables::TableCore;
 use crate::worker::WorkerCounters;
 use receipt::Receipt;
@@ -135,7 +135,7 @@ impl<'db> Transaction<'db> {
 
     /// Pin and context.
     #[inline(always)]
-    pub(crate) fn kept(&mut self) -> &mut KeptContext {
+    pub(crate) fn kept_context(&mut self) -> &mut KeptContext {
         let Some(session) = &mut *self.session else { unreachable!("taken when the transaction ends") };
         &mut session.kept
     }
@@ -143,8 +143,8 @@ impl<'db> Transaction<'db> {
     /// Runs `work`, which follows no record, outside the pin's calls. Application code may run for any time, and the
     /// database can end the transaction meanwhile (E4).
     #[inline(always)]
-    pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut Context<'p>) -> R) -> R {
-        self.kept().between(work)
+    pub(crate) fn run_outside_call<R>(&mut self, work: impl for<'p> FnOnce(&mut Context<'p>) -> R) -> R {
+        self.kept_context().run_outside_call(work)
     }
 
     /// Runs a call under the transaction's pin.
@@ -287,7 +287,7 @@ impl<'db> Transaction<'db> {
             |pinned, Context { sets, .. }| {
                 let worker = session::worker_of(shared, worker);
                 debug_assert!(
-                    worker.commit.slot().bound().is_none(),
+                    worker.commit.slot().bound_epoch().is_none(),
                     "a session's worker commits nothing else (E2)"
                 );
                 if sets.writes.is_empty() {
@@ -323,7 +323,7 @@ impl<'db> Transaction<'db> {
     /// call would be a hundredth of a small request.
     #[inline(always)]
     pub(crate) fn restart(&mut self) {
-        self.between(
+        self.run_outside_call(
             #[inline(always)]
             |context| context.clear(),
         );
@@ -343,13 +343,13 @@ impl<'db> Transaction<'db> {
 
     /// Number of reads that the last run remembers.
     pub(crate) fn reads(&mut self) -> usize {
-        self.between(|context| context.sets.reads.len())
+        self.run_outside_call(|context| context.sets.reads.len())
     }
 
     /// Number of leaves that the last run remembers.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn leaves(&mut self) -> usize {
-        self.between(|context| context.sets.nodes.len())
+        self.run_outside_call(|context| context.sets.nodes.len())
     }
 
     /// Counts a retry.
@@ -361,7 +361,7 @@ impl<'db> Transaction<'db> {
 
     /// True if the transaction is of this database. A closure that borrows a transaction can exchange it for another.
     #[inline(always)]
-    pub(crate) fn is_of(&self, shared: &SharedState) -> bool {
+    pub(crate) fn belongs_to(&self, shared: &SharedState) -> bool {
         std::ptr::eq(&raw const *self.database, shared)
     }
 }

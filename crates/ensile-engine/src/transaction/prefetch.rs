@@ -7,7 +7,7 @@ use super::Transaction;
 use crate::error::Result;
 use crate::session::Session;
 use crate::sets::context::{Context, KeptContext};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
@@ -41,7 +41,7 @@ impl Transaction<'_> {
             unreachable!("taken when the transaction ends")
         };
         let shared: &SharedState = &self.database;
-        let from = kept.between(|context| context.sets.writes.keys.len());
+        let from = kept.run_outside_call(|context| context.sets.writes.keys.len());
         keys(&mut Prefetch { database: shared.id, kept });
         kept.enter(
             |pinned, Context { sets, descents, .. }| {
@@ -71,7 +71,7 @@ impl Prefetch<'_> {
     #[inline]
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {
-            self.kept.between(|context| context.sets.writes.announce(table.id, key));
+            self.kept.run_outside_call(|context| context.sets.writes.announce(table.id, key));
         }
     }
 }

@@ -7,8 +7,8 @@ use ensile_index::{Direction, Range};
 use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
-use crate::reading::latest::ScanReader;
-use crate::reading::{self, Own, RawRead, RowSource, ScanRange};
+use crate::read_path::transaction_reader::ScanReader;
+use crate::read_path::{self, Own, RawRead, RowSource, ScanRange};
 use crate::record::{CopyTarget, KeptRow};
 use crate::sets::Sets;
 use crate::sets::context::Context;
@@ -36,7 +36,7 @@ impl RawRead for Transaction<'_> {
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
                 let met = sets.writes.find_read_key(table.id, key, sets.reads.len());
-                if let Some(at) = sets.writes.written(met) {
+                if let Some(at) = sets.writes.write_position(met) {
                     return Stands::InWriteSet(at);
                 }
                 let present = sets.look_up(table, key, met, scratch, pinned);
@@ -61,13 +61,13 @@ impl RawRead for Transaction<'_> {
         read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         self.check(table)?;
-        self.between(|context| context.descents.begin_many(keys));
+        self.run_outside_call(|context| context.descents.begin_many(keys));
         self.enter_then(
             |pinned, Context { sets, descents, rows, .. }| {
                 let places = descents.descend(table, table.fetch, pinned);
                 let (rows, list) = rows.begin(BatchAsked::FOUND, false);
-                list.found(descents.keys().zip(&places).map(|(key, place)| {
-                    let is_present = match reading::own_write(Some(&sets.writes), table.id, key) {
+                list.found_rows(descents.keys().zip(&places).map(|(key, place)| {
+                    let is_present = match read_path::own_write(Some(&sets.writes), table.id, key) {
                         Own::Put(value) => {
                             rows.copy(value);
                             true
@@ -75,7 +75,7 @@ impl RawRead for Transaction<'_> {
                         Own::Deleted => false,
                         Own::Unwritten => {
                             let mut reader = sets.reader();
-                            reading::lookup(&mut reader, table, key, *place, rows, pinned)
+                            read_path::lookup(&mut reader, table, key, *place, rows, pinned)
                         }
                     };
                     if is_present { rows.keep() } else { KeptRow::NONE }
@@ -98,7 +98,7 @@ impl RawRead for Transaction<'_> {
         self.check(source.table)?;
         self.enter_then(
             |pinned, Context { sets, scratch, rows: batch, scan_key, .. }| {
-                let scanned = source.scanned();
+                let scanned = source.table_to_scan();
                 let (rows, list) = batch.begin(asked, source.index.is_some());
                 sets.writes.sort_table(scanned.id);
                 let Sets { reads, nodes, writes, dead, buried, .. } = sets;
@@ -106,7 +106,7 @@ impl RawRead for Transaction<'_> {
                 let own = writes.in_order(rest.lower, rest.upper);
                 let scan = ScanRange { table: scanned, range: rest, direction, own, key_buffer: scan_key };
                 let mut reader = ScanReader { reads, nodes, writes, buried };
-                let passed = reading::copy_rows(&mut reader, source, scan, scratch, pinned, rows, list);
+                let passed = read_path::copy_rows(&mut reader, source, scan, scratch, pinned, rows, list);
                 if passed >= PASSED_MIN {
                     sets.note_dead(scanned.id, range, direction, batch);
                 }
@@ -118,11 +118,11 @@ impl RawRead for Transaction<'_> {
 
     #[inline]
     fn rows<R>(&mut self, read: impl FnOnce(&mut RowBatch) -> R) -> R {
-        self.between(|context| read(&mut context.rows))
+        self.run_outside_call(|context| read(&mut context.rows))
     }
 
     fn forget_behind(&mut self, mark: u64) {
-        self.between(|context| context.sets.forget_reads(mark as usize));
+        self.run_outside_call(|context| context.sets.forget_reads(mark as usize));
     }
 }
 

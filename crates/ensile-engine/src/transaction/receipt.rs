@@ -114,7 +114,7 @@ impl<'db> Receipt<'db> {
         let epoch = self.committed.epoch;
         let wait = match &self.database.log {
             Some(log) => Ok(log.durable(epoch)),
-            None => Err(Some(self.database.settled(epoch))),
+            None => Err(Some(self.database.check_durable(epoch))),
         };
         DurableFuture { epoch, wait }
     }

@@ -94,8 +94,8 @@ fn check_reads(
     }
     assert_eq!(reader.get_many(table, keys)?, rows);
     for lower in keys {
-        let upper = &keys[random.below(keys.len() as u64) as usize];
-        let mut bound = |key: &Vec<u8>| match random.below(3) {
+        let upper = &keys[random.next_below(keys.len() as u64) as usize];
+        let mut bound = |key: &Vec<u8>| match random.next_below(3) {
             0 => Bound::Included(key.clone()),
             1 => Bound::Excluded(key.clone()),
             _ => Bound::Unbounded,
@@ -119,7 +119,7 @@ fn check_reads(
 fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit() -> Result<()> {
     let driven = Driven::new();
     for seed in 0..40 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let keys = partly_equal_keys(&mut random);
         let table = driven.db.table::<Vec<u8>, Vec<u8>>(&format!("bytes {seed}"))?;
         let mut model: ByteRows = keys.iter().step_by(3).map(|key| (key.clone(), key.clone())).collect();
@@ -131,7 +131,7 @@ fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit()
         for (step, key) in keys.iter().enumerate() {
             let row = [&key[..], &step.to_be_bytes()].concat();
             let before = model.get(key).cloned();
-            let after = match random.below(5) {
+            let after = match random.next_below(5) {
                 0 => tx.put(&table, key, &row).map(|()| Some(row))?,
                 1 => match tx.insert(&table, key, &row) {
                     Ok(()) if before.is_none() => Some(row),
@@ -157,7 +157,7 @@ fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit()
                 Some(row) => drop(model.insert(key.clone(), row)),
                 None => drop(model.remove(key)),
             }
-            let other = &keys[random.below(keys.len() as u64) as usize];
+            let other = &keys[random.next_below(keys.len() as u64) as usize];
             assert_eq!(tx.get(&table, other)?, model.get(other).cloned(), "{other:?} after {key:?}");
         }
         check_reads(&mut tx, &table, (&keys, &model), &mut random)?;
@@ -178,7 +178,7 @@ fn of_keys_that_agree_in_part_each_has_its_own_row_before_and_after_the_commit()
 fn a_row_whose_index_key_changes_in_any_part_moves_to_the_new_key() -> Result<()> {
     let driven = Driven::new();
     for seed in 0..20 {
-        let keys = partly_equal_keys(&mut Random::seeded(seed));
+        let keys = partly_equal_keys(&mut Random::from_seed(seed));
         let table = driven.db.define::<u64, Vec<u8>>(&format!("rows {seed}"));
         let table = table.index("by_row", 1, |_: &u64, row: &Vec<u8>| row.clone()).open()?;
         let by_row = table.index::<Vec<u8>>("by_row")?;
@@ -484,14 +484,14 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
                 assert_eq!(tx.get(&table, &key)?, Some(key));
             }
         }
-        assert_eq!(tx.between(|context| context.sets.reads.len()), keys as usize, "each once");
+        assert_eq!(tx.run_outside_call(|context| context.sets.reads.len()), keys as usize, "each once");
         for key in (0..keys).rev() {
             tx.put(&table, &key, &(key + 100))?;
             assert_eq!(tx.get(&table, &key)?, Some(key + 100), "its own write");
             assert!(tx.update(&table, &key, |value| *value -= 100)?);
         }
         tx.put(&table, &1000, &1)?;
-        tx.between(|context| {
+        tx.run_outside_call(|context| {
             let writes = &context.sets.writes.entries;
             assert_eq!(writes.len(), keys as usize + 1, "each key once");
             assert!(
@@ -519,7 +519,8 @@ fn a_transaction_that_reads_many_keys_again_and_again_keeps_a_small_read_set() -
         for key in 0..KEYS {
             assert_eq!(tx.get(&table, &key)?, Some(key));
         }
-        let (reads, keys) = tx.between(|context| (context.sets.reads.len(), context.sets.writes.keys.met()));
+        let (reads, keys) =
+            tx.run_outside_call(|context| (context.sets.reads.len(), context.sets.writes.keys.key_count()));
         assert!(reads < 2000, "{reads} reads of {KEYS} keys");
         assert!(round > 0 || (8..KEYS as usize).contains(&keys), "{keys} keys are entered at first");
     }
@@ -553,7 +554,7 @@ fn rows_of_scans_and_multi_gets_enter_no_key() -> Result<()> {
     let mut tx = driven.db.begin();
     assert_eq!(all(&mut tx, &table).len(), 40);
     assert_eq!(tx.get_many(&table, &[3, 4, 5])?.len(), 3);
-    assert_eq!(tx.between(|context| context.sets.writes.keys.len()), 0);
+    assert_eq!(tx.run_outside_call(|context| context.sets.writes.keys.len()), 0);
     Ok(())
 }
 
@@ -567,7 +568,7 @@ fn many_reads_leave_room_for_writes_however_long_their_keys_are() -> Result<()> 
     for at in 0..8000 {
         assert_eq!(tx.get(&table, &key(at))?, Some(7));
     }
-    let met = tx.between(|context| context.sets.writes.keys.len());
+    let met = tx.run_outside_call(|context| context.sets.writes.keys.len());
     assert!(met < 8000, "it remembers some keys, not any number of them");
     for at in (0..8000).rev() {
         tx.put(&table, &key(at), &8)?;
@@ -624,9 +625,9 @@ fn money_is_neither_made_nor_lost_by_threads_that_move_it() -> Result<()> {
         for thread in 0..3u64 {
             let (db, table) = (&db, &table);
             scope.spawn(move || {
-                let mut random = ensile_base::random::Random::seeded(thread);
+                let mut random = ensile_base::random::Random::from_seed(thread);
                 for round in 0..3000 {
-                    let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                    let (from, to) = (random.next_below(ACCOUNTS), random.next_below(ACCOUNTS));
                     db.run(|tx| {
                         let amount = tx.get(table, &from)?.unwrap_or(0).min(7);
                         // The two reads need not stand together before commit has said so.
@@ -709,14 +710,14 @@ fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() 
         let mut tx = db.begin();
         grow(&mut tx)?;
         tx.restart();
-        let kept = tx.between(|context| context.kept_bytes());
+        let kept = tx.run_outside_call(|context| context.kept_bytes());
         assert!(kept <= crate::sets::KEEP_BYTES_MAX, "{name}: {kept} bytes");
     }
     let mut tx = db.begin();
     (0..100).try_for_each(|key| tx.get(&table, &key).map(drop))?;
-    let small = tx.between(|context| context.kept_bytes());
+    let small = tx.run_outside_call(|context| context.kept_bytes());
     tx.restart();
-    assert!(small > 0 && tx.between(|context| context.kept_bytes()) == small);
+    assert!(small > 0 && tx.run_outside_call(|context| context.kept_bytes()) == small);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use ensile_epoch::Pinned;
 use super::Transaction;
 use super::indexes::Maintenance;
 use crate::error::{Error, Result};
-use crate::reading::{self, RawRead};
+use crate::read_path::{self, RawRead};
 use crate::record::tree::RecordLookup;
 use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
@@ -30,7 +30,7 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
         self.check(table)?;
-        self.between(
+        self.run_outside_call(
             #[inline(always)]
             |Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode),
         )
@@ -52,11 +52,11 @@ impl Transaction<'_> {
 
     /// Takes the buffer for a value.
     fn take_value(&mut self) -> Vec<u8> {
-        self.between(|context| std::mem::take(&mut context.value))
+        self.run_outside_call(|context| std::mem::take(&mut context.value))
     }
 
     fn put_value(&mut self, value: Vec<u8>) {
-        self.between(|context| context.keep_value(value));
+        self.run_outside_call(|context| context.keep_value(value));
     }
 
     /// Puts a row into a table with indexes. The put needs the old row, and so depends on the old row (X1).
@@ -64,7 +64,7 @@ impl Transaction<'_> {
         debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
-        self.between(|context| context.entry_keys.compute(table, key, old.as_deref(), Some(value)))?;
+        self.run_outside_call(|context| context.entry_keys.compute(table, key, old.as_deref(), Some(value)))?;
         self.write_indexed(table, key, Some(value), Expect::Anything)
     }
 
@@ -125,7 +125,8 @@ impl Transaction<'_> {
         table.check_value(value)?;
         self.check(table)?;
         self.enter(|pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned))?;
-        let computed = self.between(|context| context.entry_keys.compute(table, key, None, Some(value)));
+        let computed =
+            self.run_outside_call(|context| context.entry_keys.compute(table, key, None, Some(value)));
         let written = computed.and_then(|()| self.write_indexed(table, key, Some(value), Expect::Absent));
         let Err(error) = written else { return Ok(()) };
         self.check(table)?;
@@ -140,11 +141,11 @@ impl Transaction<'_> {
         let old = self.raw_get(table, key, |value| if indexed { value.to_vec() } else { Vec::new() })?;
         let Some(old) = old else { return Ok(false) };
         if indexed {
-            self.between(|context| context.entry_keys.compute(table, key, Some(&old), None))?;
+            self.run_outside_call(|context| context.entry_keys.compute(table, key, Some(&old), None))?;
             self.write_indexed(table, key, None, Expect::Anything)?;
             return Ok(true);
         }
-        self.between(|context| context.sets.write(table.id, key, None, Expect::Anything))?;
+        self.run_outside_call(|context| context.sets.write(table.id, key, None, Expect::Anything))?;
         Ok(true)
     }
 
@@ -161,7 +162,7 @@ impl Transaction<'_> {
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
                 let met = sets.writes.find_key(table.id, key);
-                if let Some(at) = sets.writes.written(met) {
+                if let Some(at) = sets.writes.write_position(met) {
                     return Ok(UpdatedRow::Own(at));
                 }
                 let present = sets.look_up(table, key, met, scratch, pinned);
@@ -172,7 +173,7 @@ impl Transaction<'_> {
         match row {
             UpdatedRow::Missing => Ok(false),
             UpdatedRow::Read if table.indexes.is_empty() => {
-                self.between(
+                self.run_outside_call(
                     #[inline(always)]
                     |Context { sets, scratch, .. }| {
                         let old = scratch.bytes();
@@ -190,14 +191,14 @@ impl Transaction<'_> {
                 Ok(true)
             }
             UpdatedRow::Read => {
-                self.between(|Context { scratch, value, .. }| {
+                self.run_outside_call(|Context { scratch, value, .. }| {
                     value.clear();
                     change(scratch.bytes(), value)
                 })?;
                 self.put_indexed_after_read(table, key)
             }
             UpdatedRow::Own(at) => {
-                let changed = self.between(|Context { sets, value, .. }| {
+                let changed = self.run_outside_call(|Context { sets, value, .. }| {
                     let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
                     value.clear();
                     change(old, value).map(|()| true)
@@ -212,7 +213,7 @@ impl Transaction<'_> {
     fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
         let value = self.take_value();
         let updated = table.check_value(&value).and_then(|()| match table.indexes.is_empty() {
-            true => self.between(|context| context.sets.writes.change(at, Some(&value))),
+            true => self.run_outside_call(|context| context.sets.writes.change(at, Some(&value))),
             false => self.put_indexed(table, key, &value),
         });
         self.put_value(value);
@@ -225,7 +226,7 @@ impl Transaction<'_> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         let value = self.take_value();
         let updated = table.check_value(&value).and_then(|()| {
-            self.between(|Context { scratch, entry_keys, .. }| {
+            self.run_outside_call(|Context { scratch, entry_keys, .. }| {
                 entry_keys.compute(table, key, Some(scratch.bytes()), Some(&value))
             })?;
             self.write_indexed(table, key, Some(&value), Expect::Anything)
@@ -260,7 +261,7 @@ impl<'p> Sets<'p> {
         debug_assert!(table.indexes.is_empty(), "a row with index entries goes by another way");
         self.dead.put(table.id, key);
         let met = self.writes.find_key(table.id, key);
-        if let Some(at) = self.writes.written(met) {
+        if let Some(at) = self.writes.write_position(met) {
             buffer.clear();
             encode(buffer);
             table.check_value(buffer)?;
@@ -285,7 +286,7 @@ impl<'p> Sets<'p> {
         pinned: Pinned<'p>,
     ) -> Result<()> {
         let met = self.writes.find_key(table.id, key);
-        let taken = match self.writes.written(met) {
+        let taken = match self.writes.write_position(met) {
             Some(at) => self.writes.put_value(at).is_some(),
             None => self.probe(table, key, met, scratch, pinned),
         };
@@ -304,8 +305,8 @@ impl<'p> Sets<'p> {
         pinned: Pinned<'p>,
     ) -> Error {
         let met = self.writes.find_key(table.id, key);
-        if self.writes.written(met).is_none()
-            && reading::lookup(&mut self.reader(), table, key, None, scratch, pinned)
+        if self.writes.write_position(met).is_none()
+            && read_path::lookup(&mut self.reader(), table, key, None, scratch, pinned)
         {
             return Error::KeyExists { table: table.name().to_owned() };
         }
@@ -321,7 +322,7 @@ impl<'p> Sets<'p> {
         scratch: &mut Scratch,
         pinned: Pinned<'p>,
     ) -> bool {
-        debug_assert!(self.writes.written(met).is_none(), "an own write answers by itself");
+        debug_assert!(self.writes.write_position(met).is_none(), "an own write answers by itself");
         loop {
             let RecordLookup::Found(found) = table.tree.get(key, pinned) else { return false };
             let record = found.handle();

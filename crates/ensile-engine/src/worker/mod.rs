@@ -7,8 +7,8 @@
 //! Neighbours: `session` hands workers to transactions; commit drives a worker; `garbage` frees the leftovers of
 //! commits.
 
-pub(crate) mod cores;
-pub(crate) mod idle;
+pub(crate) mod idle_workers;
+pub(crate) mod pinning;
 
 // Methods of `Log` and `Memory` take `self` by the `Arc` of std. The `Arc` of the sync door cannot be a receiver.
 use std::sync::Arc as StdArc;
@@ -28,7 +28,7 @@ use crate::garbage::{Garbage, Horizon, RetiredNodes};
 use crate::record::Scratch;
 use crate::record::blocks::{Blocks, NodeBlocks};
 use crate::record::page_map::{MapAddress, PageMap};
-use crate::record::pending::{PageState, PendingRemove, WorkerList};
+use crate::record::pending_removes::{PageState, PendingRemove, WorkerList};
 
 /// Number of read-only commits between two checks of the garbage.
 pub(crate) const READS_PER_COLLECTION: u32 = 32;
@@ -116,7 +116,7 @@ impl DerefMut for LockedGarbage<'_> {
 impl Drop for LockedGarbage<'_> {
     #[inline]
     fn drop(&mut self) {
-        let (pins, snapshots, unhook_bytes) = self.garbage.waiting();
+        let (pins, snapshots, unhook_bytes) = self.garbage.waiting_bytes();
         WorkerCounters::set(&self.counters.garbage_pinned_bytes, pins.bytes as u64);
         WorkerCounters::set(&self.counters.garbage_version_bytes, snapshots.bytes as u64);
         WorkerCounters::set(&self.counters.garbage_unhook_bytes, unhook_bytes as u64);
@@ -346,7 +346,7 @@ impl PreparedPages {
     /// The prepared page of the write at position `lock` in the order of locks. Calls come in this order, so all calls
     /// of a commit together visit each page once.
     #[cold]
-    pub(crate) fn of(&mut self, lock: u32) -> Option<&mut PreparedPage> {
+    pub(crate) fn page_for_lock(&mut self, lock: u32) -> Option<&mut PreparedPage> {
         debug_assert!(
             self.pages.is_sorted_by_key(|prepared| prepared.lock),
             "pages are in the order of locks"

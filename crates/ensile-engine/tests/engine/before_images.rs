@@ -45,17 +45,17 @@ impl Tables {
 }
 
 fn value(random: &mut Random) -> Vec<u8> {
-    let bytes = if random.below(200) == 0 { LARGE_BYTES } else { random.below(BYTES_MAX) as usize };
+    let bytes = if random.next_below(200) == 0 { LARGE_BYTES } else { random.next_below(BYTES_MAX) as usize };
     // A torn copy of two such values is neither.
     vec![random.next_u64() as u8; bytes]
 }
 
 /// A few writes of every kind, some of them of one key.
 fn write(tx: &mut Transaction<'_>, tables: &Tables, random: &mut Random) -> Result<()> {
-    for _ in 0..random.between(1, 5) {
-        let table = &tables.0[random.below(2) as usize];
-        let key = random.below(KEYS);
-        match random.below(5) {
+    for _ in 0..random.next_between(1, 5) {
+        let table = &tables.0[random.next_below(2) as usize];
+        let key = random.next_below(KEYS);
+        match random.next_below(5) {
             0 | 1 => tx.put(table, &key, &value(random))?,
             2 => match tx.insert(table, &key, &value(random)) {
                 Err(Error::KeyExists { .. }) => {}
@@ -81,7 +81,7 @@ fn life(builder: Builder, seed: u64, checkpoint: bool) -> Result<[Rows; 2]> {
         for thread in 0..THREADS {
             let (db, tables) = (&db, &tables);
             scope.spawn(move || {
-                let mut random = Random::seeded(seed * 1000 + thread);
+                let mut random = Random::from_seed(seed * 1000 + thread);
                 for at in 0..TRANSACTIONS {
                     db.run(|tx| write(tx, tables, &mut random)).expect("commits");
                     if checkpoint && thread == 0 && at == TRANSACTIONS / 2 {

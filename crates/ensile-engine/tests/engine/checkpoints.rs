@@ -249,7 +249,7 @@ fn rows_longer_than_a_block_come_back_from_checkpoints_beside_short_ones() {
 }
 
 fn check_rows_longer_than_a_block_come_back_from_checkpoints_beside_short_ones(strategy: Strategy) {
-    let (disk, mut random) = (SimDisk::new(), Random::seeded(9));
+    let (disk, mut random) = (SimDisk::new(), Random::from_seed(9));
     let (mut noise, mut texts) = (State::new(), BTreeMap::<u64, String>::new());
     for round in 0..3 {
         let life = Life::open_for(&disk, strategy);
@@ -262,7 +262,7 @@ fn check_rows_longer_than_a_block_come_back_from_checkpoints_beside_short_ones(s
             random.fill(&mut bytes);
             life.put(key, &bytes);
             noise.insert(key, bytes);
-            let text = format!("a row as others, number {key}, ").repeat(4 + random.below(4) as usize);
+            let text = format!("a row as others, number {key}, ").repeat(4 + random.next_below(4) as usize);
             life.db.run(|tx| tx.put(&table, &key, &text)).expect("commits");
             texts.insert(key, text);
         }
@@ -638,10 +638,10 @@ fn move_money(strategy: Strategy) {
         for thread in 0..2 {
             let (db, accounts, stop) = (&db, &accounts, &stop);
             scope.spawn(move || {
-                let mut random = Random::seeded(thread);
+                let mut random = Random::from_seed(thread);
                 // Relaxed: only tells when to stop.
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let mut busy = || IDLE + random.below(ACCOUNTS - IDLE);
+                    let mut busy = || IDLE + random.next_below(ACCOUNTS - IDLE);
                     let (from, to) = (busy(), busy());
                     let moved = db.run(|tx| {
                         let Some(have) = tx.get(accounts, &from)? else { return Ok(()) };
@@ -696,12 +696,12 @@ type Writes = Vec<(u64, Option<Vec<u8>>)>;
 
 /// A transaction of random writes: its epoch, and what it wrote.
 fn transaction(life: &Life, random: &mut Random) -> Option<(Epoch, Writes)> {
-    let count = random.between(1, 4);
+    let count = random.next_between(1, 4);
     let writes: Vec<_> = (0..count)
         .map(|_| {
-            let size = if random.percent(10) { 3000 } else { random.below(200) };
+            let size = if random.percent(10) { 3000 } else { random.next_below(200) };
             let value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; size as usize]);
-            (random.below(48), value)
+            (random.next_below(48), value)
         })
         .collect();
     let outcome = life.db.submit(|tx| {
@@ -726,37 +726,37 @@ fn apply(state: &mut State, writes: &[(u64, Option<Vec<u8>>)]) {
 fn lives_with_checkpoints_lose_power_at_any_call_and_nothing_that_was_durable() {
     let (mut installed, mut turns) = ([0; 3], 0);
     for seed in 0..120 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let disk = SimDisk::new();
         let mut state = State::new();
         for number in 0..6 {
             let context = format!("seed {seed}, life {number}");
-            let strategy = ALL[random.below(3) as usize];
+            let strategy = ALL[random.next_below(3) as usize];
             let life = Life::try_open_for_turns(&disk, strategy, random.percent(50))
                 .unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_eq!(life.state(), state, "{context}: what came back is not what was judged");
             if random.percent(80) {
-                disk.cut_power_at(disk.calls().all + random.between(1, 250));
+                disk.cut_power_at(disk.calls().all + random.next_between(1, 250));
             }
             let (mut history, mut announced) = (Vec::new(), Epoch::ZERO);
-            for _ in 0..random.between(10, 400) {
-                match random.below(20) {
+            for _ in 0..random.next_between(10, 400) {
+                match random.next_below(20) {
                     0..6 => history.extend(transaction(&life, &mut random)),
                     6 | 7 => {
                         let seed = random.next_u64();
                         history.extend(std::thread::scope(|scope| {
-                            let other = scope.spawn(|| transaction(&life, &mut Random::seeded(seed)));
+                            let other = scope.spawn(|| transaction(&life, &mut Random::from_seed(seed)));
                             other.join().expect("no panic")
                         }));
                     }
                     8..10 => life.beat(),
                     10..14 => {
-                        life.db.logger_step(random.below(2) as usize);
+                        life.db.logger_step(random.next_below(2) as usize);
                     }
                     // One that goes round by ranges takes all of them then.
                     14 if strategy != Strategy::Cycling || random.percent(5) => drop(life.db.checkpoint()),
                     _ => {
-                        life.step(random.below(2) as usize);
+                        life.step(random.next_below(2) as usize);
                     }
                 }
                 if disk.is_without_power() {

@@ -53,7 +53,7 @@ const OF_BADGE: u32 = 2;
 const OF_ANY_BADGE: u32 = 3;
 
 fn mixed(id: Value, salt: u64) -> u64 {
-    Random::seeded(id ^ salt).next_u64()
+    Random::from_seed(id ^ salt).next_u64()
 }
 
 /// A row's group within its block.
@@ -188,16 +188,16 @@ fn read_step(
     random: &mut Random,
 ) -> Result<()> {
     let all = rows_of(running.block);
-    let key = all.start + random.below(ROWS);
-    let group = random.below(GROUPS);
+    let key = all.start + random.next_below(ROWS);
+    let group = random.next_below(GROUPS);
     let (groups, badges) = (running.block * GROUPS, running.block * BADGES);
-    match random.below(100) {
+    match random.next_below(100) {
         0..20 => {
             let seen = reader.get(&tables.rows, &key)?;
             running.trace.read(key, seen.map(|bytes| decode(&bytes)));
         }
         20..26 => {
-            let keys = [key, all.start + random.below(ROWS), all.start + random.below(ROWS)];
+            let keys = [key, all.start + random.next_below(ROWS), all.start + random.next_below(ROWS)];
             for (key, bytes) in keys.iter().zip(reader.get_many(&tables.rows, &keys)?) {
                 running.trace.read(*key, bytes.map(|bytes| decode(&bytes)));
             }
@@ -208,7 +208,7 @@ fn read_step(
             running.note_matching(OF_GROUP, group, decoded(rows));
         }
         64..70 => {
-            let upper = random.between(group, GROUPS);
+            let upper = random.next_between(group, GROUPS);
             let range = groups + group..groups + upper;
             let rows = if random.percent(50) {
                 reader.range(&tables.by_group, range).collect::<Result<Rows>>()?
@@ -226,7 +226,7 @@ fn read_step(
             running.trace.scan_keys_matching(all, Predicate { name: OF_GROUP, argument: group }, keys);
         }
         76..84 => {
-            let badge = random.below(BADGES);
+            let badge = random.next_below(BADGES);
             let row = reader.get(&tables.by_badge, &(badges + badge))?;
             running.note_matching(OF_BADGE, badge, decoded(row.into_iter().collect()));
         }
@@ -249,9 +249,9 @@ fn scan_step(
     random: &mut Random,
 ) -> Result<()> {
     let all = rows_of(running.block);
-    let from = random.between(all.start, all.end - 1);
-    let mut range = from..random.between(from, all.end);
-    let most = if random.percent(30) { random.between(1, 3) as usize } else { usize::MAX };
+    let from = random.next_between(all.start, all.end - 1);
+    let mut range = from..random.next_between(from, all.end);
+    let most = if random.percent(30) { random.next_between(1, 3) as usize } else { usize::MAX };
     let is_reverse = random.percent(50);
     let mut found = Vec::new();
     let visit = |key, bytes: &Vec<u8>| {
@@ -280,11 +280,11 @@ fn step(
     random: &mut Random,
 ) -> Result<()> {
     let rows = &tables.rows;
-    let key = rows_of(running.block).start + random.below(ROWS);
+    let key = rows_of(running.block).start + random.next_below(ROWS);
     let id = if random.percent(4) { id | TOO_LARGE } else { id };
     let new = encode(key, id);
     let trace = &mut running.trace;
-    match random.below(100) {
+    match random.next_below(100) {
         0..14 => match tx.put(rows, &key, &new) {
             Err(error @ Error::TooLarge { .. }) => running.refused(error)?,
             Err(error @ Error::NotUnique { .. }) => badge_is_taken(tables, tx, running, (key, id), error)?,
@@ -389,7 +389,7 @@ fn list_step(
     id: Value,
     random: &mut Random,
 ) -> Result<()> {
-    let key = running.block * LISTS + random.below(LISTS);
+    let key = running.block * LISTS + random.next_below(LISTS);
     let mut list = tx.get(&tables.lists, &key)?.map_or(Vec::new(), |bytes| decode_list(&bytes));
     running.trace.read_list(FIRST_LIST + key, &list);
     if list.len() >= ELEMENTS_MAX {
@@ -429,7 +429,7 @@ struct Session<'r> {
 
 impl<'r> Session<'r> {
     fn new(run: &'r Run<'r>, seed: u64, number: u64) -> Self {
-        let random = RefCell::new(Random::seeded(seed * 1_000 + number));
+        let random = RefCell::new(Random::from_seed(seed * 1_000 + number));
         let recorder = RefCell::new(Recorder::new(number as u32));
         Self { run, number, random, recorder, writes: Cell::new(0) }
     }
@@ -477,10 +477,10 @@ impl<'r> Session<'r> {
         while left > 0 || !open.is_empty() {
             if left > 0 && open.len() < OPEN {
                 let running = self.begin(block);
-                open.push((self.run.db.begin(), running, random.between(1, 5)));
+                open.push((self.run.db.begin(), running, random.next_between(1, 5)));
                 left -= 1;
             }
-            let at = random.below(open.len() as u64) as usize;
+            let at = random.next_below(open.len() as u64) as usize;
             let (tx, running, steps) = &mut open[at];
             if *steps > 0 {
                 *steps -= 1;
@@ -522,10 +522,10 @@ impl<'r> Session<'r> {
         }
         let mut current = current.borrow_mut();
         let running = current.insert(self.begin(block));
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         running.hands_on_refusals = random.percent(20);
         let fails = random.percent(25);
-        for _ in 0..random.between(1, if fails { 6 } else { 4 }) {
+        for _ in 0..random.next_between(1, if fails { 6 } else { 4 }) {
             step(self.run.tables, tx, running, self.id(), &mut random)?;
             if random.percent(10) {
                 std::thread::yield_now();
@@ -572,9 +572,9 @@ impl<'r> Session<'r> {
     /// Looks at a block, this one or any, through a snapshot that may be old.
     fn look(&self, snapshot: &mut Snapshot<'_>, block: u64) -> Result<()> {
         let random = &mut *self.random.borrow_mut();
-        let block = if random.percent(70) { block } else { random.below(BLOCKS) };
+        let block = if random.percent(70) { block } else { random.next_below(BLOCKS) };
         let mut running = self.begin(block);
-        for _ in 0..random.between(1, 3) {
+        for _ in 0..random.next_between(1, 3) {
             match read_step(self.run.tables, snapshot, &mut running, random) {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => {
@@ -593,8 +593,8 @@ impl<'r> Session<'r> {
     fn work(self) -> Result<Recorder> {
         let mut snapshot: Option<Snapshot<'r>> = None;
         loop {
-            let kind = self.random.borrow_mut().below(100);
-            let count = if kind < 75 { self.random.borrow_mut().between(1, 12) } else { 1 };
+            let kind = self.random.borrow_mut().next_below(100);
+            let count = if kind < 75 { self.random.borrow_mut().next_between(1, 12) } else { 1 };
             let Some(block) = self.take(count) else { break };
             match kind {
                 0..55 => self.interleaved(block, count as usize)?,

@@ -65,40 +65,41 @@ type Plan = Vec<(usize, Bytes, Step)>;
 
 /// Few, so that they meet; of every length, with common beginnings that end where slices do.
 fn key(random: &mut Random) -> Bytes {
-    let length = match random.below(40) {
+    let length = match random.next_below(40) {
         0 => KEY_BYTES_MAX,
         1 => KEY_BYTES_MAX - 1,
         2..6 => 300,
-        _ => [0, 1, 7, 8, 9, 16, 17, 24][random.below(8) as usize],
+        _ => [0, 1, 7, 8, 9, 16, 17, 24][random.next_below(8) as usize],
     };
-    let mut key = vec![[0, b'k'][random.below(2) as usize]; length];
+    let mut key = vec![[0, b'k'][random.next_below(2) as usize]; length];
     if let Some(last) = key.last_mut() {
-        *last = random.below(3) as u8;
+        *last = random.next_below(3) as u8;
     }
     key
 }
 
 fn value(random: &mut Random) -> Bytes {
-    let most = [1, 4, 40, 40, 600, 600, 600, 9_000][random.below(8) as usize];
-    let most = if random.below(300) == 0 { LOG_BUFFER_BYTES as u64 * 2 } else { most };
-    let mut value = vec![0; random.below(most) as usize];
+    let most = [1, 4, 40, 40, 600, 600, 600, 9_000][random.next_below(8) as usize];
+    let most = if random.next_below(300) == 0 { LOG_BUFFER_BYTES as u64 * 2 } else { most };
+    let mut value = vec![0; random.next_below(most) as usize];
     random.fill(&mut value);
     value
 }
 
 /// Several steps for each of a few keys, mixed.
 fn plan(random: &mut Random) -> Plan {
-    let places: Vec<_> = (0..random.between(1, 6)).map(|_| (random.below(3) as usize, key(random))).collect();
-    let step = |random: &mut Random| match random.below(10) {
+    let places: Vec<_> =
+        (0..random.next_between(1, 6)).map(|_| (random.next_below(3) as usize, key(random))).collect();
+    let step = |random: &mut Random| match random.next_below(10) {
         0..4 => Step::Put(value(random)),
         4 => Step::Insert(value(random)),
-        5 | 6 => Step::Update(random.below(700) as usize, value(random)),
+        5 | 6 => Step::Update(random.next_below(700) as usize, value(random)),
         7 | 8 => Step::Delete,
         _ => Step::Get,
     };
-    (0..random.between(1, 14))
+    (0..random.next_between(1, 14))
         .map(|_| {
-            let (table, key) = places[random.below(places.len() as u64) as usize].clone();
+            let (table, key) = places[random.next_below(places.len() as u64) as usize].clone();
             (table, key, step(random))
         })
         .collect()
@@ -199,7 +200,7 @@ impl World {
     /// Ends in every way that a transaction can end.
     fn step(&mut self, random: &mut Random) -> Result<()> {
         let plan_now = plan(random);
-        match random.below(10) {
+        match random.next_below(10) {
             0 => drop(perform(&mut self.db.begin(), &self.tables, &plan_now)?),
             1 => {
                 let failed = self.db.run(|tx| {
@@ -226,7 +227,7 @@ impl World {
                 }
             }
             4 => {
-                let plans: Vec<Plan> = (0..random.between(2, 40)).map(|_| plan(random)).collect();
+                let plans: Vec<Plan> = (0..random.next_between(2, 40)).map(|_| plan(random)).collect();
                 let announce = |plan: &Plan, prefetch: &mut ensile_engine::Prefetch<'_>| {
                     plan.iter().for_each(|(table, key, _)| prefetch.key(&self.tables.0[*table], key));
                 };
@@ -272,7 +273,7 @@ fn logged(folder: &Folder) -> Result<Vec<BTreeSet<Left>>> {
 fn the_log_says_what_each_transaction_left_whatever_it_wrote_before() -> Result<()> {
     for seed in 0..4 {
         let folder = Folder::new(&format!("logged-model-{seed}"));
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut state, mut committed) = (State::default(), Vec::new());
         for life in 0..3 {
             let with_images = (seed + life) % 3 == 0;

@@ -173,7 +173,7 @@ fn give_way(semi_fuzzy: bool, looks: First) -> Result<()> {
         |keys: u64, byte| db.run(|tx| (0..keys).try_for_each(|key| tx.put(&table, &key, &vec![byte; 3000])));
     let take_displaced = |begun: Begun| {
         let mut block = CheckpointBlock::new();
-        pages(db).take_displaced(begun.attempt, begun.freeze, &mut DisplacedBlock::of(&mut block))
+        pages(db).take_displaced(begun.attempt, begun.freeze, &mut DisplacedBlock::new(&mut block))
     };
     put(500, 1)?;
     let first = begin(&driven);
@@ -249,7 +249,7 @@ fn maps_that_wait_for_a_pin_are_counted_and_end_who_holds_them_back() -> Result<
 fn take_rows(db: &Database, begun: Begun) -> u32 {
     let from_pages = rows(&take(db, begun).expect("it goes on"));
     let mut block = CheckpointBlock::new();
-    let mut beside = DisplacedBlock::of(&mut block);
+    let mut beside = DisplacedBlock::new(&mut block);
     let has_more = pages(db).take_displaced(begun.attempt, begun.freeze, &mut beside);
     assert_eq!(has_more, Ok(false));
     from_pages + beside.iter().filter(|(section, ..)| *section == FIRST_TABLE).count() as u32

@@ -142,7 +142,7 @@ fn take_displaced(
     let mut has_more = true;
     while has_more {
         let mut block = CheckpointBlock::new();
-        let mut versions = DisplacedBlock::of(&mut block);
+        let mut versions = DisplacedBlock::new(&mut block);
         has_more = pages(db).take_displaced(attempt, freeze, &mut versions)?;
         assert!(!has_more || versions.iter().count() > 0, "an empty block has room");
         for (section, tid, body) in versions.iter() {
@@ -180,11 +180,11 @@ impl Changing {
     const KEYS: u64 = 300;
 
     fn new(table: Rows, seed: u64) -> Self {
-        Self { table, model: BTreeMap::new(), random: Random::seeded(seed), keys: 0..Self::KEYS }
+        Self { table, model: BTreeMap::new(), random: Random::from_seed(seed), keys: 0..Self::KEYS }
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.random.below(limit)
+        self.random.next_below(limit)
     }
 
     /// From here on other keys are changed; now and then any.
@@ -573,7 +573,7 @@ fn an_attempt_that_fails_leaves_nothing_and_closes_no_page_of_the_next() -> Resu
                 taken == Err(PagesEnded::Ended) && page.entries() == 0
             });
             let mut block = CheckpointBlock::new();
-            let displaced = pages(db).take_displaced(attempt, freeze, &mut DisplacedBlock::of(&mut block));
+            let displaced = pages(db).take_displaced(attempt, freeze, &mut DisplacedBlock::new(&mut block));
             is_nothing && displaced == Err(PagesEnded::Ended)
         };
         assert!(is_nothing_taken(&mut page), "the attempt has ended");
@@ -684,9 +684,9 @@ fn pictures_taken_beside_threads_show_whole_transactions() -> Result<()> {
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let transfer = |seed: u64| {
-                let mut random = Random::seeded(seed);
+                let mut random = Random::from_seed(seed);
                 while !is_over.load(Ordering::Relaxed) {
-                    let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                    let (from, to) = (random.next_below(ACCOUNTS), random.next_below(ACCOUNTS));
                     db.run(|tx| {
                         let (Some(rich), true) = (tx.get(&accounts, &from)?, from != to) else {
                             return Ok(());

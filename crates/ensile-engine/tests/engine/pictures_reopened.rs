@@ -48,14 +48,14 @@ impl Plan {
     }
 
     fn drawn(random: &mut Random) -> Self {
-        let loggers = random.below(3) as usize;
+        let loggers = random.next_below(3) as usize;
         let strategy = match loggers {
-            1.. if random.percent(20) => [Strategy::Fuzzy, Strategy::Cycling][random.below(2) as usize],
+            1.. if random.percent(20) => [Strategy::Fuzzy, Strategy::Cycling][random.next_below(2) as usize],
             _ => Strategy::Pictures,
         };
         Self {
             loggers,
-            checkpointers: if random.percent(70) { 2 } else { random.between(1, 3) as usize },
+            checkpointers: if random.percent(70) { 2 } else { random.next_between(1, 3) as usize },
             strategy,
             semi_fuzzy: random.percent(60),
             page_bytes: if random.percent(80) { 4 << 10 } else { 16 << 10 },
@@ -282,10 +282,10 @@ fn n10_rows_that_stood_beside_pages_are_in_the_next_picture() {
     let (disk, mut history, pages) = with_picture(&plan);
     let mut life = reopen(&disk, &plan, &mut history);
     life.put_all(&mut history, 0..5000, &[2; 100]);
-    let mut random = Random::seeded(4);
+    let mut random = Random::from_seed(4);
     let mut beside = History::new();
     let report = life.checkpoint(|life| {
-        let first = random.below(4990);
+        let first = random.next_below(4990);
         life.delete_all(&mut beside, first..first + 5);
         life.put_all(&mut beside, first + 5..first + 10, &[3; 90]);
     });
@@ -454,14 +454,14 @@ fn a_round_that_is_stopped_over_a_picture_hands_everything_on_to_the_next_pictur
 fn lives_with_any_settings_one_after_the_other_lose_nothing_and_bring_nothing_back() {
     let (mut kept, mut firsts, mut displaced, mut tail_bytes) = (0, 0, 0, 0);
     for seed in 0..60 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (disk, mut history) = (SimDisk::new(), History::new());
         for _ in 0..8 {
             let plan = Plan::drawn(&mut random);
             let mut life = reopen(&disk, &plan, &mut history);
             let mut is_first = true;
-            for _ in 0..random.below(4) {
-                for _ in 0..random.below(20) {
+            for _ in 0..random.next_below(4) {
+                for _ in 0..random.next_below(20) {
                     change(&mut life, &mut history, &mut random);
                 }
                 if random.percent(50) {
@@ -490,10 +490,11 @@ fn lives_with_any_settings_one_after_the_other_lose_nothing_and_bring_nothing_ba
 }
 
 fn change(life: &mut Life, history: &mut History, random: &mut Random) {
-    let table = [ROWS, ROWS, ROWS, 1, 2][random.below(5) as usize];
-    let first = random.below(400);
-    let writes = (first..first + 1 + random.below(12)).map(|key| {
-        let row = (!random.percent(30)).then(|| vec![random.next_u64() as u8; random.below(400) as usize]);
+    let table = [ROWS, ROWS, ROWS, 1, 2][random.next_below(5) as usize];
+    let first = random.next_below(400);
+    let writes = (first..first + 1 + random.next_below(12)).map(|key| {
+        let row =
+            (!random.percent(30)).then(|| vec![random.next_u64() as u8; random.next_below(400) as usize]);
         ((table, key), row)
     });
     life.commit(history, writes.collect());

@@ -48,11 +48,11 @@ impl Life {
 
     /// Some transaction; its epoch if it committed.
     fn change(&self, random: &mut Random) -> (Changes, Option<Epoch>) {
-        let keys = random.between(1, 4);
+        let keys = random.next_between(1, 4);
         let mut changes = Changes::new();
         for _ in 0..keys {
-            let value = vec![random.next_u64() as u8; random.below(60) as usize];
-            changes.push((random.below(KEYS), random.percent(75).then_some(value)));
+            let value = vec![random.next_u64() as u8; random.next_below(60) as usize];
+            changes.push((random.next_below(KEYS), random.percent(75).then_some(value)));
         }
         let submitted = self.db.submit(|tx| {
             changes.iter().try_for_each(|(key, value)| match value {
@@ -74,7 +74,7 @@ fn apply(rows: &mut Rows, changes: &Changes) {
 }
 
 fn run(seed: u64, figures: &mut [u64; 3]) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let (disk, mut expected) = (SimDisk::new(), Rows::new());
     let mut last: (Vec<(Changes, Epoch)>, Option<Changes>) = (Vec::new(), None);
     let mut is_killed = false;
@@ -91,14 +91,14 @@ fn run(seed: u64, figures: &mut [u64; 3]) {
         }
         assert_eq!(found, expected, "seed {seed}, life {number}, killed: {is_killed}");
         figures[0] += report.taken_entries;
-        match random.below(4) {
-            0 => disk.die_at_word(random.between(1, 1500)),
-            1 => disk.die_before(disk.calls().all + random.between(1, 40)),
-            2 => disk.cut_power_at(disk.calls().all + random.between(1, 40)),
+        match random.next_below(4) {
+            0 => disk.die_at_word(random.next_between(1, 1500)),
+            1 => disk.die_before(disk.calls().all + random.next_between(1, 40)),
+            2 => disk.cut_power_at(disk.calls().all + random.next_between(1, 40)),
             _ => {}
         }
-        for _ in 0..random.between(5, 150) {
-            match random.below(10) {
+        for _ in 0..random.next_between(5, 150) {
+            match random.next_below(10) {
                 0..6 => {
                     let (changes, committed) = life.change(&mut random);
                     match committed {

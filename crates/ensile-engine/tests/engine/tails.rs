@@ -46,12 +46,12 @@ fn picture(semi_fuzzy: bool, updates_a_page: u64) -> CheckpointReport {
     let handle = db.checkpoint().expect("begins");
     let written =
         || db.stats().checkpoints.and_then(|stats| stats.running).map_or(0, |running| running.bytes);
-    let mut random = Random::seeded(7);
+    let mut random = Random::from_seed(7);
     while handle.outcome().is_none() {
         let before = written();
         if before > 0 {
             for _ in 0..updates_a_page {
-                let key = random.below(ROWS);
+                let key = random.next_below(ROWS);
                 db.run(|tx| tx.put(&rows, &key, &vec![2; 100])).expect("commits");
             }
         }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use ensile_durability::LoadedPages;
-use ensile_durability::examine::CheckpointFacts;
+use ensile_durability::examination::CheckpointFacts;
 
 /// The section of the catalogue (`docs/internals/formats/rows.md`), whose pages do not count here.
 const CATALOGUE: u32 = 0;

@@ -41,7 +41,7 @@ impl Values {
 impl Client {
     pub(crate) fn new(life: Arc<Life>, session: u32, seed: u64) -> Self {
         let values = Values { session: u64::from(session) + 1, next: 0 };
-        Self { life, recorder: Recorder::new(session), random: Random::seeded(seed), values }
+        Self { life, recorder: Recorder::new(session), random: Random::from_seed(seed), values }
     }
 
     pub(crate) fn into_recorder(self) -> Recorder {
@@ -52,7 +52,7 @@ impl Client {
     pub(crate) fn work(&mut self) {
         for _ in 0..self.life.plan.transactions {
             if self.life.plan.late_tables > 0 && self.random.percent(LATE_TABLES_PERCENT) {
-                let late = self.random.below(self.life.plan.late_tables);
+                let late = self.random.next_below(self.life.plan.late_tables);
                 match self.life.open_late_table(self.life.plan.keys + late) {
                     Err(Error::Durability(_)) => return,
                     Err(error) if !error.is_retryable() => panic!("a table cannot be opened: {error}"),
@@ -138,7 +138,7 @@ impl Client {
                 recorder.abort(failed, life.now());
             }
             let trace = trace.insert(recorder.begin(life.now()));
-            operations(life, tx, trace, values, &mut Random::seeded(seed), reads_only)?;
+            operations(life, tx, trace, values, &mut Random::from_seed(seed), reads_only)?;
             if fails { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
         };
         if fails {
@@ -171,12 +171,12 @@ impl Client {
         let mut trace = recorder.begin(life.now());
         let mut tx = life.db.begin();
         let strict = random.percent(life.plan.strict_percent);
-        for _ in 0..random.between(1, 3) {
+        for _ in 0..random.next_between(1, 3) {
             if let Err(error) = operations(life, &mut tx, &mut trace, values, random, reads_only) {
                 recorder.abort(trace, life.now());
                 return Err(error);
             }
-            for _ in 0..random.below(20) {
+            for _ in 0..random.next_below(20) {
                 thread::yield_now();
             }
         }
@@ -193,13 +193,13 @@ impl Client {
         let Self { life, recorder, random, .. } = self;
         let mut trace = recorder.begin(life.now());
         let mut snapshot = life.db.snapshot()?;
-        for _ in 0..random.between(1, life.plan.snapshot_reads_max) {
+        for _ in 0..random.next_between(1, life.plan.snapshot_reads_max) {
             let (operation, range) = some_read(life, random);
             if let Err(error) = read(life, &mut snapshot, &mut trace, operation, range) {
                 recorder.abort(trace, life.now());
                 return Err(error);
             }
-            for _ in 0..random.below(10) {
+            for _ in 0..random.next_below(10) {
                 thread::yield_now();
             }
         }
@@ -246,7 +246,7 @@ fn finish(
 
 /// A row of this value.
 fn row(life: &Life, value: Value, random: &mut Random) -> Row {
-    let filler = life.plan.fillers[random.below(life.plan.fillers.len() as u64) as usize];
+    let filler = life.plan.fillers[random.next_below(life.plan.fillers.len() as u64) as usize];
     let mut row = value.to_le_bytes().to_vec();
     // The filler is the value's, so that a torn row shows.
     row.resize(8 + filler, value as u8);
@@ -255,8 +255,8 @@ fn row(life: &Life, value: Value, random: &mut Random) -> Row {
 
 /// A read of some keys, drawn.
 fn some_read(life: &Life, random: &mut Random) -> (Operation, std::ops::Range<u64>) {
-    let low = random.below(life.plan.keys);
-    let high = random.between(low + 1, life.plan.keys);
+    let low = random.next_below(life.plan.keys);
+    let high = random.next_between(low + 1, life.plan.keys);
     match life.plan.operation(random) {
         operation @ (Operation::Scan | Operation::ScanReverse | Operation::ScanIndex) => {
             (operation, low..high)
@@ -333,8 +333,8 @@ fn operations(
     random: &mut Random,
     reads_only: bool,
 ) -> Result<()> {
-    for _ in 0..random.between(1, life.plan.operations_max) {
-        let number = random.below(life.plan.keys + life.plan.late_tables);
+    for _ in 0..random.next_between(1, life.plan.operations_max) {
+        let number = random.next_below(life.plan.keys + life.plan.late_tables);
         let operation = life.plan.operation(random);
         if reads_only
             || matches!(

@@ -337,8 +337,8 @@ fn checkpoints(random: &mut Random) -> Plan {
         keys: 4,
         transactions: 8,
         lives: 3,
-        loggers: random.between(1, 2) as usize,
-        checkpointers: random.between(1, 2) as usize,
+        loggers: random.next_between(1, 2) as usize,
+        checkpointers: random.next_between(1, 2) as usize,
         operations: [2, 4, 1, 1, 3, 1, 0, 0],
         ..durable(random)
     }
@@ -385,7 +385,7 @@ fn short_pictures(random: &mut Random) -> Plan {
     Plan {
         keys: 3,
         operations: [1, 4, 1, 0, 4, 0, 0, 0],
-        fillers: [GROWING, &[0]][random.below(2) as usize],
+        fillers: [GROWING, &[0]][random.next_below(2) as usize],
         page_bytes: 64,
         late_tables: 2,
         fills_checkpoint_device: random.percent(50),
@@ -414,7 +414,7 @@ fn alone_beside_pictures(random: &mut Random) -> Plan {
 /// Lives without a log: pictures alone make results durable, and rows that are deleted are unhooked before that.
 fn no_log(random: &mut Random) -> Plan {
     Plan {
-        without_log_every: random.between(1, 2) as usize,
+        without_log_every: random.next_between(1, 2) as usize,
         strategies: vec![Strategy::Pictures],
         strict_percent: 60,
         operations: [4, 3, 1, 0, 4, 1, 0, 0],
@@ -427,9 +427,9 @@ fn no_log(random: &mut Random) -> Plan {
 /// tables that are opened meanwhile; lives of other strategies between them. Epochs end often, and turns fail.
 fn cycling(random: &mut Random) -> Plan {
     Plan {
-        keys: random.between(3, 6),
+        keys: random.next_between(3, 6),
         operations: [1, 4, 1, 0, 4, 0, 0, 0],
-        fillers: [GROWING, &[0]][random.below(2) as usize],
+        fillers: [GROWING, &[0]][random.next_below(2) as usize],
         fills_checkpoint_device: random.percent(30),
         ..checkpoints(random)
     }

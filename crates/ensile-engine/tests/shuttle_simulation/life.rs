@@ -181,7 +181,7 @@ impl Life {
     }
 
     fn beat(&self, random: &mut Random) {
-        self.clock.advance(Duration::from_micros(random.between(1, self.plan.beat_micros_max)));
+        self.clock.advance(Duration::from_micros(random.next_between(1, self.plan.beat_micros_max)));
         self.db.heartbeat_step();
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_CLOSE));
         self.db.boundary_step();
@@ -214,14 +214,14 @@ impl Life {
     /// The first checkpointer's device is full for a while.
     fn fill_checkpoint_device(&self, random: &mut Random) {
         rest(random, 300);
-        self.disk.set_device(CHECKPOINT_DEVICE, Some(random.below(1_000)));
+        self.disk.set_device(CHECKPOINT_DEVICE, Some(random.next_below(1_000)));
         rest(random, 300);
         self.disk.set_device(CHECKPOINT_DEVICE, None);
     }
 }
 
 fn rest(random: &mut Random, most: u64) {
-    for _ in 0..random.below(most) {
+    for _ in 0..random.next_below(most) {
         thread::yield_now();
     }
 }
@@ -230,7 +230,7 @@ fn rest(random: &mut Random, most: u64) {
 fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) -> Vec<Recorder> {
     let mut threads = Vec::new();
     let mut start = |work: fn(&Life, usize, &mut Random), index| {
-        let (life, mut random) = (life.clone(), Random::seeded(random.next_u64()));
+        let (life, mut random) = (life.clone(), Random::from_seed(random.next_u64()));
         threads.push(thread::spawn(move || {
             while !life.is_over() {
                 work(&life, index, &mut random);
@@ -266,9 +266,9 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
         start(|life, _, random| life.fill_checkpoint_device(random), 0);
     }
     if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
-        let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
+        let (disk, life, mut random) = (disk.clone(), life.clone(), Random::from_seed(random.next_u64()));
         threads.push(thread::spawn(move || {
-            for _ in 0..random.below(life.plan.crash_rest_max) {
+            for _ in 0..random.next_below(life.plan.crash_rest_max) {
                 if life.is_over() {
                     break;
                 }
@@ -305,7 +305,7 @@ fn open(
     random: &mut Random,
 ) -> Arc<Life> {
     while plan.loggers > 0 && random.percent(25) {
-        let (power, mut seeds) = (disk.clone(), Random::seeded(random.next_u64()));
+        let (power, mut seeds) = (disk.clone(), Random::from_seed(random.next_u64()));
         let power = thread::spawn(move || {
             rest(&mut seeds, 200);
             power.crash(seeds.next_u64());
@@ -356,7 +356,7 @@ fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
 
 /// The body of one run.
 pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
-    let mut random = Random::seeded(next_u64());
+    let mut random = Random::from_seed(next_u64());
     let plan = plan(&mut random);
     let disk = SimDisk::new();
     let instants = Arc::new(AtomicU64::new(1));

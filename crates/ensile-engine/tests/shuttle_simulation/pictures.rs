@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examine};
+use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examination};
 use ensile_sim::SimDisk;
 use ensile_sim::history::{History, Key, Operation, Outcome, Value};
 
@@ -105,8 +105,8 @@ pub(crate) fn check(
 /// The number of what is installed, or 0, and the picture if it is one.
 fn read(disk: &SimDisk, plan: &Plan, last: &mut LastPicture) -> (u64, Option<Picture>) {
     let (loaded, disk): (_, Arc<dyn Disk>) = (Loaded::default(), Arc::new(disk.mounted()));
-    let found =
-        examine::examine(&disk, &loaded).unwrap_or_else(|error| panic!("what is left is not whole: {error}"));
+    let found = examination::examine(&disk, &loaded)
+        .unwrap_or_else(|error| panic!("what is left is not whole: {error}"));
     assert!(found.is_whole(), "what is left is damaged: {:?} {:?}", found.damage, found.unread);
     let Some(checkpoint) = found.checkpoint else { return (0, None) };
     let Some(epoch) = checkpoint.picture_epoch() else { return (checkpoint.number, None) };

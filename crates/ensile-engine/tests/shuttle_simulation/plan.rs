@@ -139,10 +139,10 @@ impl Plan {
         }
         operations[0] += 1;
         Self {
-            keys: random.between(2, 8),
-            workers: random.between(2, 3) as usize,
-            transactions: random.between(2, 5),
-            operations_max: random.between(1, 5),
+            keys: random.next_between(2, 8),
+            workers: random.next_between(2, 3) as usize,
+            transactions: random.next_between(2, 5),
+            operations_max: random.next_between(1, 5),
             loggers: 0,
             without_log_every: 0,
             lives: 1,
@@ -150,17 +150,17 @@ impl Plan {
             kinds: [5, 2, 1, 2, 1],
             failing_reads_percent: 50,
             strict_percent: 50,
-            fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.below(3) as usize],
+            fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.next_below(3) as usize],
             indexed,
             garbage_bytes_max: if random.percent(30) { 64 } else { 1 << 20 },
             crash_percent: 0,
             crash_rest_max: 600,
-            beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
-            snapshot_micros: [500, 10_000][random.below(2) as usize],
+            beat_micros_max: [300, 3_000, 60_000][random.next_below(3) as usize],
+            snapshot_micros: [500, 10_000][random.next_below(2) as usize],
             snapshots: true,
             snapshot_reads_max: 3,
-            filled_every: [1, 2, u64::MAX][random.below(3) as usize],
-            beat_rest_max: [30, 30, 300][random.below(3) as usize],
+            filled_every: [1, 2, u64::MAX][random.next_below(3) as usize],
+            beat_rest_max: [30, 30, 300][random.next_below(3) as usize],
             undisturbed: false,
             layered: random.percent(20),
             checkpointers: 0,
@@ -177,9 +177,9 @@ impl Plan {
     /// As in memory, with a log, crashes and lives after them.
     pub(crate) fn on_disk(random: &mut Random) -> Self {
         Self {
-            loggers: random.between(1, 3) as usize,
-            lives: random.between(2, 3) as usize,
-            transactions: random.between(2, 4),
+            loggers: random.next_between(1, 3) as usize,
+            lives: random.next_between(2, 3) as usize,
+            transactions: random.next_between(2, 4),
             crash_percent: 80,
             ..Self::in_memory(random)
         }
@@ -188,9 +188,9 @@ impl Plan {
     /// As on disk, with checkpoints beside the transactions.
     pub(crate) fn with_checkpoints(random: &mut Random) -> Self {
         Self {
-            transactions: random.between(3, 8),
+            transactions: random.next_between(3, 8),
             lives: 3,
-            checkpointers: random.between(1, 2) as usize,
+            checkpointers: random.next_between(1, 2) as usize,
             ..Self::on_disk(random)
         }
     }
@@ -198,17 +198,17 @@ impl Plan {
     /// The same with pictures, most often of several pages, of a row or of many: pages are kept, split and joined.
     pub(crate) fn with_pictures(random: &mut Random) -> Self {
         // Fewer keys meet each other more.
-        let keys = if random.percent(70) { random.between(30, 60) } else { random.between(2, 8) };
+        let keys = if random.percent(70) { random.next_between(30, 60) } else { random.next_between(2, 8) };
         Self {
             keys,
             // Part of the runs, without a draw that would make other runs of all known seeds.
             snapshots: !keys.is_multiple_of(3),
-            page_bytes: [1, 64, 4 << 10][random.below(3) as usize],
+            page_bytes: [1, 64, 4 << 10][random.next_below(3) as usize],
             // Long lives with short epochs: a walk of many pages ends in them, and neighbours change between two.
-            transactions: random.between(6, 20),
+            transactions: random.next_between(6, 20),
             crash_rest_max: 4_000,
             beat_micros_max: 60_000,
-            beat_rest_max: [10, 30][random.below(2) as usize],
+            beat_rest_max: [10, 30][random.next_below(2) as usize],
             pictures: Some(Pictures::drawn(random)),
             strategies: if random.percent(20) {
                 vec![Strategy::Pictures, Strategy::Fuzzy]
@@ -222,20 +222,20 @@ impl Plan {
 
     /// The same in lives without a log, all of them or every second one.
     pub(crate) fn without_log(random: &mut Random) -> Self {
-        let without_log_every = random.between(1, 2) as usize;
+        let without_log_every = random.next_between(1, 2) as usize;
         Self { without_log_every, strategies: vec![Strategy::Pictures], ..Self::with_pictures(random) }
     }
 
     /// As on disk, with checkpoints that go round by ranges, and lives of the other strategies among them.
     pub(crate) fn with_ranges(random: &mut Random) -> Self {
         let checkpoints = Self::with_checkpoints(random);
-        Self { keys: random.between(2, 8), ..checkpoints }.going_round(random)
+        Self { keys: random.next_between(2, 8), ..checkpoints }.going_round(random)
     }
 
     /// The same with cycling checkpoints, in all lives but a few.
     pub(crate) fn going_round(self, random: &mut Random) -> Self {
-        let lives = random.between(3, 5) as usize;
-        let strategy = |random: &mut Random| match random.below(10) {
+        let lives = random.next_between(3, 5) as usize;
+        let strategy = |random: &mut Random| match random.next_below(10) {
             0..7 => Strategy::Cycling,
             7 => Strategy::Fuzzy,
             _ => Strategy::Pictures,
@@ -243,12 +243,12 @@ impl Plan {
         Self {
             strategies: (0..lives).map(|_| strategy(random)).collect(),
             pictures: Some(Pictures::drawn(random)),
-            ranges: random.between(2, 4) as usize,
-            late_tables: random.below(3),
+            ranges: random.next_between(2, 4) as usize,
+            late_tables: random.next_below(3),
             page_bytes: 64,
             lives,
             // Long lives with short epochs, as a turn waits for two of them.
-            transactions: random.between(6, 16),
+            transactions: random.next_between(6, 16),
             crash_rest_max: 2_000,
             beat_micros_max: 60_000,
             beat_rest_max: 10,
@@ -291,12 +291,12 @@ impl Plan {
 
 /// Some pictures give way to a commit or a few.
 pub(crate) fn displaced_bytes_max(random: &mut Random) -> u64 {
-    if random.percent(20) { random.between(1, 600) } else { u64::MAX }
+    if random.percent(20) { random.next_between(1, 600) } else { u64::MAX }
 }
 
 /// One of the places, by their shares.
 fn drawn(shares: &[u64], random: &mut Random) -> usize {
-    let mut rest = random.below(shares.iter().sum());
+    let mut rest = random.next_below(shares.iter().sum());
     shares
         .iter()
         .position(|share| {

@@ -27,7 +27,7 @@ impl Deref for CheckedEpochs {
 impl Drop for CheckedEpochs {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            assert_eq!(self.registered(), (0, 0), "workers and pins have left their registries");
+            assert_eq!(self.registered_counts(), (0, 0), "workers and pins have left their registries");
             assert!(!self.is_any_bound() && !self.is_index_entered());
             assert_eq!(self.scan().pins(), self.now(), "no pin is left");
             assert!(!self.has_reader_below(Epoch::MAX), "no snapshot is registered");
@@ -369,7 +369,7 @@ fn e6_readers_of_the_snapshot_that_is_named_are_not_asked_and_those_below_are() 
 fn a_transaction_that_ends_is_counted_once_whoever_finds_the_request_first() {
     let epochs = epochs();
     for owner_is_first in [true, false] {
-        let before = epochs.expired();
+        let before = epochs.expired_count();
         let mut pin = epochs.register_pin();
         drop(pin.begin(epochs.now()));
         assert_eq!(epochs.expire(epochs.now().next(), Epoch::ZERO), 1);
@@ -379,7 +379,7 @@ fn a_transaction_that_ends_is_counted_once_whoever_finds_the_request_first() {
         // SAFETY: the pin was begun, and has not ended.
         assert!(unsafe { pin.enter() }.is_err());
         epochs.scan();
-        assert_eq!(epochs.expired(), before + 1, "the owner is first: {owner_is_first}");
+        assert_eq!(epochs.expired_count(), before + 1, "the owner is first: {owner_is_first}");
     }
 }
 
@@ -404,9 +404,9 @@ fn dropped_handles_leave_the_registry() {
     let epochs = epochs();
     let worker = epochs.register_worker();
     let mut pin = epochs.register_pin();
-    assert_eq!(epochs.registered(), (1, 1));
+    assert_eq!(epochs.registered_counts(), (1, 1));
     drop(pin.begin(epochs.now()));
     drop((worker, pin));
-    assert_eq!(epochs.registered(), (0, 0));
+    assert_eq!(epochs.registered_counts(), (0, 0));
     assert_eq!(epochs.scan().pins, epochs.now());
 }

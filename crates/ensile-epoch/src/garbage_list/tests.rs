@@ -33,11 +33,11 @@ fn the_thing_that_is_announced_comes_out_so_many_places_later() {
     let mut garbage_list = GarbageList::default();
     (0..20).for_each(|thing| garbage_list.push(Epoch::new(1), thing));
     for ahead in [0, 1, 7] {
-        let announced = *garbage_list.upcoming(ahead).expect("the chunk has more");
+        let announced = *garbage_list.peek_ahead(ahead).expect("the chunk has more");
         (0..ahead).for_each(|_| assert!(garbage_list.pop_below(Epoch::new(2)).is_some()));
         assert_eq!(garbage_list.pop_below(Epoch::new(2)), Some(announced), "{ahead} places ahead");
     }
-    assert_eq!(garbage_list.upcoming(garbage_list.len()), None);
+    assert_eq!(garbage_list.peek_ahead(garbage_list.len()), None);
 }
 
 #[test]

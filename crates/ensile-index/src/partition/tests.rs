@@ -2,7 +2,7 @@
 
 use ensile_base::random::Random;
 
-use crate::testing::{Bench, pinned};
+use crate::testing::{Bench, assume_pinned};
 
 /// Sizes of the parts that `separators` cuts `keys` into.
 fn sizes(keys: &[Vec<u8>], separators: &[Vec<u8>]) -> Vec<usize> {
@@ -20,7 +20,7 @@ fn check(name: &str, keys: impl IntoIterator<Item = Vec<u8>>, times: usize) {
         bench.insert(key, at as u64 + 1);
     }
     for parts in [2, 3, 8] {
-        let separators = bench.tree.separators(parts, pinned());
+        let separators = bench.tree.separators(parts, assume_pinned());
         assert!(separators.is_sorted() && separators.windows(2).all(|pair| pair[0] != pair[1]), "{name}");
         let sizes = sizes(&keys, &separators);
         let fair = keys.len() / parts;
@@ -34,7 +34,7 @@ fn check(name: &str, keys: impl IntoIterator<Item = Vec<u8>>, times: usize) {
 
 #[test]
 fn parts_are_roughly_equal() {
-    let mut random = Random::seeded(11);
+    let mut random = Random::from_seed(11);
     check("in order", (0..50_000_u64).map(|n| n.to_be_bytes().to_vec()), 2);
     check("at random", (0..50_000).map(|_| random.next_u64().to_be_bytes().to_vec()), 2);
     let text = |n: u64| format!("customer/{:05}/{}", n % 1000, n).into_bytes();
@@ -47,11 +47,11 @@ fn parts_are_roughly_equal() {
 #[test]
 fn a_small_tree_has_few_parts_and_an_empty_one_has_one() {
     let mut bench = Bench::new();
-    assert!(bench.tree.separators(4, pinned()).is_empty());
+    assert!(bench.tree.separators(4, assume_pinned()).is_empty());
     bench.insert(b"only", 1);
-    assert!(bench.tree.separators(4, pinned()).is_empty());
+    assert!(bench.tree.separators(4, assume_pinned()).is_empty());
     bench.insert(b"other", 2);
-    let separators = bench.tree.separators(4, pinned());
+    let separators = bench.tree.separators(4, assume_pinned());
     assert!(separators.len() <= 1, "{separators:?}");
-    assert!(bench.tree.separators(1, pinned()).is_empty());
+    assert!(bench.tree.separators(1, assume_pinned()).is_empty());
 }

@@ -11,16 +11,16 @@ fn taken(nibbles: u64, count: usize) -> Vec<usize> {
 
 #[test]
 fn a_permutation_follows_a_list_of_slots() {
-    let mut random = Random::seeded(7);
+    let mut random = Random::from_seed(7);
     let mut word = Permutation::EMPTY;
     let mut list: Vec<usize> = Vec::new();
     for _ in 0..20_000 {
         if list.len() < LEAF_SLOTS && (list.is_empty() || random.percent(55)) {
-            let position = random.below(list.len() as u64 + 1) as usize;
+            let position = random.next_below(list.len() as u64 + 1) as usize;
             list.insert(position, word.free_slot());
             word = word.insert(position);
         } else {
-            let position = random.below(list.len() as u64) as usize;
+            let position = random.next_below(list.len() as u64) as usize;
             list.remove(position);
             word = word.remove(position);
         }
@@ -31,7 +31,7 @@ fn a_permutation_follows_a_list_of_slots() {
         assert_eq!(taken(word.nibbles_back(), list.len()), list);
         list.reverse();
         if random.percent(3) {
-            let count = random.below(list.len() as u64 + 1) as usize;
+            let count = random.next_below(list.len() as u64 + 1) as usize;
             list.truncate(count);
             word = word.truncate(count);
         }

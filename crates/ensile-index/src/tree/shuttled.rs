@@ -2,13 +2,14 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-index --release`. Shuttle explores schedules, not memory orders.
 //!
-//! Neighbours: `mixed`, `folds` and `late_prunes` have further schedules; `testing` has the memory and the collector.
+//! Neighbours: `mixed_workload`, `folds` and `late_prunes` have further schedules; `testing` has the memory and the
+//! collector.
 
 use std::ops::Bound;
 
 use shuttle::sync::{Arc, Mutex};
 
-use crate::testing::{BookedMemory, collect, pinned};
+use crate::testing::{BookedMemory, assume_pinned, collect};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
 mod folds;
@@ -18,11 +19,11 @@ mod mixed;
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
 fn insert(tree: &Masstree, memory: &mut BookedMemory, key: &[u8], value: u64) -> Insert {
-    tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
+    tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), assume_pinned())
 }
 
 /// Number of schedules of a test: `iterations`, times `ENSILE_TIMES` if set (`ci/soak.sh`).
-fn lengthened(iterations: usize) -> usize {
+fn scale_iterations(iterations: usize) -> usize {
     let times = std::env::var("ENSILE_TIMES");
     let longer = |times: String| times.parse::<usize>().ok().filter(|times| *times > 0);
     iterations * times.map_or(1, |times| longer(times).expect("ENSILE_TIMES is a number from 1 on"))
@@ -34,7 +35,7 @@ fn schedules(
     prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
     works: Vec<fn(&Masstree, &mut BookedMemory)>,
 ) {
-    shuttle::check_random(schedule(prepare, works), lengthened(iterations));
+    shuttle::check_random(schedule(prepare, works), scale_iterations(iterations));
 }
 
 /// As [`schedules`], for failures that need a long rest of a thread in a certain place, a rare event with random steps.
@@ -43,7 +44,7 @@ fn schedules_with_long_rests(
     prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
     works: Vec<fn(&Masstree, &mut BookedMemory)>,
 ) {
-    shuttle::check_pct(schedule(prepare, works), lengthened(iterations), 4);
+    shuttle::check_pct(schedule(prepare, works), scale_iterations(iterations), 4);
 }
 
 fn schedule(
@@ -67,7 +68,7 @@ fn schedule(
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        let shape = tree.check(pinned()).expect("a whole tree");
+        let shape = tree.check(assume_pinned()).expect("a whole tree");
         assert_eq!(book.lock().unwrap().live_bytes(), shape.bytes);
     }
 }
@@ -81,10 +82,10 @@ fn tens(tree: &Masstree, memory: &mut BookedMemory, count: u64) {
 fn in_and_out(tree: &Masstree, memory: &mut BookedMemory, numbers: impl Iterator<Item = u64> + Clone) {
     for n in numbers.clone() {
         assert_eq!(insert(tree, memory, &n.to_be_bytes(), n), Insert::Inserted);
-        assert_eq!(tree.get(&n.to_be_bytes(), pinned()), Lookup::Found(n));
+        assert_eq!(tree.get(&n.to_be_bytes(), assume_pinned()), Lookup::Found(n));
     }
     for n in numbers {
-        assert!(tree.remove(&n.to_be_bytes(), n, memory, pinned()));
+        assert!(tree.remove(&n.to_be_bytes(), n, memory, assume_pinned()));
     }
 }
 
@@ -111,7 +112,7 @@ fn leaves_split_and_go_under_two_writers_and_a_scan() {
 fn everything_goes_under_two_removers() {
     fn remove_all(tree: &Masstree, memory: &mut BookedMemory, remainder: u64) {
         for n in (0..60).filter(|n| n % 2 == remainder) {
-            assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
+            assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, assume_pinned()));
         }
     }
     schedules(
@@ -134,7 +135,7 @@ fn everything_goes_under_two_removers() {
 fn leaves_go_while_others_refill_them_and_neighbours_split() {
     fn empty(tree: &Masstree, memory: &mut BookedMemory, numbers: std::ops::Range<u64>) {
         for n in numbers {
-            assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
+            assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, assume_pinned()));
         }
     }
     fn refill(tree: &Masstree, memory: &mut BookedMemory, numbers: [u64; 3]) {
@@ -174,11 +175,13 @@ fn a_leaf_goes_while_its_neighbour_below_another_parent_splits() {
             // Eighteen full leaves: sixteen below the first parent, less one that goes, and two below the second.
             tens(tree, memory, 15 * 18);
             for n in (45..60u64).chain(15 * 16 + 1..15 * 17) {
-                assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
+                assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, assume_pinned()));
             }
         },
         vec![
-            |tree, memory| assert!(tree.remove(&(15u64 * 16 * 10).to_be_bytes(), 15 * 16, memory, pinned())),
+            |tree, memory| {
+                assert!(tree.remove(&(15u64 * 16 * 10).to_be_bytes(), 15 * 16, memory, assume_pinned()))
+            },
             |tree, memory| {
                 let key = (15u64 * 15 * 10 + 1).to_be_bytes();
                 assert_eq!(insert(tree, memory, &key, 1), Insert::Inserted);
@@ -192,8 +195,8 @@ fn layers_come_and_go_under_their_readers() {
     fn layer(tree: &Masstree, memory: &mut BookedMemory, keys: [&[u8]; 2]) {
         for _ in 0..2 {
             keys.iter().for_each(|key| assert_eq!(insert(tree, memory, key, 1), Insert::Inserted));
-            keys.iter().for_each(|key| assert_eq!(tree.get(key, pinned()), Lookup::Found(1)));
-            keys.iter().for_each(|key| assert!(tree.remove(key, 1, memory, pinned())));
+            keys.iter().for_each(|key| assert_eq!(tree.get(key, assume_pinned()), Lookup::Found(1)));
+            keys.iter().for_each(|key| assert!(tree.remove(key, 1, memory, assume_pinned())));
         }
     }
     schedules(
@@ -221,11 +224,11 @@ fn no_key_appears_behind_a_witness() {
     fn watch(tree: &Masstree, key: &[u8]) {
         let mut miss: Option<Witness> = None;
         for _ in 0..6 {
-            match tree.get(key, pinned()) {
+            match tree.get(key, assume_pinned()) {
                 Lookup::Missing(witness) => miss = miss.or(Some(witness)),
                 Lookup::Found(_) => {
                     assert!(
-                        !miss.is_some_and(|miss| miss.holds(pinned())),
+                        !miss.is_some_and(|miss| miss.holds(assume_pinned())),
                         "{key:?} appeared behind a witness"
                     );
                 }
@@ -243,8 +246,8 @@ fn no_key_appears_behind_a_witness() {
                 insert(tree, memory, &35u64.to_be_bytes(), 1);
                 insert(tree, memory, &36u64.to_be_bytes(), 1);
                 insert(tree, memory, b"one prefix, another", 1);
-                assert!(tree.remove(b"one prefix, one rest", 1, memory, pinned()));
-                assert!(tree.remove(b"one prefix, another", 1, memory, pinned()));
+                assert!(tree.remove(b"one prefix, one rest", 1, memory, assume_pinned()));
+                assert!(tree.remove(b"one prefix, another", 1, memory, assume_pinned()));
                 insert(tree, memory, b"one prefix, a third", 1);
             },
             |tree, _| watch(tree, &36u64.to_be_bytes()),

@@ -7,7 +7,7 @@ mod loomed {
     use loom::sync::Arc;
     use loom::thread;
 
-    use crate::guarded::{GuardedPtr, GuardedU64};
+    use crate::seqlock_word::{GuardedPtr, GuardedU64};
     use crate::version::{Version, VersionWord};
 
     struct Node {
@@ -252,15 +252,15 @@ mod plain {
         let seen = word.stable();
         let held = word.try_lock(seen).expect("free");
         assert!(!word.is_exactly(seen.bits()), "a locked node vouches for nothing");
-        assert!(word.unchanged(seen), "a lock does not disturb readers");
+        assert!(word.is_unchanged(seen), "a lock does not disturb readers");
         assert!(word.try_lock(seen).is_none());
         drop(held);
         assert!(word.is_exactly(seen.bits()));
 
         let mut held = word.try_lock(seen).expect("free");
         held.begin_change();
-        assert!(!word.unchanged(seen) && !word.is_exactly(seen.bits()));
-        let after = held.after();
+        assert!(!word.is_unchanged(seen) && !word.is_exactly(seen.bits()));
+        let after = held.version_after();
         drop(held);
         assert!(word.is_exactly(after.bits()) && word.try_lock(seen).is_none());
     }

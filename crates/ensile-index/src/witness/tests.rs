@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use ensile_base::random::Random;
 
-use crate::testing::{Bench, Collected, hostile_key, pinned};
+use crate::testing::{Bench, Collected, assume_pinned, hostile_key};
 use crate::{Direction, NodeChange, Witness};
 
 fn number(n: u64) -> [u8; 8] {
@@ -21,7 +21,7 @@ fn filled(numbers: impl IntoIterator<Item = u64>) -> Bench {
 }
 
 fn holds(collected: &Collected) -> bool {
-    collected.witnesses.iter().all(|witness| witness.holds(pinned()))
+    collected.witnesses.iter().all(|witness| witness.holds(assume_pinned()))
 }
 
 fn scan(bench: &Bench, lower: &[u8], upper: &[u8]) -> [Collected; 2] {
@@ -33,9 +33,9 @@ fn scan(bench: &Bench, lower: &[u8], upper: &[u8]) -> [Collected; 2] {
 fn fails(bench: &mut Bench, key: &[u8], change: impl FnOnce(&mut Bench)) {
     let miss = bench.miss(key);
     let scans = scan(bench, key, key);
-    assert!(miss.holds(pinned()) && scans.iter().all(holds));
+    assert!(miss.holds(assume_pinned()) && scans.iter().all(holds));
     change(bench);
-    assert!(!miss.holds(pinned()), "the miss of {key:?} still holds");
+    assert!(!miss.holds(assume_pinned()), "the miss of {key:?} still holds");
     assert!(!scans.iter().any(holds), "a scan over {key:?} still holds");
 }
 
@@ -46,16 +46,16 @@ fn an_insert_into_the_leaf_fails_a_miss_and_one_elsewhere_does_not() {
     fails(&mut bench, &number(55), |bench| {
         bench.insert(&number(55), 1);
     });
-    assert!(far.holds(pinned()), "another leaf was not concerned");
+    assert!(far.holds(assume_pinned()), "another leaf was not concerned");
 }
 
 #[test]
 fn a_replace_fails_no_witness() {
     let mut bench = filled((0..300).map(|n| n * 10));
     let miss = bench.miss(&number(55));
-    assert!(bench.tree.replace(&number(50), 1, 2, pinned()));
+    assert!(bench.tree.replace(&number(50), 1, 2, assume_pinned()));
     bench.insert(&number(50), 3);
-    assert!(miss.holds(pinned()));
+    assert!(miss.holds(assume_pinned()));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_split_fails_misses_in_both_halves() {
     fails(&mut bench, &number(139), |bench| {
         bench.insert(&number(71), 1);
     });
-    assert!(!left.holds(pinned()));
+    assert!(!left.holds(assume_pinned()));
 }
 
 #[test]
@@ -92,14 +92,14 @@ fn a_key_that_parts_from_a_skip_fails_the_misses_of_all_that_do() {
     fails(&mut bench, &key(4, "a"), |bench| {
         bench.insert(&key(4, "b"), 1);
     });
-    assert!(others.iter().all(|miss| !miss.holds(pinned())), "one leaf vouched for all of them");
-    assert!(below.holds(pinned()), "the layer below is as it was");
+    assert!(others.iter().all(|miss| !miss.holds(assume_pinned())), "one leaf vouched for all of them");
+    assert!(below.holds(assume_pinned()), "the layer below is as it was");
     for part in [2, 6] {
         fails(&mut bench, &key(part, "a"), |bench| {
             bench.insert(&key(part, "a"), 1);
         });
     }
-    assert!(below.holds(pinned()), "the layer below is as it was");
+    assert!(below.holds(assume_pinned()), "the layer below is as it was");
     fails(&mut bench, &key(8, "a"), |bench| {
         assert!(bench.remove(&key(9, "one"), 1));
         assert!(bench.remove(&key(9, "two"), 1));
@@ -161,8 +161,8 @@ fn a_layer_that_is_folded_takes_its_witnesses_along_and_fails_those_of_the_leaf_
         assert_eq!(bench.check().layers, 3);
         fails(&mut bench, &key("key"), |bench| assert!(bench.remove(&key("x"), 1)));
         assert_eq!(bench.check().layers, 2);
-        assert!(!above.holds(pinned()), "the slot above has changed");
-        assert!(below.holds(pinned()), "the layer below was not touched");
+        assert!(!above.holds(assume_pinned()), "the slot above has changed");
+        assert!(below.holds(assume_pinned()), "the layer below was not touched");
         fails(&mut bench, &key("key"), |bench| {
             bench.insert(&key("key"), 1);
         });
@@ -178,7 +178,7 @@ fn a_layer_that_keeps_one_key_keeps_the_witnesses_above_it() {
     let above = bench.miss(b"another");
     fails(&mut bench, b"prefix--key", |bench| assert!(bench.remove(b"prefix--two", 1)));
     assert_eq!(bench.check().layers, 2);
-    assert!(above.holds(pinned()), "nothing above has changed");
+    assert!(above.holds(assume_pinned()), "nothing above has changed");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_miss_in_a_layer_survives_what_happens_above_it() {
     for n in 0..100 {
         bench.insert(&number(n), 1);
     }
-    assert!(miss.holds(pinned()), "the layer itself was not touched");
+    assert!(miss.holds(assume_pinned()), "the layer itself was not touched");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn re_creation_after_emptying_never_brings_a_witness_back() {
     for _ in 0..3 {
         bench.insert(b"key", 1);
         assert!(bench.remove(b"key", 1));
-        assert!(!empty.holds(pinned()) && !holds(&empty_scan));
+        assert!(!empty.holds(assume_pinned()) && !holds(&empty_scan));
     }
 }
 
@@ -232,25 +232,25 @@ impl NodeSet {
     }
 
     fn holds(&self) -> bool {
-        self.0.iter().all(|witness| witness.holds(pinned()))
+        self.0.iter().all(|witness| witness.holds(assume_pinned()))
     }
 }
 
 #[test]
 fn own_inserts_keep_an_updated_node_set_valid_and_complete() {
     for seed in 0..30 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let mut bench = Bench::new();
-        for _ in 0..random.below(60) {
+        for _ in 0..random.next_below(60) {
             bench.insert(&hostile_key(&mut random), 1);
         }
         let all = |bench: &Bench| bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
         let mut set = NodeSet::of(all(&bench));
         for _ in 0..400 {
-            let key = match random.below(3) {
+            let key = match random.next_below(3) {
                 0 => hostile_key(&mut random),
                 1 => random.next_u64().to_be_bytes().to_vec(),
-                _ => [&b"a common prefix of many"[..], &random.below(50).to_be_bytes()[..]].concat(),
+                _ => [&b"a common prefix of many"[..], &random.next_below(50).to_be_bytes()[..]].concat(),
             };
             bench.insert(&key, 1);
             set.update(bench.changes.as_slice());
@@ -279,7 +279,7 @@ fn a_change_by_another_breaks_an_updated_set() {
 #[test]
 fn no_key_comes_into_being_behind_a_witness() {
     for seed in 0..20 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let mut bench = Bench::new();
         let mut misses: Vec<(Vec<u8>, Witness)> = Vec::new();
         for _ in 0..2_000 {
@@ -290,7 +290,7 @@ fn no_key_comes_into_being_behind_a_witness() {
             if random.percent(55) {
                 bench.insert(&key, 1);
                 let stale =
-                    |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(pinned());
+                    |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(assume_pinned());
                 assert!(!misses.iter().any(stale), "{key:?} appeared behind a witness");
             } else {
                 let _ = bench.remove(&key, 1);

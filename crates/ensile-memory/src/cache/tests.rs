@@ -160,7 +160,7 @@ fn what_stays_empty_goes_back_to_the_system_and_what_is_used_again_does_not() {
 
 #[test]
 fn what_was_touched_beforehand_is_kept() {
-    let memory = CheckedMemory::new(&MemoryConfig::prefaulted(8 << 20));
+    let memory = CheckedMemory::new(&MemoryConfig::with_prefault(8 << 20));
     let mut cache = memory.cache();
     let taken = blocks(&mut cache, 1000, 30 << 20);
     free(&mut cache, 1000, taken);
@@ -172,7 +172,7 @@ fn what_was_touched_beforehand_is_kept() {
 
 #[test]
 fn an_ended_cache_leaves_everything_to_the_next() {
-    let memory = CheckedMemory::new(&MemoryConfig::prefaulted(1 << 20));
+    let memory = CheckedMemory::new(&MemoryConfig::with_prefault(1 << 20));
     let mut taken = Vec::new();
     for _ in 0..100 {
         taken.extend(blocks(&mut memory.cache(), 64, 6400));
@@ -196,7 +196,7 @@ fn marked(cache: &mut Cache, bytes: usize, total_bytes: usize) -> Vec<(NonNull<u
 fn whatever_caches_take_and_give_and_leave_is_there_at_the_end_and_has_one_owner() {
     const BYTES: [usize; 8] = [8, 24, 120, 1000, 4096, 8192, 9000, 100_000];
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
-        let (memory, mut random) = (CheckedMemory::default(), Random::seeded(seed));
+        let (memory, mut random) = (CheckedMemory::default(), Random::from_seed(seed));
         let mut caches: Vec<_> = (0..3).map(|_| memory.cache()).collect();
         let mut taken: Vec<(NonNull<u8>, usize)> = Vec::new();
         // All blocks of a span but one, which is uncut when the cache ends.
@@ -205,21 +205,21 @@ fn whatever_caches_take_and_give_and_leave_is_there_at_the_end_and_has_one_owner
             taken.extend(marked(&mut memory.cache(), class.bytes(), all_but_one));
         }
         for step in 0..400 {
-            let cache = &mut caches[random.below(3) as usize];
+            let cache = &mut caches[random.next_below(3) as usize];
             if random.percent(10) {
                 *cache = memory.cache();
             }
             if random.percent(if step % 100 < 60 { 60 } else { 20 }) {
-                let bytes = BYTES[random.below(8) as usize];
-                let most = [1 << 10, 1 << 14, 1 << 18][random.below(3) as usize];
-                taken.extend(marked(cache, bytes, random.below(most) as usize));
+                let bytes = BYTES[random.next_below(8) as usize];
+                let most = [1 << 10, 1 << 14, 1 << 18][random.next_below(3) as usize];
+                taken.extend(marked(cache, bytes, random.next_below(most) as usize));
             } else {
-                let most = random.below(1 + taken.len() as u64) as usize;
+                let most = random.next_below(1 + taken.len() as u64) as usize;
                 // Some of many spans, or all of few.
                 let is_scattered = random.percent(50);
                 for _ in 0..most {
                     let last = taken.len() - 1;
-                    let at = if is_scattered { random.below(1 + last as u64) as usize } else { last };
+                    let at = if is_scattered { random.next_below(1 + last as u64) as usize } else { last };
                     let (block, bytes) = taken.swap_remove(at);
                     // SAFETY: ours, written above.
                     assert_eq!(unsafe { block.cast::<usize>().read() }, block.addr().get(), "another has it");

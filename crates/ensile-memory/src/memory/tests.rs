@@ -109,7 +109,7 @@ fn a_chunk_that_is_made_ready_is_nobodys_meanwhile() {
 
 #[test]
 fn what_was_touched_beforehand_is_not_touched_again() {
-    let memory = CheckedMemory::new(&MemoryConfig::prefaulted(8 << 20));
+    let memory = CheckedMemory::new(&MemoryConfig::with_prefault(8 << 20));
     memory.begin_preparing();
     let mut cache = memory.cache();
     assert!(!memory.lock().wants_ready(), "four chunks are ready");

@@ -26,7 +26,7 @@ impl<T: Transport> CheckedLoop<T> {
     }
 
     /// The loop without further checks: its end is the test's own.
-    pub fn unchecked(mut self) -> NetLoop<T> {
+    pub fn into_inner(mut self) -> NetLoop<T> {
         self.0.take().expect(IN_USE)
     }
 
@@ -103,7 +103,7 @@ impl<T: Transport> NetLoop<T> {
             assert!(has_timer, "W3: {id:?} has a timer");
             open += 1;
             connection.check();
-            let bytes = counted(connection.memory_bytes() + self.transport.held_bytes(id.token()));
+            let bytes = round_to_unit(connection.memory_bytes() + self.transport.held_bytes(id.token()));
             let is_counted = connection.counted_bytes == bytes || self.touched == Some(id);
             assert!(is_counted, "W16: {id:?} has {bytes} bytes, and not {}", connection.counted_bytes);
             by_bytes.extend(Some((connection.counted_bytes, id)).filter(|(bytes, _)| *bytes > 0));

@@ -23,15 +23,15 @@ fn replies_go_in_the_order_of_their_places() {
     let d = replies.reserve(0);
     let e = replies.reserve(0);
     replies.reply(put("f"));
-    assert_eq!((replies.to_send(), replies.parked(), replies.unsent_bytes()), (&b"a"[..], 5, 3));
+    assert_eq!((replies.to_send(), replies.deferred_count(), replies.unsent_bytes()), (&b"a"[..], 5, 3));
     replies.fill(e.number, put("e"));
     assert_eq!(replies.to_send(), b"a");
     replies.fill(b.number, put("b"));
     assert_eq!(replies.to_send(), b"abc");
-    replies.sent(2);
+    replies.mark_sent(2);
     replies.fill(d.number, put("d"));
-    assert_eq!((replies.to_send(), replies.parked()), (&b"cdef"[..], 0));
-    replies.sent(4);
+    assert_eq!((replies.to_send(), replies.deferred_count()), (&b"cdef"[..], 0));
+    replies.mark_sent(4);
     assert!(replies.is_empty());
     replies.reply(put("g"));
     let h = replies.reserve(0);
@@ -48,7 +48,7 @@ fn a_full_queue_turns_away_until_there_is_room() {
     assert!(!replies.takes_again());
     replies.fill(a.number, put("123456"));
     assert!(!replies.takes_again(), "more than half of the bytes wait");
-    replies.sent(1);
+    replies.mark_sent(1);
     assert!(!replies.has_room(), "it was turned away, and is told when there is room");
     assert!(replies.takes_again() && !replies.takes_again());
     assert!(replies.has_room());
@@ -67,9 +67,9 @@ fn a_full_queue_turns_away_until_there_is_room() {
 fn much_that_was_sent_is_let_go() {
     let mut replies = queue(usize::MAX, 2);
     replies.reply(|buffer| buffer.resize(1 << 20, 7));
-    replies.sent(1 << 19);
+    replies.mark_sent(1 << 19);
     assert!(replies.sending.len() == 1 << 19 && replies.to_send().len() == 1 << 19);
-    replies.sent(1 << 19);
+    replies.mark_sent(1 << 19);
     assert!(replies.sending.capacity() <= ReplyQueue::KEEP_BYTES);
 }
 
@@ -94,7 +94,7 @@ fn w15_a_panic_behind_an_open_place_ends_the_stream() {
     replies.fill(behind.number, |_| std::panic::resume_unwind(Box::new("the owner's bug")));
     assert!(replies.has_panicked() && replies.is_beyond(), "W15");
     assert_eq!(replies.to_send(), b"", "W15: nothing follows what is missing");
-    assert_eq!(replies.panicked().as_deref(), Some("the owner's bug"));
+    assert_eq!(replies.take_panic().as_deref(), Some("the owner's bug"));
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn replies_that_wait_and_the_one_that_is_not_sent_whole_are_unheard() {
     let slot = replies.reserve(0);
     replies.reply(put("third"));
     assert_eq!(replies.unheard(), 3);
-    replies.sent("firstsecond".len());
+    replies.mark_sent("firstsecond".len());
     assert_eq!(replies.unheard(), 2);
     replies.fill(slot.number, put(""));
-    replies.sent("third".len());
+    replies.mark_sent("third".len());
     assert_eq!(replies.unheard(), 0);
 }
 
@@ -119,7 +119,7 @@ fn w16_a_client_that_takes_most_of_a_large_reply_leaves_no_room_behind_it() {
     let mut replies = queue(64 << 20, 10);
     replies.reply(|buffer| buffer.resize(32 << 20, b'x'));
     while replies.to_send().len() > 1000 {
-        replies.sent(replies.to_send().len().div_ceil(2));
+        replies.mark_sent(replies.to_send().len().div_ceil(2));
     }
     let (room, left) = (replies.memory_bytes(), replies.to_send().len());
     assert!(room <= 2 * left.max(ReplyQueue::KEEP_BYTES), "W16: {room} bytes, of which {left} wait");
@@ -131,7 +131,7 @@ fn w16_places_of_many_replies_are_given_back_once_they_are_told() {
     let slots: Vec<_> = (0..50_000).map(|_| replies.reserve(0)).collect();
     let (last, others) = slots.split_last().expect("there are some");
     others.iter().for_each(|slot| replies.fill(slot.number, put("x")));
-    replies.sent(replies.to_send().len());
+    replies.mark_sent(replies.to_send().len());
     let room = replies.waiting.capacity();
     assert!(room <= 2 * ReplyQueue::KEEP_PLACES, "W16: {room} places");
     replies.fill(last.number, put("x"));
@@ -150,14 +150,14 @@ fn a_written_reply_keeps_its_place_whatever_its_length() {
         }
         if number == 1 {
             assert_eq!(replies.to_send().len(), 100_001);
-            replies.sent(100_001);
+            replies.mark_sent(100_001);
         }
     }
     let sent: Vec<u8> = replies.to_send().to_vec();
     let wanted = [&[2; 3][..], b"before the fourth", &[3; 100_000], &[4; 50_000]].concat();
     assert!(sent == wanted, "{} bytes", sent.len());
-    replies.sent(sent.len());
+    replies.mark_sent(sent.len());
     let mut long = vec![7; 40_000];
     replies.reply_written(&mut long);
-    assert!(replies.to_send() == [7; 40_000] && replies.parked() == 0 && long.is_empty());
+    assert!(replies.to_send() == [7; 40_000] && replies.deferred_count() == 0 && long.is_empty());
 }

@@ -12,7 +12,7 @@ use crate::transport::ListenAddress;
 /// A connection that was accepted where this is the time of keepalive.
 fn accepted(listen: fn(std::net::SocketAddr) -> ListenAddress, keepalive: Option<Duration>) -> MachineSocket {
     let any = listen("127.0.0.1:0".parse().expect("an address"));
-    let (listener, at) = MachineSocket::listening(&any, keepalive).expect("a free port");
+    let (listener, at) = MachineSocket::listen(&any, keepalive).expect("a free port");
     let (ListenAddress::Tcp(at) | ListenAddress::TcpShared(at)) = at else { unreachable!("it was TCP") };
     let _client = TcpStream::connect(at).expect("it listens");
     loop {
@@ -48,7 +48,7 @@ fn an_accepted_client_is_asked_whether_it_is_there_if_its_listener_says_so() {
 fn an_address_at_which_somebody_listens_is_not_free_where_it_may_be_shared_either() {
     for listen in [ListenAddress::Tcp, ListenAddress::TcpShared] {
         let any = listen("127.0.0.1:0".parse().expect("an address"));
-        let (listener, at) = MachineSocket::listening(&any, None).expect("a free port");
+        let (listener, at) = MachineSocket::listen(&any, None).expect("a free port");
         let (ListenAddress::Tcp(at) | ListenAddress::TcpShared(at)) = at else { unreachable!("it was TCP") };
         let taken = check_free(at).expect_err("somebody listens there");
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);

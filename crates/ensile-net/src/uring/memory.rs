@@ -98,7 +98,7 @@ impl SharedMemory {
     }
 
     /// Buffer that a completion names.
-    pub(super) fn arrived(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
+    pub(super) fn lend_buffer(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
         self.lent += 1;
         ArrivedBuffer { number, bytes }
@@ -112,7 +112,7 @@ impl SharedMemory {
     }
 
     /// Number of buffers that are not the kernel's.
-    pub(super) fn lent(&self) -> usize {
+    pub(super) fn lent_buffers(&self) -> usize {
         usize::from(self.lent)
     }
 

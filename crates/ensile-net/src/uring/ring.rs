@@ -69,7 +69,7 @@ impl RingOperation {
         u64::from(place) << OPERATION_BITS | self as u64
     }
 
-    fn of(data: u64) -> (Self, u32) {
+    fn decode(data: u64) -> (Self, u32) {
         let operations = [Self::Receive, Self::Send, Self::Poll, Self::WakeUps, Self::Cancel];
         let operation = operations[(data & ((1 << OPERATION_BITS) - 1)) as usize];
         (operation, (data >> OPERATION_BITS) as u32)
@@ -238,11 +238,13 @@ impl Ring {
     pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
         self.in_flight -= 1;
-        let (operation, place) = RingOperation::of(entry.user_data());
+        let (operation, place) = RingOperation::decode(entry.user_data());
         let result = entry.result();
         let outcome = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
         Some(match operation {
-            RingOperation::Receive => RingCompletion::Socket(self.received(place, outcome, entry.flags())),
+            RingOperation::Receive => {
+                RingCompletion::Socket(self.receive_completion(place, outcome, entry.flags()))
+            }
             RingOperation::Send => {
                 let ended = self.sends[place as usize].take().expect("it was in flight");
                 self.free_sends.push(place);
@@ -255,14 +257,14 @@ impl Ring {
         })
     }
 
-    fn received(
+    fn receive_completion(
         &mut self,
         place: u32,
         outcome: Result<usize, Errno>,
         flags: u32,
     ) -> SocketCompletion<ArrivedBuffer> {
         let buffer = cqueue::buffer_select(flags);
-        let arrived = buffer.map(|number| self.memory.arrived(number, outcome.unwrap_or(0)));
+        let arrived = buffer.map(|number| self.memory.lend_buffer(number, outcome.unwrap_or(0)));
         let outcome = match (outcome, arrived) {
             (Ok(1..), Some(buffer)) => Ok(Some(buffer)),
             (outcome, arrived) => {
@@ -308,7 +310,7 @@ impl Ring {
 
     /// Number of operations that are asked for and not submitted.
     #[cfg(test)]
-    pub(super) fn staged(&self) -> usize {
+    pub(super) fn staged_count(&self) -> usize {
         self.staged.len()
     }
 
@@ -398,8 +400,8 @@ impl SocketRing for Ring {
         self.memory.give_back(buffer);
     }
 
-    fn lent(&self) -> usize {
-        self.memory.lent()
+    fn lent_buffers(&self) -> usize {
+        self.memory.lent_buffers()
     }
 
     #[cfg(feature = "simulation")]

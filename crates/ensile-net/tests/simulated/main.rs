@@ -13,7 +13,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::Arc;
-use ensile_net::simulated::{ClientId, RingCases, SimulatedTransport};
+use ensile_net::simulation::{ClientId, RingCases, SimulatedTransport};
 use ensile_net::{
     CheckedLoop, CloseReason, ConnectionId, ConnectionMemory, ListenAddress, NetEvent, NetLimits, NetLoop,
     ReplySlot,
@@ -76,7 +76,7 @@ impl Server {
         let net = NetLoop::new(transport, clock.clone(), limits).with_memory(Arc::clone(memory));
         let mut net = CheckedLoop::new(net);
         net.listen(&ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))).expect("it is simulated");
-        let random = Random::seeded(seed ^ 0x5eed);
+        let random = Random::from_seed(seed ^ 0x5eed);
         Self {
             net,
             limits,
@@ -114,7 +114,7 @@ impl Server {
         }
         assert!(self.net.stats().open <= LIMITS.connections_max);
         while self.tells && !self.parked.is_empty() && self.random.percent(60) {
-            let at = self.random.below(self.parked.len() as u64) as usize;
+            let at = self.random.next_below(self.parked.len() as u64) as usize;
             let (slot, line) = self.parked.swap_remove(at);
             self.net.fill(slot, |buffer| buffer.extend(line));
         }
@@ -136,7 +136,7 @@ impl Server {
                 replies.reply(|buffer| buffer.extend_from_slice(&reply));
             }
             assert!(
-                replies.parked() <= self.limits.parked_max
+                replies.deferred_count() <= self.limits.parked_max
                     && replies.unsent_bytes() <= self.limits.unsent_bytes_max,
                 "W2"
             );
@@ -160,7 +160,7 @@ impl Server {
 
 /// Requests of a client, no two alike.
 fn lines(client: usize, count: usize, random: &mut Random) -> Vec<u8> {
-    let line = |number| format!("{client} {number} {}\n", "x".repeat(random.below(60) as usize));
+    let line = |number| format!("{client} {number} {}\n", "x".repeat(random.next_below(60) as usize));
     (0..count).map(line).collect::<String>().into_bytes()
 }
 
@@ -168,16 +168,16 @@ fn lines(client: usize, count: usize, random: &mut Random) -> Vec<u8> {
 fn replies_come_in_order_whatever_happens_to_others() {
     for seed in 0..150 {
         let mut server = Server::new(seed);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let clients: Vec<ClientId> = (0..9)
             .map(|_| {
-                let (window, speed) = (random.between(1, 200), random.between(1, 100));
+                let (window, speed) = (random.next_between(1, 200), random.next_between(1, 100));
                 server.clients().connect(window as usize, speed as usize)
             })
             .collect();
         let sent: Vec<Vec<u8>> = (0..clients.len()).map(|client| lines(client, 40, &mut random)).collect();
         // The first vanishes at some moment; all others stay for their replies.
-        let vanishes = random.below(sent[0].len() as u64) as usize;
+        let vanishes = random.next_below(sent[0].len() as u64) as usize;
         let mut left: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
         left[0] = &left[0][..vanishes];
         while left.iter().any(|rest| !rest.is_empty()) {
@@ -185,7 +185,7 @@ fn replies_come_in_order_whatever_happens_to_others() {
                 if random.percent(60) {
                     continue;
                 }
-                let (piece, rest) = left[at].split_at(left[at].len().min(random.below(90) as usize));
+                let (piece, rest) = left[at].split_at(left[at].len().min(random.next_below(90) as usize));
                 server.clients().send(*client, piece);
                 match (rest.is_empty(), at) {
                     (true, 0) => server.clients().vanish(*client),
@@ -200,10 +200,10 @@ fn replies_come_in_order_whatever_happens_to_others() {
             clients[1..].iter().all(|client| server.net.transport_mut().has_closed(*client))
         });
         for (client, sent) in clients.iter().zip(&sent).skip(1) {
-            let received = server.clients().received(*client);
+            let received = server.clients().received_bytes(*client);
             assert!(received == sent, "seed {seed}: W1, {client:?} has {} of {}", received.len(), sent.len());
         }
-        assert!(sent[0].starts_with(server.clients().received(clients[0])), "W1");
+        assert!(sent[0].starts_with(server.clients().received_bytes(clients[0])), "W1");
         let ended = server.closed.values().filter(|reason| **reason == CloseReason::PeerEnded).count();
         assert!(ended >= 8 && server.net.stats().accepted == 9, "{ended}");
     }
@@ -215,11 +215,11 @@ fn a_client_that_never_reads_is_dropped_and_holds_up_nobody() {
         let mut server = Server::new(seed);
         let mute = server.clients().connect(10, 0);
         let other = server.clients().connect(10, 10);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (much, few) = (lines(0, 1000, &mut random), lines(1, 20, &mut random));
         server.clients().send(mute, &much);
         server.clients().send(other, &few);
-        server.run("the other is served", |server| server.clients().received(other) == few);
+        server.run("the other is served", |server| server.clients().received_bytes(other) == few);
         let nanos = server.clock.nanos();
         assert!(
             nanos < LIMITS.stalled.as_nanos() as u64,
@@ -270,7 +270,7 @@ fn pushes_beyond_the_limit_end_a_connection() {
     assert_eq!(replies.unsent_bytes(), 0, "W2: nothing of it is kept");
     server.run("it is dropped", |server| !server.closed.is_empty());
     assert_eq!(server.closed[&id], CloseReason::Unsent);
-    assert!(server.net.parts(id).is_none() && server.clients().received(mute).is_empty());
+    assert!(server.net.parts(id).is_none() && server.clients().received_bytes(mute).is_empty());
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn idle_clients_are_dropped_unless_a_reply_is_parked() {
         server.run("time passes", |server| server.clock.nanos() > 100_000_000_000);
         assert_eq!(server.closed.len(), 1, "W3: the other waits for a reply");
         server.tells = true;
-        server.run("it is told", |server| server.clients().received(waits) == b"a\n");
+        server.run("it is told", |server| server.clients().received_bytes(waits) == b"a\n");
         server.run("it is idle now", |server| server.closed.len() == 2);
         assert!(server.clock.nanos() >= 130_000_000_000);
     }
@@ -300,7 +300,7 @@ fn a_client_that_vanishes_has_failed() {
         let mut server = Server::new(seed);
         let client = server.clients().connect(100, 100);
         server.clients().send(client, b"a\n");
-        server.run("it is replied", |server| server.clients().received(client) == b"a\n");
+        server.run("it is replied", |server| server.clients().received_bytes(client) == b"a\n");
         server.clients().vanish(client);
         server.run("it is closed", |server| server.closed.len() == 1);
         let failed = CloseReason::Failed(std::io::ErrorKind::ConnectionReset);
@@ -314,7 +314,7 @@ fn refused_accepts_pause_and_go_on() {
     server.clients().refuse_accepts(3);
     let client = server.clients().connect(100, 100);
     server.clients().send(client, b"a\n");
-    server.run("it is served", |server| server.clients().received(client) == b"a\n");
+    server.run("it is served", |server| server.clients().received_bytes(client) == b"a\n");
     assert_eq!(server.pauses, 3);
     assert!(server.clock.nanos() >= 300_000_000, "W5: three pauses");
     assert!(server.clients().accepts() <= 10, "W5: {} calls", server.clients().accepts());
@@ -335,7 +335,7 @@ fn a_connection_ends_after_its_replies() {
         assert!(server.closed.is_empty());
         server.tells = true;
         server.run("it is closed", |server| server.clients().has_closed(client));
-        assert_eq!(server.clients().received(client), b"one\ntwo\n");
+        assert_eq!(server.clients().received_bytes(client), b"one\ntwo\n");
         server.run("it is forgotten", |server| !server.closed.is_empty());
         assert_eq!(server.closed[&server.opened[0]], CloseReason::Asked);
     }
@@ -347,15 +347,15 @@ fn a_connection_ends_after_its_replies() {
 fn w13_a_client_that_still_sends_reads_the_last_reply_and_the_end() {
     for seed in 0..100 {
         let mut server = Server::new(seed);
-        let mut random = Random::seeded(seed);
-        let client = server.clients().connect(5, random.between(1, 5) as usize);
-        server.clients().send(client, &vec![b'x'; random.between(1, 2500) as usize]);
+        let mut random = Random::from_seed(seed);
+        let client = server.clients().connect(5, random.next_between(1, 5) as usize);
+        server.clients().send(client, &vec![b'x'; random.next_between(1, 2500) as usize]);
         server.run("it is open", |server| !server.opened.is_empty());
         let id = server.opened[0];
         let (_, replies) = server.net.parts(id).expect("it is open");
         replies.reply(|buffer| buffer.extend_from_slice(b"the last words"));
         server.net.close_when_sent(id);
-        for _ in 0..random.below(20) {
+        for _ in 0..random.next_below(20) {
             // Once it has read the end it has no reason to.
             if !server.clients().has_closed(client) {
                 server.clients().send(client, &[b'y'; 100]);
@@ -365,7 +365,7 @@ fn w13_a_client_that_still_sends_reads_the_last_reply_and_the_end() {
             assert!(matches!(received, None | Some(0)), "W13: nothing of it counts: {received:?}");
         }
         server.run("it is told", |server| server.clients().has_closed(client));
-        assert_eq!(server.clients().received(client), b"the last words", "W13: seed {seed}");
+        assert_eq!(server.clients().received_bytes(client), b"the last words", "W13: seed {seed}");
         server.run("it is forgotten", |server| !server.closed.is_empty());
         assert_eq!(server.closed[&id], CloseReason::Asked);
         assert!(server.clock.nanos() < LIMITS.linger.as_nanos() as u64, "the client has ended");
@@ -438,7 +438,7 @@ fn w13_a_client_that_takes_a_byte_now_and_then_is_closed_at_a_limit() {
             assert_eq!(server.closed[&id], CloseReason::Stalled, "seed {seed}");
             let nanos = server.clock.nanos() - began;
             assert!(nanos >= LIMITS.ending.as_nanos() as u64, "it had its time: {nanos} ns");
-            assert!((1..100).contains(&server.clients().received(client).len()), "it took some");
+            assert!((1..100).contains(&server.clients().received_bytes(client).len()), "it took some");
         }
     }
 }
@@ -470,21 +470,23 @@ fn w13_an_end_has_its_limit_beside_a_longer_one_of_stalled() {
 fn w14_the_end_of_a_loop_loses_no_reply_of_clients_that_still_send() {
     for seed in 0..100 {
         let mut server = Server::new(seed);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let clients: Vec<ClientId> = (0..4)
             .map(|_| {
-                server.clients().connect(random.between(1, 200) as usize, random.between(1, 100) as usize)
+                server
+                    .clients()
+                    .connect(random.next_between(1, 200) as usize, random.next_between(1, 100) as usize)
             })
             .collect();
         let sent: Vec<Vec<u8>> = (0..4).map(|client| lines(client, 20, &mut random)).collect();
         for (client, sent) in clients.iter().zip(&sent) {
             server.clients().send(*client, sent);
         }
-        let steps = random.below(60);
+        let steps = random.next_below(60);
         server.run("all are open", |server| server.opened.len() == 4);
         (0..steps).for_each(|_| server.step());
         server.net.end_all(Duration::from_secs(1));
-        for _ in 0..random.below(30) {
+        for _ in 0..random.next_below(30) {
             for client in &clients {
                 // Once it has read the end it has no reason to.
                 if !server.clients().has_closed(*client) {
@@ -496,7 +498,7 @@ fn w14_the_end_of_a_loop_loses_no_reply_of_clients_that_still_send() {
         server.run("it is over", |server| server.net.stats().open == 0);
         for ((client, sent), id) in clients.iter().zip(&sent).zip(server.opened.clone()) {
             let taken = server.taken.get(&id).copied().unwrap_or_default();
-            let received = server.clients().received(*client);
+            let received = server.clients().received_bytes(*client);
             assert!(received == &sent[..taken], "W14: seed {seed}: {} of {taken} bytes", received.len());
             assert_eq!(server.closed[&id], CloseReason::Asked);
         }
@@ -541,7 +543,7 @@ fn w14_the_end_of_a_loop_waits_for_a_silent_client_for_a_short_time_only() {
 }
 
 fn random_bit(seed: u64) -> bool {
-    Random::seeded(seed).percent(50)
+    Random::from_seed(seed).percent(50)
 }
 
 #[test]
@@ -552,7 +554,7 @@ fn w15_a_reply_whose_writer_panics_ends_its_connection_and_no_other() {
             server.parked_percent = 0;
             let (one, other) = (server.clients().connect(100, 100), server.clients().connect(10, 3));
             server.clients().send(one, b"before\n");
-            server.run("it is replied", |server| server.clients().received(one) == b"before\n");
+            server.run("it is replied", |server| server.clients().received_bytes(one) == b"before\n");
             let (id, parts) = (server.opened[0], "it is open");
             let slot = is_parked.then(|| server.net.parts(id).expect(parts).1.reserve(5));
             if is_parked {
@@ -568,13 +570,17 @@ fn w15_a_reply_whose_writer_panics_ends_its_connection_and_no_other() {
                 None => server.net.parts(id).expect(parts).1.reply(panics),
             }));
             assert!(crossed.is_ok(), "W15: the panic crosses");
-            let sent = lines(1, 20, &mut Random::seeded(seed));
+            let sent = lines(1, 20, &mut Random::from_seed(seed));
             server.clients().send(other, &sent);
             server.run("it is closed", |server| server.closed.contains_key(&id));
             assert_eq!(server.closed[&id], CloseReason::Panicked);
             assert_eq!(server.net.last_panic(), Some("the owner's bug"));
-            server.run("the other is served", |server| server.clients().received(other) == sent);
-            assert_eq!(server.clients().received(one), b"before\n", "W15: nothing follows what is missing");
+            server.run("the other is served", |server| server.clients().received_bytes(other) == sent);
+            assert_eq!(
+                server.clients().received_bytes(one),
+                b"before\n",
+                "W15: nothing follows what is missing"
+            );
         }
     }
 }
@@ -583,14 +589,15 @@ fn w15_a_reply_whose_writer_panics_ends_its_connection_and_no_other() {
 /// if the seed has one.
 fn closes_at_any_moment(seed: u64) -> Option<RingCases> {
     let mut server = Server::new(seed);
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     for number in 0..20 {
-        let client =
-            server.clients().connect(random.between(1, 200) as usize, random.between(1, 100) as usize);
+        let client = server
+            .clients()
+            .connect(random.next_between(1, 200) as usize, random.next_between(1, 100) as usize);
         server.clients().send(client, &lines(number, 20, &mut random));
-        (0..random.below(20)).for_each(|_| server.step());
+        (0..random.next_below(20)).for_each(|_| server.step());
         if let Some(last) = server.opened.len().checked_sub(1) {
-            let id = server.opened[random.between(last.saturating_sub(5) as u64, last as u64) as usize];
+            let id = server.opened[random.next_between(last.saturating_sub(5) as u64, last as u64) as usize];
             server.net.close(id);
         }
     }
@@ -603,7 +610,7 @@ fn closes_at_any_moment(seed: u64) -> Option<RingCases> {
     let client = server.clients().connect(50, 50);
     let sent = lines(20, 10, &mut random);
     server.clients().send(client, &sent);
-    server.run("another one is served", |server| server.clients().received(client) == sent);
+    server.run("another one is served", |server| server.clients().received_bytes(client) == sent);
     server.clients().ring_cases()
 }
 
@@ -668,7 +675,7 @@ fn an_ended_connection_is_not_taken_for_its_successor() {
     for (slot, line) in slots {
         server.net.fill(slot, |buffer| buffer.extend(line));
     }
-    server.run("it is told", |server| server.clients().received(second) == b"b\n");
-    assert_eq!(server.clients().received(first), b"");
+    server.run("it is told", |server| server.clients().received_bytes(second) == b"b\n");
+    assert_eq!(server.clients().received_bytes(first), b"");
     assert_ne!(server.opened[0], server.opened[1]);
 }

@@ -35,7 +35,7 @@ fn line_of(bytes: usize) -> Vec<u8> {
 fn holder(server: &mut Server, bytes: usize) -> ConnectionId {
     let client = server.clients().connect(100, 100);
     server.clients().send(client, b"a\n");
-    server.run("it is replied", |server| server.clients().received(client) == b"a\n");
+    server.run("it is replied", |server| server.clients().received_bytes(client) == b"a\n");
     let id = server.opened[0];
     server.net.parts(id).expect("it is open").1.set_owner_bytes(bytes);
     server.step();
@@ -60,7 +60,9 @@ fn w16_the_largest_connection_of_all_loops_is_closed_and_no_other() {
                 servers[number].clients().send(client, b"\n");
             }
             run_all(&mut servers, "all others are served", |servers| {
-                others.iter().all(|(number, client)| servers[*number].clients().received(*client) == line)
+                others
+                    .iter()
+                    .all(|(number, client)| servers[*number].clients().received_bytes(*client) == line)
             });
             assert_eq!(servers[0].closed.len() + servers[1].closed.len(), 1, "W16: seed {seed}: no other");
         }
@@ -75,13 +77,13 @@ fn w16_all_connections_of_all_loops_stay_within_the_limit_and_others_lose_no_rep
         let memory = ConnectionMemory::new(800_000);
         let limits = NetLimits { unread_bytes_max: 10_000, unsent_bytes_max: 100_000, ..MEMORY_LIMITS };
         let mut servers = two_loops(seed, limits, &memory);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let mut clients = Vec::new();
         for server in &mut servers {
             server.copies = 500;
             for number in 0..4 {
-                let speed = if random.percent(30) { 0 } else { random.between(100, 10_000) as usize };
-                let client = server.clients().connect(random.between(100, 10_000) as usize, speed);
+                let speed = if random.percent(30) { 0 } else { random.next_between(100, 10_000) as usize };
+                let client = server.clients().connect(random.next_between(100, 10_000) as usize, speed);
                 let sent = lines(number, 30, &mut random);
                 server.clients().send(client, &sent);
                 server.clients().end(client);
@@ -101,7 +103,7 @@ fn w16_all_connections_of_all_loops_stay_within_the_limit_and_others_lose_no_rep
         assert!(peak <= 800_000 + 2 * 220_000, "W16: seed {seed}: {peak} bytes");
         for (number, (client, replies)) in clients.iter().enumerate() {
             let server = &mut servers[number / 4];
-            let received = server.clients().received(*client);
+            let received = server.clients().received_bytes(*client);
             assert!(replies.starts_with(received), "W1: seed {seed}");
             let is_whole = received.len() == replies.len();
             let reason = server.closed[&server.opened[number % 4]];
@@ -132,7 +134,7 @@ fn w16_a_loop_takes_nothing_more_while_another_is_to_close_a_connection() {
         other.run("the largest is closed", |server| !server.closed.is_empty());
         assert_eq!(other.closed.get(&id), Some(&CloseReason::Evicted), "W16: seed {seed}");
         one.run("all are served", |server| {
-            clients.iter().all(|client| server.net.transport_mut().received(*client) == line)
+            clients.iter().all(|client| server.net.transport_mut().received_bytes(*client) == line)
         });
     }
 }
@@ -163,7 +165,7 @@ fn w16_a_client_of_a_paused_loop_is_not_idle() {
         }
         assert!(one.closed.is_empty(), "W3, W16: seed {seed}: {:?}", one.closed);
         other.run("the largest is closed", |server| !server.closed.is_empty());
-        one.run("it is served", |server| server.clients().received(client) == b"a\n");
+        one.run("it is served", |server| server.clients().received_bytes(client) == b"a\n");
     }
 }
 
@@ -195,7 +197,7 @@ fn w16_a_client_that_alone_exceeds_the_memory_is_closed_and_others_are_served() 
         server.run("it is closed", |server| !server.closed.is_empty());
         let id = *server.closed.keys().next().expect("it is closed");
         assert_eq!((server.closed.len(), server.closed[&id]), (1, CloseReason::Evicted), "W16");
-        server.run("the other is served", |server| server.clients().received(small) == b"small\n");
+        server.run("the other is served", |server| server.clients().received_bytes(small) == b"small\n");
     }
 }
 
@@ -235,7 +237,7 @@ fn w16_the_beginning_of_a_request_keeps_no_room_of_the_one_before() {
         let line = line_of(350_000);
         server.clients().send(client, &line);
         server.clients().send(client, b"x");
-        server.run("it is replied", |server| server.clients().received(client) == line);
+        server.run("it is replied", |server| server.clients().received_bytes(client) == line);
         server.run("it has little", |server| server.net.stats().room_bytes < 100_000);
     }
 }
@@ -246,11 +248,12 @@ fn w17_a_silent_connection_gives_its_room_back_and_is_served_again() {
         let mut server = Server::with_limits(seed, NetLimits { idle: None, ..LIMITS });
         let client = server.clients().connect(100, 100);
         for round in 1..4 {
-            let sent = lines(0, 3, &mut Random::seeded(seed));
+            let sent = lines(0, 3, &mut Random::from_seed(seed));
             server.silent.clear();
             server.clients().send(client, &sent);
-            server
-                .run("it is replied", |server| server.clients().received(client).len() == round * sent.len());
+            server.run("it is replied", |server| {
+                server.clients().received_bytes(client).len() == round * sent.len()
+            });
             assert!(server.net.take_room_peak() > 0, "W17: the next request finds room");
             server.run("its room is given back", |server| server.net.stats().room_bytes == 0);
             server.run("its owner is told", |server| server.silent.contains(&server.opened[0]));

@@ -5,7 +5,7 @@
 //!                                                                                          compared, object by object
 //! examined into another fresh one      its checkpoint call-back, some objects at a time  /
 //! ```
-//! Neighbours: the durability crate examines and replays; `recover` rebuilds the objects, twice; `walk` has the writer
+//! Neighbours: the durability crate examines and replays; `recovery` rebuilds the objects, twice; `walk` has the writer
 //! that the call-backs fill; [`crate::check_folders`] prints.
 
 use std::collections::VecDeque;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::examine::{Examination, examine};
+use ensile_durability::examination::{Examination, examine};
 
-use super::walk::{CollectedObject, ObjectSink, written};
+use super::walk::{CollectedObject, ObjectSink, write_objects};
 use super::{Application, ApplicationLog, ApplicationState};
 use crate::collection::check::{FolderCheck, first_difference};
 use crate::error::ObjectsResult as Result;
@@ -56,7 +56,7 @@ impl ApplicationLog {
     /// folder of ours, or is unreadable. An object or operation that this program does not understand is no error of
     /// the call: the result names the object or operation.
     pub fn check<A: Application>(folder: impl AsRef<Path>, make: impl FnMut() -> A) -> Result<FolderCheck> {
-        check_on(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>), make)
+        check_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>), make)
     }
 
     /// As [`check`](Self::check), on a test's disk.
@@ -72,7 +72,7 @@ impl ApplicationLog {
 fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -> Result<FolderCheck> {
     let mut state = || ApplicationState::new(Arc::new(make()), &Clock::machine());
     let (first, again) = (state(), state());
-    let mut check = FolderCheck::of(examine(disk, &first)?);
+    let mut check = FolderCheck::from_examination(examine(disk, &first)?);
     if !check.examination.is_whole() {
         // A part was replayed: nothing to compare.
         return Ok(check);
@@ -93,7 +93,8 @@ fn compare<A: Application>(
     first: &ApplicationState<A>,
     again: &ApplicationState<A>,
 ) {
-    let (mut first, mut again) = (WrittenObjects::of(first).peekable(), WrittenObjects::of(again).peekable());
+    let (mut first, mut again) =
+        (WrittenObjects::new(first).peekable(), WrittenObjects::new(again).peekable());
     while check.difference.is_none() {
         let number = match (first.peek(), again.peek()) {
             (Some(Err(why)), _) | (_, Some(Err(why))) => {
@@ -132,7 +133,7 @@ pub(super) struct WrittenObjects<'s, A> {
 }
 
 impl<'s, A: Application> WrittenObjects<'s, A> {
-    pub(super) fn of(state: &'s ApplicationState<A>) -> Self {
+    pub(super) fn new(state: &'s ApplicationState<A>) -> Self {
         Self { state, collected: VecDeque::new(), next: Some(0) }
     }
 }
@@ -144,7 +145,7 @@ impl<A: Application> Iterator for WrittenObjects<'_, A> {
         while self.collected.is_empty() {
             let from = self.next.take()?;
             let sink = ObjectSink::Collected { objects: &mut self.collected, room: COLLECTED_BYTES };
-            match written(self.state, from..u64::MAX, sink) {
+            match write_objects(self.state, from..u64::MAX, sink) {
                 Ok((next, _)) => self.next = next,
                 Err(why) => return Some(Err(why)),
             }

@@ -2,9 +2,9 @@
 //! call-backs (SLACH §3.2).
 //!
 //! ```text
-//! the application's guard of an object, held over all of this:   log(object, operation, parameters) | change the object
-//! checkpoint (call-back)   object by object, under its guard:    ckpt(object, bytes)
-//! open                     load_one (call-back) for each object -> replay_one (call-back) for each operation behind it
+//! the application's guard of an object, held over all of this:   log(object, operation, parameters) | change the
+//! object checkpoint (call-back)   object by object, under its guard:    ckpt(object, bytes) open
+//! load_one (call-back) for each object -> replay_one (call-back) for each operation behind it
 //! ```
 //! The objects have no room for a TID, so last TIDs stand in slots, by a hash of the object's number.
 //!
@@ -15,14 +15,14 @@
 //!   include.
 //! - O10: an operation that is marked as a change or a removal is not replayed on a missing object.
 //!
-//! Neighbours: applications implement [`Application`]; `recover` and `walk` call the application, and `check` runs both
-//! on a recorded folder.
+//! Neighbours: applications implement [`Application`]; `recovery` and `walk` call the application, and `check` runs
+//! both on a recorded folder.
 
 mod check;
-mod copied;
-mod loaded;
+mod object_tids;
 mod poison;
-mod recover;
+mod recovery;
+mod shadow_copy;
 mod walk;
 
 use std::sync::Arc;
@@ -33,17 +33,17 @@ use ensile_base::sync::{AtomicU64, Mutex, OnceLock};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
 
-use crate::applied::AppliedTime;
+use crate::apply_time::AppliedTime;
+use crate::chunks::Assembly;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{ObjectLife, call_head};
-use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
-use crate::runtime::watch::CallBackWatch;
+use crate::runtime::watchdog::CallBackWatch;
 use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
-use copied::CheckedCopy;
-use loaded::LoadedObjects;
+use object_tids::LoadedObjects;
 use poison::PoisonedObjects;
+use shadow_copy::CheckedCopy;
 pub use walk::ObjectWriter;
 
 /// Number of slots for last TIDs. Objects that share a slot get TIDs as if they were a single object; the sharing has
@@ -365,12 +365,12 @@ impl std::fmt::Debug for ApplicationLog {
 
 /// Slots of an application of any type, and its copy in the debug mode.
 trait Slots: Send + Sync {
-    fn of(&self, object: u64) -> &Mutex<Tid>;
+    fn object_slot(&self, object: u64) -> &Mutex<Tid>;
 
-    fn poisoned(&self) -> &PoisonedObjects;
+    fn poisoned_objects(&self) -> &PoisonedObjects;
 
     /// Tells the copy of a logged operation.
-    fn logged(&self, operation: &NewOperation<'_>);
+    fn replay_on_copy(&self, operation: &NewOperation<'_>);
 
     /// Difference between an object's bytes, or its absence, and the outcome of its operations.
     fn difference(&self, object: u64, bytes: Option<&[u8]>) -> Option<String>;
@@ -380,15 +380,15 @@ trait Slots: Send + Sync {
 }
 
 impl<A: Application> Slots for ApplicationState<A> {
-    fn of(&self, object: u64) -> &Mutex<Tid> {
+    fn object_slot(&self, object: u64) -> &Mutex<Tid> {
         self.slot(object)
     }
 
-    fn poisoned(&self) -> &PoisonedObjects {
+    fn poisoned_objects(&self) -> &PoisonedObjects {
         &self.poisoned
     }
 
-    fn logged(&self, operation: &NewOperation<'_>) {
+    fn replay_on_copy(&self, operation: &NewOperation<'_>) {
         if let Some(copy) = self.copy.get() {
             copy.replay(operation);
         }
@@ -399,7 +399,7 @@ impl<A: Application> Slots for ApplicationState<A> {
     }
 
     fn first_difference(&self) -> Option<String> {
-        self.copy.get().and_then(|copy| copy.found())
+        self.copy.get().and_then(|copy| copy.first_difference())
     }
 }
 
@@ -409,7 +409,7 @@ impl ApplicationLog {
     /// grow with the log. 14 million objects take 256 MiB. A collection keeps the TIDs in its objects. If the
     /// application [marks lives](crate::ObjectsBuilder::mark_lives), an object that the log creates or removes takes up
     /// to 31 bytes more, and an object with passed over changes up to 31 bytes until its removal.
-    pub const OPEN_BYTES_EACH: usize = loaded::BYTES_EACH;
+    pub const OPEN_BYTES_EACH: usize = object_tids::BYTES_EACH;
 
     pub(crate) fn open<A: Application>(settings: ObjectsSettings, application: Arc<A>) -> Result<Self> {
         Ok(Self::open_state(settings, application, false)?.0)
@@ -439,7 +439,7 @@ impl ApplicationLog {
         fresh: A,
     ) -> Result<Self> {
         let (log, state) = Self::open_state(settings, application, true)?;
-        let copy = CheckedCopy::of(&state, fresh)?;
+        let copy = CheckedCopy::from_original(&state, fresh)?;
         assert!(state.copy.set(Box::new(copy)).is_ok(), "it is set once");
         Ok(log)
     }
@@ -504,7 +504,7 @@ impl ApplicationLog {
     fn log_new(&self, operation: NewOperation<'_>) -> Result<ObjectReceipt<'_>> {
         let receipt = self.log_unchecked(operation)?;
         if self.is_checked {
-            self.slots.logged(&operation);
+            self.slots.replay_on_copy(&operation);
         }
         Ok(receipt)
     }
@@ -530,13 +530,13 @@ impl ApplicationLog {
             worker.body.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
             worker.body.extend_from_slice(parameter);
         }
-        let slot = self.slots.of(object);
+        let slot = self.slots.object_slot(object);
         if let Some(mut last) = slot.try_lock()
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)
         {
             drop(last);
             self.runtime.give_back(worker);
-            return Ok(ObjectReceipt::of(&self.runtime, tid));
+            return Ok(ObjectReceipt::for_tid(&self.runtime, tid));
         }
         self.log_waiting(object, worker)
     }
@@ -548,13 +548,13 @@ impl ApplicationLog {
             self.runtime.give_back(worker);
             return Err(error);
         }
-        let last = self.slots.of(object);
+        let last = self.slots.object_slot(object);
         loop {
             let slot = self.runtime.lock(last, worker)?;
             match self.runtime.log(slot, |last| last)? {
                 LogAttempt::Logged(slot, tid) => {
                     drop(slot);
-                    return Ok(ObjectReceipt::of(&self.runtime, tid));
+                    return Ok(ObjectReceipt::for_tid(&self.runtime, tid));
                 }
                 LogAttempt::Again(again) => worker = again,
             }
@@ -659,7 +659,7 @@ impl ApplicationLog {
     /// Figures of the log, and the number of [poisoned](Self::poison) objects; the number of objects is 0.
     #[must_use]
     pub fn stats(&self) -> ObjectsStats {
-        self.runtime.stats(0, self.slots.poisoned().count())
+        self.runtime.stats(0, self.slots.poisoned_objects().count())
     }
 
     /// Report of the recovery at the open.

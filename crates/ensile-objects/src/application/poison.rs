@@ -13,7 +13,7 @@
 //! - O6: an object is poisoned before its guard is free, so the next holder of the guard finds the poison.
 //! - `log` pays nothing: the first poisoned object sends all later entries on the waiting path, which asks.
 //!
-//! Neighbours: [`ApplicationLog`] poisons and refuses; `recover` poisons at an open; `walk` asks.
+//! Neighbours: [`ApplicationLog`] poisons and refuses; `recovery` poisons at an open; `walk` asks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl PoisonedObjects {
         let refusing =
             if self.is_logged { reasons.get_key_value(&object) } else { reasons.first_key_value() };
         match refusing {
-            Some((object, why)) => Err(self.refused(*object, why)),
+            Some((object, why)) => Err(self.poisoned_error(*object, why)),
             None => Ok(()),
         }
     }
@@ -87,12 +87,12 @@ impl PoisonedObjects {
     /// Fails if any object is poisoned. The error is the reason, for the first of the objects.
     pub(super) fn check_all(&self) -> std::result::Result<(), String> {
         match self.reasons.lock().first_key_value() {
-            Some((object, why)) => Err(self.refused(*object, why).to_string()),
+            Some((object, why)) => Err(self.poisoned_error(*object, why).to_string()),
             None => Ok(()),
         }
     }
 
-    fn refused(&self, object: u64, why: &str) -> ObjectsError {
+    fn poisoned_error(&self, object: u64, why: &str) -> ObjectsError {
         let why = why.into();
         if self.is_logged {
             ObjectsError::PoisonedUntilOpen { object, why }
@@ -147,13 +147,13 @@ impl ApplicationLog {
     /// [`ObjectsError::Durability`] in a forked process.
     pub fn is_poisoned(&self, object: u64) -> Result<bool> {
         self.runtime.check_process()?;
-        Ok(self.runtime.is_detour_taken() && self.slots.poisoned().has(object))
+        Ok(self.runtime.is_detour_taken() && self.slots.poisoned_objects().has(object))
     }
 
     /// Fails if a change of the object is refused for a poison. Without a log, a change beside the failed change may be
     /// taken, as an earlier change was.
     pub(super) fn check_whole(&self, object: u64) -> Result<()> {
-        if self.runtime.is_detour_taken() { self.slots.poisoned().check(object) } else { Ok(()) }
+        if self.runtime.is_detour_taken() { self.slots.poisoned_objects().check(object) } else { Ok(()) }
     }
 
     /// Logs an operation, and makes its change. If `make` panics, the object is poisoned.

@@ -7,7 +7,7 @@
 //!   loaded. A slice has a range of numbers, and takes no object of another slice.
 //! - O6: a checkpoint has no object that was poisoned before the walk came to the object.
 //!
-//! Neighbours: a checkpointer calls, a block at a time; `crate::pieces` has the walk's place.
+//! Neighbours: a checkpointer calls, a block at a time; `crate::chunks` has the walk's place.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,9 +18,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
 use super::{Application, ApplicationState, Slots};
+use crate::chunks::WalkPlace;
 use crate::format::ObjectBody;
-use crate::pieces::WalkPlace;
-use crate::runtime::watch::CallBackProgress;
+use crate::runtime::watchdog::CallBackProgress;
 
 /// Takes objects of an application for a checkpoint (SLACH §3.2's `ckpt`).
 pub struct ObjectWriter<'w> {
@@ -156,7 +156,7 @@ impl ObjectWriter<'_> {
         }
         self.least = object + 1;
         self.progress.set(self.least);
-        let tid: Tid = *self.slots.of(object).lock();
+        let tid: Tid = *self.slots.object_slot(object).lock();
         let key = object.to_le_bytes();
         let has_room = match (&mut self.sink, bytes) {
             (ObjectSink::Block { place, block }, Some(bytes)) => {
@@ -205,7 +205,7 @@ impl<A: Application> Walk for ApplicationState<A> {
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, _low: Epoch, block: &mut CheckpointBlock) -> bool {
         let first = if slice.from.is_empty() { 0 } else { number_of(&slice.from) };
         let end = slice.to.as_deref().map_or(u64::MAX, number_of);
-        let mut place = WalkPlace::of(resume, first);
+        let mut place = WalkPlace::from_bytes(resume, first);
         if !place.push_waiting(block) {
             return true;
         }
@@ -213,9 +213,9 @@ impl<A: Application> Walk for ApplicationState<A> {
         if from >= end {
             return false;
         }
-        match written(self, from..end, ObjectSink::Block { place, block }) {
+        match write_objects(self, from..end, ObjectSink::Block { place, block }) {
             Ok((next, is_full)) => {
-                WalkPlace::of(resume, first).set_next(next.unwrap_or(u64::MAX));
+                WalkPlace::from_bytes(resume, first).set_next(next.unwrap_or(u64::MAX));
                 is_full
             }
             Err(why) => {
@@ -242,7 +242,7 @@ fn number_of(bound: &[u8]) -> u64 {
 
 /// Lets the application write its objects of these numbers. Returns the number to go on from, if there may be more
 /// objects, and true if the room ended. The error is the reason why the objects cannot become a checkpoint.
-pub(super) fn written<A: Application>(
+pub(super) fn write_objects<A: Application>(
     state: &ApplicationState<A>,
     numbers: Range<u64>,
     sink: ObjectSink<'_>,

@@ -156,14 +156,14 @@ pub(super) fn trace<T: DeserializeOwned>() -> Option<TracedType> {
     let mut root = None;
     let mut is_complete = false;
     for _ in 0..PASSES_MAX {
-        let known = trace.known();
+        let known = trace.known_format_count();
         trace.begin_pass();
         let input = TracedInput { trace: &mut trace, found: &mut root, is_filling: false };
         let Ok(passed) = catch_unwind(AssertUnwindSafe(|| T::deserialize(input).is_ok())) else { break };
         if passed {
             // A type may hide the refusal of a call.
             is_complete = trace.failure != Some(PassFailure::TooLong) && !trace.is_open(root.iter());
-            if is_complete || trace.known() == known {
+            if is_complete || trace.known_format_count() == known {
                 break;
             }
         } else if !trace.learns_from_failure() {
@@ -184,7 +184,7 @@ impl Trace {
     }
 
     /// Number of formats that are known.
-    fn known(&self) -> usize {
+    fn known_format_count(&self) -> usize {
         let known = |named: &NamedType| match &named.format {
             NamedFormat::Unknown => 0,
             NamedFormat::Struct(..) => 1,

@@ -1,6 +1,6 @@
 //! Check of a folder against the present program, without an open: for a test with a recorded folder.
 //!
-//! Neighbours: the durability crate examines and replays; `recover` rebuilds the objects, twice, and the check names
+//! Neighbours: the durability crate examines and replays; `recovery` rebuilds the objects, twice, and the check names
 //! differences.
 
 use std::path::Path;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
-pub use ensile_durability::examine::Examination;
-use ensile_durability::examine::examine;
+pub use ensile_durability::examination::Examination;
+use ensile_durability::examination::examine;
 
-use super::checked::difference_of;
-pub(crate) use super::checked::first_difference;
 use super::persistent::{ObjectKey, Persistent, stated_types};
+use super::shadow_copy::difference_of;
+pub(crate) use super::shadow_copy::first_difference;
 use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
 use crate::error::{ObjectsError, ObjectsResult as Result};
@@ -68,7 +68,7 @@ impl FolderCheck {
     }
 
     /// Check of a folder whose bytes were judged.
-    pub(crate) fn of(examination: Examination) -> Self {
+    pub(crate) fn from_examination(examination: Examination) -> Self {
         let (poisoned, difference) = (Vec::new(), None);
         Self { examination, objects: 0, poisoned, difference, not_replayed: None, not_written: None }
     }
@@ -83,7 +83,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
     /// folder of ours, or is unreadable; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType).
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
-        check_on::<K, T>(&(Arc::new(RealDisk::existing(folder)?) as Arc<dyn Disk>))
+        check_on::<K, T>(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))
     }
 }
 
@@ -93,7 +93,7 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
     let examination = examine(disk, &first)?;
     stated_types::<K, T>().check(&**disk, &examination.types)?;
     let twice = examine(disk, &again)?;
-    let mut check = FolderCheck::of(examination);
+    let mut check = FolderCheck::from_examination(examination);
     check.note_second(&twice);
     if check.examination.is_whole() && !(first.pieces.is_whole() && again.pieces.is_whole()) {
         check.not_written = Some(LACKS_PIECES.to_owned());

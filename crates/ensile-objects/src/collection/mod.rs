@@ -11,13 +11,13 @@
 //! - R1: the result of a read rests on the epoch of the object's last operation. R2: a refusal rests on the same epoch,
 //!   because a refusal has seen the object as a read does.
 //!
-//! Neighbours: applications call; `persistent` has the applications' codecs, `shards` the objects, `recover` and `walk`
-//! the sides of recovery and checkpoints, `checked` the debug mode, `check` the debug mode for a folder.
+//! Neighbours: applications call; `persistent` has the applications' codecs, `shards` the objects, `recovery` and
+//! `walk` the sides of recovery and checkpoints, `shadow_copy` the debug mode, `check` the debug mode for a folder.
 
 pub(crate) mod check;
-mod checked;
 pub(crate) mod persistent;
-mod recover;
+mod recovery;
+mod shadow_copy;
 mod shards;
 mod walk;
 
@@ -33,18 +33,18 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointHandle, RecoveryReport, UserCode};
 use ensile_memory::prefetch;
 
-use crate::applied::AppliedTime;
+use crate::apply_time::AppliedTime;
+use crate::chunks::Assembly;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::{BodyForm, encode_body};
-use crate::pieces::Assembly;
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
 use crate::runtime::{
     KeyCheck, LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime,
 };
-use checked::Checked;
 use persistent::{ObjectKey, Persistent};
-use recover::LoggedChange;
+use recovery::LoggedChange;
+use shadow_copy::Checked;
 use shards::{CellState, KeyHash, KeyHasher, ObjectCell, Shards};
 
 /// Number of keys that are looked up side by side. More keys do not shorten the wait for memory.
@@ -270,15 +270,15 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             // Without log space: `check` is user code (O3).
             let guessed = guess.take().and_then(|cell| locked_guess(cell, &key));
             let mut state = guessed.unwrap_or_else(|| self.state.shards.find_or_make(&key, hash).lock());
-            if !state.is_of(&key) {
+            if !state.belongs_to(&key) {
                 continue;
             }
             if state.is_poisoned {
                 drop(state);
                 self.runtime.give_back(worker);
-                return Err(poisoned(&key));
+                return Err(poisoned_error(&key));
             }
-            if let Err(refusal) = self.checked(&state, &check) {
+            if let Err(refusal) = self.check_object(&state, &check) {
                 let epoch = self.rests_on(&state, hash);
                 drop(state);
                 self.runtime.give_back(worker);
@@ -461,11 +461,11 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                     }
                 },
             };
-            if !state.is_of(key) {
+            if !state.belongs_to(key) {
                 continue;
             }
             if state.is_poisoned {
-                return Err(poisoned(key));
+                return Err(poisoned_error(key));
             }
             let _user_code = self.runtime.user_code();
             return Ok((look(state.object.as_ref()), self.rests_on(&state, lookup.hash)));
@@ -508,7 +508,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 rests_on = rests_on.max(state.tid.epoch());
                 match (&state.key, &state.object) {
                     (Some(key), _) if state.is_poisoned => {
-                        first_poisoned.get_or_insert_with(|| poisoned(key));
+                        first_poisoned.get_or_insert_with(|| poisoned_error(key));
                     }
                     (Some(key), Some(object)) => {
                         let _user_code = self.runtime.user_code();
@@ -518,7 +518,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 }
             }
             // After the cells: a cell that left before the visit has left its epoch here.
-            rests_on = rests_on.max(self.state.shards.gone(shard));
+            rests_on = rests_on.max(self.state.shards.removal_epoch(shard));
         }
         Ok((rests_on, first_poisoned))
     }
@@ -615,10 +615,10 @@ fn locked_guess<'c, K: ObjectKey, T>(
     cell: &'c ObjectCell<K, T>,
     key: &K,
 ) -> Option<MutexGuard<'c, CellState<K, T>>> {
-    cell.try_lock().filter(|state| state.is_of(key))
+    cell.try_lock().filter(|state| state.belongs_to(key))
 }
 
-fn poisoned<K: ObjectKey>(key: &K) -> ObjectsError {
+fn poisoned_error<K: ObjectKey>(key: &K) -> ObjectsError {
     ObjectsError::Poisoned { object: format!("{key:?}").into() }
 }
 
@@ -705,14 +705,14 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             // the disk under a lock.
             let cell = self.state.shards.find_or_make(key, hash);
             let locked = self.runtime.lock(cell, worker)?;
-            if !locked.state.is_of(key) {
+            if !locked.state.belongs_to(key) {
                 worker = self.runtime.unlock(locked);
                 continue;
             }
             if locked.state.is_poisoned && poison == Poison::Refuses {
                 worker = self.runtime.unlock(locked);
                 self.runtime.give_back(worker);
-                return Err(poisoned(key));
+                return Err(poisoned_error(key));
             }
             match self.log_and(locked, &mut change)? {
                 Ok(done) => return Ok(done),
@@ -762,7 +762,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 
     /// Result of a check of a locked object.
-    fn checked<E>(
+    fn check_object<E>(
         &self,
         state: &CellState<K, T>,
         check: impl Fn(Option<&T>) -> Result<(), E>,
@@ -802,13 +802,13 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                     self.state.shards.find_or_make(key, hash).lock()
                 }
             };
-            if !state.is_of(key) {
+            if !state.belongs_to(key) {
                 continue;
             }
             if state.is_poisoned && poison == Poison::Refuses {
-                return Err(poisoned(key));
+                return Err(poisoned_error(key));
             }
-            if let Err(refusal) = self.checked(&state, &check) {
+            if let Err(refusal) = self.check_object(&state, &check) {
                 let receipt = ObjectReceipt::new(&self.runtime, self.rests_on(&state, hash));
                 return Ok((Err(refusal), receipt));
             }
@@ -859,7 +859,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         operation: &T::Operation,
     ) -> Result<T::Output> {
         let _user_code = self.runtime.user_code();
-        let copy = Checked::before(state.object.as_ref(), operation);
+        let copy = Checked::new(state.object.as_ref(), operation);
         let output = Applying::begin(state, &self.state.poisoned).apply(operation);
         match copy.difference(state.object.as_ref()) {
             None => Ok(output),

@@ -217,9 +217,10 @@ impl ObjectKey for Vec<u8> {
 
 /// Types that a collection states to its folder (I6).
 pub(crate) fn stated_types<K: ObjectKey, T: Persistent>() -> StatedTypes {
-    let key = K::shape().map(|shape| shape.stated(TypeRole::Key, KEY_VERSION));
-    let object = T::shape().map(|shape| shape.stated(TypeRole::Object, T::VERSION));
-    let operation = T::operation_shape().map(|shape| shape.stated(TypeRole::Operation, T::OPERATION_VERSION));
+    let key = K::shape().map(|shape| shape.into_stated_type(TypeRole::Key, KEY_VERSION));
+    let object = T::shape().map(|shape| shape.into_stated_type(TypeRole::Object, T::VERSION));
+    let operation =
+        T::operation_shape().map(|shape| shape.into_stated_type(TypeRole::Operation, T::OPERATION_VERSION));
     StatedTypes::new([key, object, operation].into_iter().flatten())
 }
 

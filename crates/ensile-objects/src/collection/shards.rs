@@ -18,7 +18,7 @@
 //! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
 //! objects may share a line.
 //!
-//! Neighbours: `super` changes objects, `walk` looks at every cell, `recover` fills cells; `table` and `arena` are the
+//! Neighbours: `super` changes objects, `walk` looks at every cell, `recovery` fills cells; `table` and `arena` are the
 //! parts.
 
 mod arena;
@@ -64,7 +64,7 @@ fn free_cell<K, T>() -> ObjectCell<K, T> {
 impl<K: Eq, T> CellState<K, T> {
     /// True if the cell is of this key (O2).
     #[inline]
-    pub(super) fn is_of(&self, key: &K) -> bool {
+    pub(super) fn belongs_to(&self, key: &K) -> bool {
         self.key.as_ref() == Some(key)
     }
 }
@@ -193,13 +193,13 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
     }
 
     /// Epoch that an absence without a cell rests on, in this shard (R1).
-    pub(super) fn gone(&self, shard: usize) -> Epoch {
+    pub(super) fn removal_epoch(&self, shard: usize) -> Epoch {
         self.shards[shard].state.lock().gone
     }
 
     /// As [`gone`](Self::gone), in the shard of this key.
     pub(super) fn gone_of(&self, hash: KeyHash) -> Epoch {
-        self.gone(hash.shard())
+        self.removal_epoch(hash.shard())
     }
 
     /// Cell of this key. A missing cell is made.

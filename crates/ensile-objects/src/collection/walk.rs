@@ -5,7 +5,7 @@
 //!   removed: no checkpoint and no later operation needs the TID.
 //! - O6: the walk fails at a poisoned object: only the log has the object's state.
 //!
-//! Neighbours: a checkpointer calls, a block at a time; `crate::pieces` has the walk's place, `shards` the objects.
+//! Neighbours: a checkpointer calls, a block at a time; `crate::chunks` has the walk's place, `shards` the objects.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,8 +16,8 @@ use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 use super::ObjectsState;
 use super::persistent::{ObjectKey, Persistent};
 use super::shards::{CellPlace, ObjectCell, SHARDS};
+use crate::chunks::WalkPlace;
 use crate::format::ObjectBody;
-use crate::pieces::WalkPlace;
 
 /// Number of cells between two looks into a shard.
 const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
@@ -62,7 +62,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let _user_code = UserCode::begin();
         let end = slice.to.as_deref().map_or(SHARDS, shard_of);
-        let mut place = WalkPlace::of(resume, CellPlace::first_of(shard_of(&slice.from)).in_walk());
+        let mut place = WalkPlace::from_bytes(resume, CellPlace::first_of(shard_of(&slice.from)).in_walk());
         if !place.push_waiting(block) {
             return true;
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use ensile_durability::DurabilityError;
-use ensile_durability::examine::Examination;
+use ensile_durability::examination::Examination;
 
 use super::{UNTOLD, WRONG, check_folders};
 use crate::collection::check::FolderCheck;

@@ -16,11 +16,11 @@
 //! through it.
 
 mod close;
-mod driving;
+mod driver;
 mod open;
-mod stop;
+mod stop_signal;
 mod threads;
-pub(crate) mod watch;
+pub(crate) mod watchdog;
 mod worker;
 
 use std::sync::Arc as StdArc;
@@ -39,15 +39,15 @@ use ensile_durability::{
 use ensile_epoch::Epochs;
 
 pub(crate) use close::OpenRuntime;
-use driving::Driver;
+use driver::Driver;
 pub(crate) use open::{KeyCheck, ObjectsSettings};
-use stop::HeartbeatStop;
-use watch::CallBackWatch;
-pub use watch::WaitingCallBack;
+use stop_signal::HeartbeatStop;
+use watchdog::CallBackWatch;
+pub use watchdog::WaitingCallBack;
 pub(crate) use worker::LogWorker;
 use worker::LogWorkers;
 
-use crate::applied::AppliedTime;
+use crate::apply_time::AppliedTime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// Objects that can be walked and rebuilt.
@@ -56,7 +56,7 @@ pub(crate) trait ObjectState: Recoverable + Walk + Send {
     fn check_recovered(&self) -> Result<()>;
 
     /// Time to apply operations, from the open on.
-    fn applied(&self) -> &StdArc<AppliedTime>;
+    fn applied_time(&self) -> &StdArc<AppliedTime>;
 
     /// Approximate time to apply operations at recovery, in nanoseconds.
     fn replayed_nanos(&self) -> u64;
@@ -212,7 +212,7 @@ impl Runtime {
         match self.try_lock(lock, &mut worker) {
             Ok(Some(state)) => Ok(LockedObject { state, worker }),
             Ok(None) => self.with_space(lock.lock(), worker),
-            Err(error) => Err(self.refused(worker, error)),
+            Err(error) => Err(self.handle_refusal(worker, error)),
         }
     }
 
@@ -223,14 +223,14 @@ impl Runtime {
     pub(crate) fn unless_refused(&self, worker: Box<LogWorker>) -> Result<Box<LogWorker>, DurabilityError> {
         match worker.check() {
             Ok(()) => Ok(worker),
-            Err(error) => Err(self.refused(worker, error)),
+            Err(error) => Err(self.handle_refusal(worker, error)),
         }
     }
 
     /// Handles an entry that the log refuses. The worker is kept: a thread that tries again and again needs no further
     /// worker. If the objects are closed, the worker ends: the worker would hold their log.
     #[cold]
-    fn refused(&self, worker: Box<LogWorker>, error: DurabilityError) -> DurabilityError {
+    fn handle_refusal(&self, worker: Box<LogWorker>, error: DurabilityError) -> DurabilityError {
         // Relaxed: a worker that is kept meanwhile ends with the next call.
         if !self.closed.load(Ordering::Relaxed) {
             self.give_back(worker);
@@ -272,7 +272,7 @@ impl Runtime {
             Ok(()) => Ok(LockedObject { state, worker }),
             Err(error) => {
                 drop(state);
-                Err(self.refused(worker, error))
+                Err(self.handle_refusal(worker, error))
             }
         }
     }
@@ -312,7 +312,7 @@ impl Runtime {
             }
             Appended::Closed => {
                 let worker = self.unlock(locked);
-                Err(self.refused(worker, closed()))
+                Err(self.handle_refusal(worker, closed_error()))
             }
         }
     }
@@ -373,7 +373,7 @@ impl Runtime {
         self.check_process()?;
         // Relaxed: nothing is logged, so a close has nothing to wait for.
         if self.closed.load(Ordering::Relaxed) {
-            return Err(closed());
+            return Err(closed_error());
         }
         // A stopped log, such as the log of a fenced folder, keeps nothing.
         if self.is_logged { Ok(()) } else { self.log.check() }
@@ -551,7 +551,7 @@ fn tid_above(last: Tid, epoch: Epoch) -> Option<Tid> {
     if last.epoch() < epoch { Some(Tid::first_of(epoch)) } else { last.successor() }
 }
 
-fn closed() -> DurabilityError {
+fn closed_error() -> DurabilityError {
     DurabilityError::Stopped("the objects are closed".into())
 }
 

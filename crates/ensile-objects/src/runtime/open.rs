@@ -18,8 +18,8 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
-use super::driving::Driver;
-use super::stop::HeartbeatStop;
+use super::driver::Driver;
+use super::stop_signal::HeartbeatStop;
 use super::threads::share;
 use super::worker::LogWorkers;
 use super::{ObjectState, Runtime};
@@ -100,7 +100,7 @@ impl ObjectsSettings {
         let shipping = Shipper::start_with(&store, &log, self.shipping)?;
         let is_driven = !self.own_threads && !self.clock.is_manual();
         let runtime = StdArc::new(Runtime {
-            applied: StdArc::clone(state.applied()),
+            applied: StdArc::clone(state.applied_time()),
             state,
             log,
             checkpoints,

@@ -32,7 +32,7 @@ pub(crate) struct LogWorker {
 /// hold D back for good, and the worker's log entries are unknown: the log ends (E1).
 impl Drop for LogWorker {
     fn drop(&mut self) {
-        if self.commit.bound().is_some() {
+        if self.commit.bound_epoch().is_some() {
             self.appender.abandon();
             self.commit.unbind();
         }

@@ -194,7 +194,7 @@ impl Life {
 }
 
 fn run(seed: u64) -> (u64, u64) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let disk = SimDisk::new();
     let (mut loaded, mut replayed) = (0, 0);
     let mut expected = BTreeMap::new();
@@ -214,23 +214,23 @@ fn run(seed: u64) -> (u64, u64) {
             }
         }
         assert_eq!(life.rows(), expected, "seed {seed} life {number}");
-        disk.cut_power_at(disk.calls().all + random.between(20, 300));
+        disk.cut_power_at(disk.calls().all + random.next_between(20, 300));
         last = (Vec::new(), report.durable_epoch);
         for _ in 0..500 {
-            match random.below(10) {
+            match random.next_below(10) {
                 0 => life.settle(),
                 1 => drop(life.log.checkpoint()),
                 2..5 => {
-                    life.log.checkpoint_step(random.below(2) as usize);
+                    life.log.checkpoint_step(random.next_below(2) as usize);
                 }
                 5 => {
-                    life.log.logger_step(random.below(2) as usize);
+                    life.log.logger_step(random.next_below(2) as usize);
                 }
                 _ => {
-                    let object = random.below(10);
+                    let object = random.next_below(10);
                     let operation =
-                        [DOUBLE_AND_ADD, DOUBLE_AND_ADD, REMOVE, TOGGLE, PAD][random.below(5) as usize];
-                    let by = if random.percent(10) { 150_000 } else { random.below(90) };
+                        [DOUBLE_AND_ADD, DOUBLE_AND_ADD, REMOVE, TOGGLE, PAD][random.next_below(5) as usize];
+                    let by = if random.percent(10) { 150_000 } else { random.next_below(90) };
                     if let Ok(epoch) = life.change(object, operation, by) {
                         last.0.push((epoch, object, operation, by));
                     }

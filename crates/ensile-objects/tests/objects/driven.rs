@@ -123,7 +123,7 @@ fn o9_one_thread_logs_more_than_the_buffers_take_and_never_drives() {
 #[test]
 fn o9_one_thread_waits_for_a_checkpoint_and_for_the_shared_store() {
     let disk = SimDisk::new();
-    let shared = SharedFolder::on(Arc::new(disk.at("/shared").mounted()));
+    let shared = SharedFolder::new(Arc::new(disk.at("/shared").mounted()));
     let objects: Tallies = builder(&disk.at("/a"), 2)
         .ship_to(ShippingConfig::new(Arc::new(shared)))
         .without_threads()

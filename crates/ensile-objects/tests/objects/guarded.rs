@@ -115,7 +115,7 @@ fn o6_an_object_whose_replay_panics_is_refused_and_a_mended_program_has_all_of_i
     for more in 0..2 {
         let life = Life::open(&disk, true);
         assert_eq!((life.pair(1), life.pair(2)), (None, Some([6 + more; 2])), "O6: half a change is shown");
-        assert_eq!(life.pairs.objects.poisoned(), 1);
+        assert_eq!(life.pairs.objects.poisoned_count(), 1);
         let refused = life.checkpoint().expect_err("O6: a poisoned object is in a checkpoint");
         assert!(refused.contains("object 1 is poisoned"), "{refused}");
         life.add(2, 1);
@@ -145,7 +145,7 @@ fn o6_without_a_log_a_change_that_panics_ends_the_changes_of_all_guarded_objects
     assert!(catch_unwind(AssertUnwindSafe(|| add(2, UNLUCKY))).is_err());
     let refused = add(1, 1).expect_err("O6: no checkpoint would keep it");
     assert!(matches!(refused, ObjectsError::PoisonedUnlogged { object: 2, .. }), "{refused:?}");
-    assert_eq!((log.stats().poisoned, pairs.objects.poisoned()), (1, 1));
+    assert_eq!((log.stats().poisoned, pairs.objects.poisoned_count()), (1, 1));
 }
 
 #[test]

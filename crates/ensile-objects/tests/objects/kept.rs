@@ -78,7 +78,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn adopted(folder: &Path) -> Result<Adopted, DurabilityError> {
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::existing(folder)?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_existing(folder)?);
     adopt(&disk)
 }
 

@@ -58,38 +58,41 @@ fn replayed(rows: &Rows, logged: &[Logged], durable: Epoch) -> Rows {
 fn disturb(disk: &SimDisk, random: &mut Random, level: ObjectDurability) {
     let calls = disk.calls().all;
     if level == ObjectDurability::Process {
-        match random.below(10) {
-            0..3 => return disk.die_at_word(random.between(1, 3000)),
-            3..5 => return disk.die_before(calls + random.between(1, 200)),
+        match random.next_below(10) {
+            0..3 => return disk.die_at_word(random.next_between(1, 3000)),
+            3..5 => return disk.die_before(calls + random.next_between(1, 200)),
             _ => {}
         }
     }
-    match random.below(10) {
-        0 => disk.fail_sync(random.between(1, 12)),
-        1 => disk.fail_write(random.between(1, 12)),
-        2 => disk.fail_folder_sync(random.between(1, 3)),
-        3 => disk.fail_calls(calls + random.between(1, 60).., Fault::INPUT_OUTPUT),
-        4..8 => disk.cut_power_at(calls + random.between(1, 200)),
+    match random.next_below(10) {
+        0 => disk.fail_sync(random.next_between(1, 12)),
+        1 => disk.fail_write(random.next_between(1, 12)),
+        2 => disk.fail_folder_sync(random.next_between(1, 3)),
+        3 => disk.fail_calls(calls + random.next_between(1, 60).., Fault::INPUT_OUTPUT),
+        4..8 => disk.cut_power_at(calls + random.next_between(1, 200)),
         _ => {}
     }
 }
 
 /// One operation, of which the log may not have taken anything.
 fn change(life: &Life, random: &mut Random) -> Option<Logged> {
-    let key = random.below(KEYS);
-    let (receipt, step) = match random.below(100) {
+    let key = random.next_below(KEYS);
+    let (receipt, step) = match random.next_below(100) {
         0..4 => (life.objects.remove(key), Step::Removal),
         4..8 => {
-            let value =
-                Tally { sum: random.next_u64(), operations: 1, padding: vec![7; random.below(50) as usize] };
+            let value = Tally {
+                sum: random.next_u64(),
+                operations: 1,
+                padding: vec![7; random.next_below(50) as usize],
+            };
             (life.objects.put(key, value.clone()), Step::Value(value))
         }
         percent => {
             let change = match percent {
                 8..25 => Change::Toggle,
                 25..27 => Change::Grow(150_000),
-                27..35 => Change::Grow(random.below(3000) as u32),
-                _ => Change::Add(random.below(1000)),
+                27..35 => Change::Grow(random.next_below(3000) as u32),
+                _ => Change::Add(random.next_below(1000)),
             };
             let submitted = life.objects.submit(key, &change);
             (submitted.map(|(_, receipt)| receipt), Step::Change(change))
@@ -101,8 +104,8 @@ fn change(life: &Life, random: &mut Random) -> Option<Logged> {
 
 /// Between logging and applying an operation epochs close and become durable.
 fn hook(life: &Life, seed: u64) -> Box<dyn Fn()> {
-    let (life, random) = (life.clone(), Rc::new(RefCell::new(Random::seeded(seed))));
-    Box::new(move || match random.borrow_mut().below(8) {
+    let (life, random) = (life.clone(), Rc::new(RefCell::new(Random::from_seed(seed))));
+    Box::new(move || match random.borrow_mut().next_below(8) {
         0 => life.tick(),
         1 => life.settle(),
         2 => life.step_loggers(),
@@ -134,16 +137,16 @@ fn live(
     disturb(disk, random, level);
     in_operations(Some(hook(life, random.next_u64())));
     let mut reported = life.durable();
-    for _ in 0..random.between(5, 700) {
-        match random.below(100) {
+    for _ in 0..random.next_between(5, 700) {
+        match random.next_below(100) {
             0..45 => logged.extend(change(life, random)),
             45..53 => life.tick(),
             53..56 => drop(life.objects.checkpoint()),
             56..85 => {
-                life.objects.checkpoint_step(random.below(CHECKPOINTERS as u64) as usize);
+                life.objects.checkpoint_step(random.next_below(CHECKPOINTERS as u64) as usize);
             }
             _ => {
-                life.objects.logger_step(random.below(life.loggers as u64) as usize);
+                life.objects.logger_step(random.next_below(life.loggers as u64) as usize);
             }
         }
         if disk.is_without_power() {
@@ -171,7 +174,7 @@ fn interrupt_opens(
 ) -> Option<bool> {
     let mut all_lived_on = None;
     while random.percent(if level == ObjectDurability::Process { 25 } else { 10 }) {
-        disk.cut_power_at(disk.calls().all + random.between(1, 60));
+        disk.cut_power_at(disk.calls().all + random.next_between(1, 60));
         drop(Life::try_open_at(level, disk, loggers));
         disk.heal();
         let lives_on = level == ObjectDurability::Process && random.percent(50);
@@ -201,14 +204,14 @@ fn as_at(
 }
 
 fn run(level: ObjectDurability, seed: u64, figures: &mut Figures) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let disk = SimDisk::new();
     let mut expected = Rows::new();
     let mut last = Lived { logged: Vec::new(), returned: 0, reported: Epoch::ZERO };
     // Of the life before, did only the process die?
     let mut is_killed = false;
     for number in 0..=LIVES {
-        let loggers = random.between(1, 3) as usize;
+        let loggers = random.next_between(1, 3) as usize;
         let interrupted = interrupt_opens(&disk, &mut random, (level, loggers));
         is_killed &= interrupted != Some(false);
         let life = Life::try_open_at(level, &disk, loggers)

@@ -358,7 +358,7 @@ fn o10_a_check_of_a_recorded_folder_passes_over_what_an_open_does() {
 
 /// Six lives with power cuts. The number of passed over operations.
 fn lives(seed: u64) -> u64 {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let disk = SimDisk::new();
     let mut passed_over = 0;
     let mut expected = BTreeMap::new();
@@ -373,25 +373,25 @@ fn lives(seed: u64) -> u64 {
             }
         }
         assert_eq!(life.all(), expected, "seed {seed} life {number}");
-        disk.cut_power_at(disk.calls().all + random.between(20, 300));
+        disk.cut_power_at(disk.calls().all + random.next_between(20, 300));
         while !disk.is_without_power() {
-            match random.below(12) {
+            match random.next_below(12) {
                 0 => life.settle(),
                 1 => drop(life.log.checkpoint()),
                 2..6 => {
-                    life.log.checkpoint_step(random.below(2) as usize);
+                    life.log.checkpoint_step(random.next_below(2) as usize);
                 }
                 6 => {
-                    life.log.logger_step(random.below(2) as usize);
+                    life.log.logger_step(random.next_below(2) as usize);
                 }
                 _ => {
-                    let object = random.below(10);
+                    let object = random.next_below(10);
                     let operation = match (life.all().contains_key(&object), random.percent(40)) {
                         (false, _) => MAKE,
                         (true, true) => REMOVE,
                         (true, false) => ADD,
                     };
-                    let by = random.below(90);
+                    let by = random.next_below(90);
                     if let Ok(epoch) = life.change(object, operation, by) {
                         logged.push((epoch, object, operation, by));
                     }

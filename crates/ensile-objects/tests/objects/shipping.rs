@@ -19,7 +19,7 @@ use crate::tally::{Change, Tally};
 
 fn shared(disk: &SimDisk) -> ShippingConfig {
     let disk: Arc<dyn Disk> = Arc::new(disk.at("/shared").mounted());
-    ShippingConfig::new(Arc::new(SharedFolder::on(disk)))
+    ShippingConfig::new(Arc::new(SharedFolder::new(disk)))
 }
 
 fn open(disk: &SimDisk, folder: &str) -> Life {

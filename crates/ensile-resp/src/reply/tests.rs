@@ -38,7 +38,7 @@ fn decode(stream: &[u8], piece_bytes: usize, limits: ReplyLimits) -> (Vec<String
                 Ok(None) => break,
                 Ok(Some(decoded)) => {
                     found.push(show(decoded.reply()));
-                    decoded.consumed()
+                    decoded.consumed_bytes()
                 }
                 Err(error) => {
                     assert_eq!(decoder.decode(&waiting).err(), Some(error), "an error is final");

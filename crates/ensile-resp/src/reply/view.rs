@@ -20,7 +20,7 @@ impl<'a> DecodedReply<'a> {
 
     /// Number of bytes of the reply at the beginning of the input. The next call's input begins there.
     #[must_use]
-    pub fn consumed(&self) -> usize {
+    pub fn consumed_bytes(&self) -> usize {
         self.consumed
     }
 

@@ -13,7 +13,7 @@ fn decode_pieces(pieces: &[&[u8]], limits: RequestLimits) -> (Vec<Arguments>, Op
         loop {
             let requests = decoder.decode(&waiting, 3);
             found.extend(requests.iter().map(|request| request.iter().map(<[u8]>::to_vec).collect()));
-            let (consumed, count) = (requests.consumed(), requests.len());
+            let (consumed, count) = (requests.consumed_bytes(), requests.len());
             error = requests.error();
             waiting.drain(..consumed);
             if count < 3 {
@@ -82,7 +82,7 @@ fn going_back_to_any_request_gives_the_same() {
                 requests.iter().take(taken).map(|request| request.iter().map(<[u8]>::to_vec).collect()),
             );
             let behind = requests.begin(taken);
-            at += behind.unwrap_or(requests.consumed());
+            at += behind.unwrap_or(requests.consumed_bytes());
             if behind.is_some() {
                 decoder.go_back();
             }
@@ -139,11 +139,11 @@ fn limits_are_met_to_the_byte() {
 
 #[test]
 fn unauthenticated_clients_get_little() {
-    let mut decoder = RequestDecoder::new(RequestLimits::unauthenticated());
+    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
     assert_eq!(decoder.decode(b"*11\r\n", 1).error(), Some(ProtocolError::Count));
-    let mut decoder = RequestDecoder::new(RequestLimits::unauthenticated());
+    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
     assert_eq!(decoder.decode(b"*1\r\n$16385\r\n", 1).error(), Some(ProtocolError::BulkLength));
-    let mut decoder = RequestDecoder::new(RequestLimits::unauthenticated());
+    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
     decoder.set_limits(RequestLimits::default());
     assert_eq!(decoder.decode(b"*11\r\n$16385\r\n", 1).error(), None);
 }
@@ -179,7 +179,7 @@ fn empty_lines_are_passed_over() {
     let (found, error) = decode(&b"\r\n".repeat(100));
     assert_eq!((found.len(), error), (0, None));
     let mut decoder = RequestDecoder::new(RequestLimits::default());
-    assert_eq!(decoder.decode(b"\n\n\r\n*0\r\n*", 1).consumed(), 8);
+    assert_eq!(decoder.decode(b"\n\n\r\n*0\r\n*", 1).consumed_bytes(), 8);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn room_that_is_released_between_pieces_changes_nothing() {
             found.extend(
                 requests.iter().map(|request| request.iter().map(<[u8]>::to_vec).collect::<Vec<_>>()),
             );
-            consumed += requests.consumed();
+            consumed += requests.consumed_bytes();
             decoder.release_room();
         }
         assert_eq!(found, whole, "{at}");

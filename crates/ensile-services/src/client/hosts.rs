@@ -66,14 +66,14 @@ impl HostClient {
             self.0.request(&words);
             under_way += 1;
             if under_way == BURST {
-                taken += self.taken(under_way)?;
+                taken += self.receive_accepted(under_way)?;
                 under_way = 0;
             }
         }
-        Ok(taken + self.taken(under_way)?)
+        Ok(taken + self.receive_accepted(under_way)?)
     }
 
-    fn taken(&mut self, under_way: usize) -> ClientResult<u64> {
+    fn receive_accepted(&mut self, under_way: usize) -> ClientResult<u64> {
         let replies: Vec<ClientResult<i64>> = (0..under_way).map(|_| self.0.receive_as(integer_of)).collect();
         replies.into_iter().try_fold(0, |taken, reply| Ok(taken + u64::from(reply? == 1)))
     }

@@ -36,7 +36,7 @@ impl UrlClient {
     /// Connection to the partition of a URL.
     pub fn connection(&mut self, url: &[u8]) -> &mut RespClient {
         let all = self.0.len();
-        &mut self.0[Partition::of(url, all)]
+        &mut self.0[Partition::number_for_key(url, all)]
     }
 
     /// Properties of a URL.
@@ -57,7 +57,7 @@ impl UrlClient {
         // Places of the URLs of every partition.
         let mut places = vec![Vec::new(); all];
         for (place, url) in urls.iter().enumerate() {
-            places[Partition::of(url, all)].push(place);
+            places[Partition::number_for_key(url, all)].push(place);
         }
         let asked = || (0..all).filter(|partition| !places[*partition].is_empty());
         for partition in asked() {
@@ -86,7 +86,7 @@ impl UrlClient {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn crawled(
+    pub fn record_crawl(
         &mut self,
         url: &[u8],
         seconds: u64,
@@ -105,7 +105,7 @@ impl UrlClient {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub fn failed(&mut self, url: &[u8]) -> ClientResult<i64> {
+    pub fn record_failure(&mut self, url: &[u8]) -> ClientResult<i64> {
         self.connection(url).call(&[&b"UPS.FAILED"[..], url], integer_of)
     }
 

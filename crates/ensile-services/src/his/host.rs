@@ -2,7 +2,7 @@
 //!
 //! Invariant: an operation depends on itself and the host only, and a refused operation changes nothing.
 //!
-//! Neighbours: [`super`] has the commands, `persist` logs.
+//! Neighbours: [`super`] has the commands, `persistence` logs.
 
 use serde::{Deserialize, Serialize};
 

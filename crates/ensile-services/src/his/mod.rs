@@ -9,10 +9,10 @@
 //!
 //! Invariant: R1: a reply rests on the last operation on every host that the request changes or shows.
 //!
-//! Neighbours: `host` has the information, `persist` keeps the information; [`crate::server`] calls.
+//! Neighbours: `host` has the information, `persistence` keeps the information; [`crate::server`] calls.
 
 mod host;
-mod persist;
+mod persistence;
 
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
 use ensile_resp::ReplyEncoder;
@@ -23,7 +23,7 @@ use crate::service::{
     CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
 };
 pub use host::{DailyFigures, HostInformation, HostOperation};
-pub(crate) use persist::Hosts;
+pub(crate) use persistence::Hosts;
 
 /// The hosts.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Service for HostService {
         command("HIS.FORGET", 2, WRITE, (1, 1, 1), Self::forget, "Removes a host"),
     ];
 
-    fn kept(&self) -> &dyn KeptObjects {
+    fn persistent_objects(&self) -> &dyn KeptObjects {
         &self.hosts // persist
     }
 
@@ -62,7 +62,7 @@ impl HostService {
     /// # Errors
     /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
-        Ok(Self { hosts: persist::open(objects)? }) // persist
+        Ok(Self { hosts: persistence::open(objects)? }) // persist
     }
 
     fn change(
@@ -72,7 +72,7 @@ impl HostService {
         reply: &mut ReplyEncoder<'_>,
     ) -> CallResult {
         let host = key(request, 1)?;
-        reply.integer(persist::change(&self.hosts, host, operation, &request.rests)?); // persist
+        reply.integer(persistence::change(&self.hosts, host, operation, &request.rests)?); // persist
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl HostService {
                 Some(host) => show(host, reply),
                 None => reply.null(),
             };
-            persist::look(&self.hosts, hosts, &request.rests, show) // persist
+            persistence::look(&self.hosts, hosts, &request.rests, show) // persist
         })
     }
 }

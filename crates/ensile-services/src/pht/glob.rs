@@ -17,7 +17,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
             continue;
         }
         let byte = text.get(position).copied();
-        let step = byte.and_then(|byte| one(&pattern[at..], byte));
+        let step = byte.and_then(|byte| match_element(&pattern[at..], byte));
         match (step, star) {
             (Some(length), _) => {
                 at += length;
@@ -34,7 +34,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// Length of the pattern's first element, if the element is no star and matches the byte.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+fn match_element(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
         [b'[', class @ ..] => {

@@ -13,12 +13,12 @@
 //!   the refusing bucket.
 //! - O6: a bucket whose change panics is refused until the table is opened again.
 //!
-//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persist` the persistence, `glob` patterns
-//! of `SCAN`; [`crate::server`] calls, and programs with a table in their own process.
+//! Neighbours: `table` has the buckets, `bucket` the elements of a bucket, `persistence` the persistence, `glob`
+//! patterns of `SCAN`; [`crate::server`] calls, and programs with a table in their own process.
 
 mod bucket;
 mod glob;
-mod persist; // persist
+mod persistence; // persist
 mod table;
 
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl Service for PersistentTable {
         command("DBSIZE", 1, READ, (0, 0, 0), Self::size, "Counts all elements"),
     ];
 
-    fn kept(&self) -> &dyn KeptObjects {
+    fn persistent_objects(&self) -> &dyn KeptObjects {
         &self.log // persist
     }
 
@@ -96,7 +96,7 @@ impl Service for PersistentTable {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("elements", self.buckets.elements.read().0),
-            ("poisoned_buckets", self.buckets.guarded.poisoned()),
+            ("poisoned_buckets", self.buckets.guarded.poisoned_count()),
         ]
     }
 }
@@ -200,7 +200,7 @@ impl PersistentTable {
         change: PhtChange<'_>,
         rests: &RestsOn,
     ) -> CallResult {
-        let logged = || persist::log(&self.log, change); // persist
+        let logged = || persistence::log(&self.log, change); // persist
         let more = bucket.change(rests, logged, |bucket| bucket.apply(change))?;
         // An impossible change was refused before.
         self.buckets.elements.add(more.unwrap_or(0), bucket.last());
@@ -325,7 +325,7 @@ impl PersistentTable {
                 _ => return Err(CallError::Syntax),
             }
         }
-        let (mut keys, mut seen) = (ShownKeys::within(limit), 0);
+        let (mut keys, mut seen) = (ShownKeys::with_limit(limit), 0);
         let mut next = from;
         while seen < count && next < BUCKETS && keys.bytes < limit / 2 {
             let bucket = self.buckets.guarded.lock(next, &request.rests)?;
@@ -370,7 +370,7 @@ struct ShownKeys {
 }
 
 impl ShownKeys {
-    fn within(limit: usize) -> Self {
+    fn with_limit(limit: usize) -> Self {
         Self { keys: Vec::new(), limit, bytes: 0 }
     }
 

@@ -10,7 +10,7 @@
 //! - A thread that holds a bucket's lock takes another bucket's lock only if the lock is free. A thread waits for a
 //!   lock only without holding a lock.
 //!
-//! Neighbours: [`super`] has the commands, `bucket` the elements, `persist` logs changes and writes buckets;
+//! Neighbours: [`super`] has the commands, `bucket` the elements, `persistence` logs changes and writes buckets;
 //! `GuardedObjects` has the locks, and poisons a bucket whose change panics (O6).
 
 use std::mem;
@@ -63,7 +63,7 @@ impl PhtBucket {
         match change {
             PhtChange::Set(key, value) => self.set(key, value),
             PhtChange::Delete(key) => self.remove(key),
-            PhtChange::Add(key, by) => self.set(key, Digits::of(self.sum(key, by)?).bytes()),
+            PhtChange::Add(key, by) => self.set(key, Digits::from_number(self.sum(key, by)?).bytes()),
         }
         Some(self.len() as i64 - before)
     }

@@ -42,7 +42,7 @@ impl Life {
     fn steps(&self) {
         for _ in 0..300 {
             self.clock.advance(Duration::from_millis(1));
-            self.table.kept().step();
+            self.table.persistent_objects().step();
             for number in 1..self.checkpointers {
                 self.table.log.checkpoint_step(number);
             }
@@ -86,9 +86,9 @@ fn o6_a_half_changed_bucket_is_refused_and_in_no_checkpoint_and_the_next_open_ma
         assert!(refused.to_string().starts_with(&told), "{refused}");
     }
     assert_eq!(life.value(b"b").expect("it is whole"), Some(b"1".to_vec()));
-    drop(life.table.kept().checkpoint());
+    drop(life.table.persistent_objects().checkpoint());
     life.steps();
-    let checkpoints = life.table.kept().stats().checkpoints;
+    let checkpoints = life.table.persistent_objects().stats().checkpoints;
     assert_eq!((checkpoints.installed, checkpoints.failed > 0), (0, true));
     let why = checkpoints.last_error.expect("it says why");
     assert!(why.contains(&format!("object {broken} is poisoned")), "{why}");
@@ -125,9 +125,9 @@ fn each_checkpointer_has_a_slice_of_the_buckets_and_the_next_open_has_all_elemen
     for key in keys() {
         life.put(&key, &key).expect("it is logged");
     }
-    drop(life.table.kept().checkpoint());
+    drop(life.table.persistent_objects().checkpoint());
     life.steps();
-    assert_eq!(life.table.kept().stats().checkpoints.installed, 1);
+    assert_eq!(life.table.persistent_objects().stats().checkpoints.installed, 1);
     drop(life);
     let life = open();
     for key in keys() {
@@ -138,13 +138,13 @@ fn each_checkpointer_has_a_slice_of_the_buckets_and_the_next_open_has_all_elemen
 #[test]
 fn a_step_of_a_scan_shows_whole_buckets_within_its_limit() {
     let bucket = |keys: &'static str| keys.as_bytes().chunks(1);
-    let mut keys = ShownKeys::within(200);
+    let mut keys = ShownKeys::with_limit(200);
     assert!(keys.add(bucket("ab")) && keys.add(bucket("")) && keys.add(bucket("c")));
     let before = keys.bytes;
     assert!(!keys.add(bucket("defgh")), "W2: no part of it");
     assert_eq!((keys.keys.len(), keys.bytes), (3, before));
     assert!(keys.add(bucket("d")), "another one fits");
-    let mut none = ShownKeys::within(50);
+    let mut none = ShownKeys::with_limit(50);
     assert!(!none.add(bucket("ab")) && none.keys.is_empty(), "W2: it is too long by itself");
 }
 

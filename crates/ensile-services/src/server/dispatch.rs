@@ -10,15 +10,15 @@
 //! - Q2: the reply to `EXEC` rests on the largest epoch that the reply to a queued request rests on (R1).
 //! - Q3: the queue is bounded, and counts in the memory of all clients (W16).
 //!
-//! Neighbours: [`super::ServiceLoop`] reads requests and sends replies; `queue` has the queued requests, `carry_out`
+//! Neighbours: [`super::ServiceLoop`] reads requests and sends replies; `queue` has the queued requests, `execution`
 //! calls the commands.
 
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
 
 use super::ServerState;
-use super::carry_out::{ClientState, KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
-use super::common::{ANSWERED, Flow, WhileQueueing};
+use super::common_commands::{ANSWERED, Flow, WhileQueueing};
+use super::execution::{ClientState, KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
 use super::queue::{CommandQueue, QUEUED_REPLY_BYTES, too_large};
 use crate::service::{CallError, REPLY_BYTES, Service, ServiceCommand};
 
@@ -40,7 +40,7 @@ pub(super) fn take<S: Service>(
 ) -> Flow {
     reply.clear();
     let mut encoder = ReplyEncoder::new(reply, client.version);
-    let command = match KnownCommand::of(command, request, &mut encoder) {
+    let command = match KnownCommand::resolve(command, request, &mut encoder) {
         Ok(command) => command,
         Err(flow) => {
             refuse(client);
@@ -106,7 +106,7 @@ fn carry_out_all<S: Service>(
     reply: &mut Vec<u8>,
 ) -> Epoch {
     ReplyEncoder::new(reply, client.version).array(queue.count());
-    let (mut decoder, mut encoded) = (RequestDecoder::new(UNLIMITED), queue.encoded());
+    let (mut decoder, mut encoded) = (RequestDecoder::new(UNLIMITED), queue.encoded_requests());
     let (mut epoch, mut left) = (Epoch::ZERO, queue.count());
     loop {
         let requests = decoder.decode(encoded, TOGETHER);
@@ -124,7 +124,7 @@ fn carry_out_all<S: Service>(
             let reply = NewReply { buffer: reply, bytes_max: REPLY_BYTES.saturating_sub(behind) };
             epoch = epoch.max(carry_out_queued(state, client, request, command, reply));
         }
-        encoded = &encoded[requests.consumed()..];
+        encoded = &encoded[requests.consumed_bytes()..];
     }
     debug_assert_eq!(left, 0, "Q1: each queued request has a reply");
     epoch
@@ -140,7 +140,7 @@ fn carry_out_queued<S: Service>(
 ) -> Epoch {
     let NewReply { buffer, bytes_max } = reply;
     let (begin, version) = (buffer.len(), client.version);
-    let known = KnownCommand::of(command, request, &mut ReplyEncoder::new(buffer, version));
+    let known = KnownCommand::resolve(command, request, &mut ReplyEncoder::new(buffer, version));
     // The command was known when the request was queued.
     let Ok(command) = known else { return Epoch::ZERO };
     let flow = carry_out(state, client, &command, request, NewReply { buffer: &mut *buffer, bytes_max });

@@ -3,7 +3,7 @@
 //! Figures are of the moment, and wait for nothing. A line with the reason for a failure is present only with the
 //! failure: `checkpoint_last_error`, `recovery_unreachable` and similar lines.
 //!
-//! Neighbours: [`super::common`] replies the text; `ensile-objects` counts.
+//! Neighbours: [`super::common_commands`] replies the text; `ensile-objects` counts.
 
 use std::fmt::{Display, Write as _};
 
@@ -20,7 +20,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 struct FigureLines(String);
 
 impl FigureLines {
-    fn heading(&mut self, heading: &str) {
+    fn add_heading(&mut self, heading: &str) {
         self.0.push_str("# ");
         self.0.push_str(heading);
         self.0.push_str("\r\n");
@@ -57,21 +57,21 @@ fn name_of(durability: ObjectDurability) -> &'static str {
 
 /// All figures.
 pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
-    let stats = state.service.kept().stats();
+    let stats = state.service.persistent_objects().stats();
     let mut lines = FigureLines(String::new());
-    lines.heading("Server");
+    lines.add_heading("Server");
     lines.add("service", S::NAME);
     lines.add("ensile_version", VERSION);
     lines.add("durability", name_of(state.durability));
     lines.add("transport", state.transports());
-    lines.heading("Clients");
+    lines.add_heading("Clients");
     // Relaxed: a figure for people.
     lines.add("connected_clients", state.connections.load(Ordering::Relaxed));
     lines.add("client_memory_bytes", state.memory.bytes());
     lines.add_some("client_memory_bytes_max", state.client_memory_max());
     // Relaxed: a figure for people.
     lines.add("evicted_clients", state.evicted.load(Ordering::Relaxed));
-    lines.heading("Stats");
+    lines.add_heading("Stats");
     // Relaxed: a figure for people.
     lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));
     // Relaxed: a figure for people.
@@ -80,7 +80,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("requests_turned_away", state.turned_away.load(Ordering::Relaxed));
     // Relaxed: a figure for people.
     lines.add("replies_unheard", state.unheard.load(Ordering::Relaxed));
-    lines.heading("Persistence");
+    lines.add_heading("Persistence");
     lines.add("epoch", stats.epoch.number());
     lines.add("durable_epoch", stats.durable_epoch.number());
     lines.add("log_bytes", stats.log.bytes);
@@ -99,7 +99,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     }
     checkpoints(&stats, &mut lines);
     if let Some(shipping) = &stats.shipping {
-        shipped(shipping, &mut lines);
+        add_shipping(shipping, &mut lines);
     }
     lines.0
 }
@@ -108,7 +108,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
 fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
     let CheckpointStats { verdict, load, capacity, recovery, .. } = &stats.checkpoints;
     let checkpoints = &stats.checkpoints;
-    lines.heading("Checkpoints");
+    lines.add_heading("Checkpoints");
     lines.add("checkpoints_installed", checkpoints.installed);
     lines.add("checkpoints_failed", checkpoints.failed);
     lines.add("checkpoint_under_way", u8::from(checkpoints.running.is_some()));
@@ -136,8 +136,8 @@ fn checkpoints(stats: &ObjectsStats, lines: &mut FigureLines) {
 }
 
 /// Adds the state of the shared folder, and the obstacles to shipping.
-fn shipped(shipping: &ShippingStats, lines: &mut FigureLines) {
-    lines.heading("Shipping");
+fn add_shipping(shipping: &ShippingStats, lines: &mut FigureLines) {
+    lines.add_heading("Shipping");
     lines.add("shipped_epoch", shipping.shipped_epoch.number());
     lines.add("shipping_term", shipping.term);
     lines.add("shipping_waiting_files", shipping.waiting_files);

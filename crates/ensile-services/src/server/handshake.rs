@@ -3,12 +3,12 @@
 //! Invariant: the refusal of a user or a database ends the connection. The later requests of the connection are for the
 //! refused user or database, so no such request is carried out.
 //!
-//! Neighbours: [`super::common`] calls; [`super::carry_out::ClientState`] has the version and the name.
+//! Neighbours: [`super::common_commands`] calls; [`super::carry_out::ClientState`] has the version and the name.
 
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 
-use super::carry_out::ClientState;
-use super::common::{ANSWERED, Flow};
+use super::common_commands::{ANSWERED, Flow};
+use super::execution::ClientState;
 use super::figures::VERSION;
 use super::is_called;
 use crate::service::Service;

@@ -12,17 +12,17 @@
 //!   request.
 //!
 //! Neighbours: `ensile-net` has the loop, `ensile-resp` the codec; [`crate::service`] is the served side; `dispatch`
-//! takes requests, `queue` has the requests after `MULTI`, `carry_out` calls commands, `common` and `handshake` have
-//! the commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the log, `parked` the
-//! waiting replies, [`threads`] starts loops.
+//! takes requests, `queue` has the requests after `MULTI`, `execution` calls commands, `common_commands` and
+//! `handshake` have the commands of every server, `figures` the text of `INFO`, `log_notices` the notices about the
+//! log, `deferred_replies` the waiting replies, [`threads`] starts loops.
 
-mod carry_out;
-mod common;
+mod common_commands;
+mod deferred_replies;
 mod dispatch;
+mod execution;
 mod figures;
 mod handshake;
 mod log_notices;
-mod parked;
 mod queue;
 pub mod threads;
 
@@ -41,10 +41,10 @@ use ensile_objects::ObjectDurability;
 use ensile_resp::{ProtocolError, ReplyEncoder, RequestDecoder, RequestLimits};
 
 use crate::service::{REPLY_BYTES, Service};
-use carry_out::{ClientState, TOGETHER, look_ahead};
-use common::{ANSWERED, Flow};
+use common_commands::{ANSWERED, Flow};
+use deferred_replies::{PARKED_BYTES, ParkedReplies};
+use execution::{ClientState, TOGETHER, look_ahead};
 use log_notices::LogNotices;
-use parked::{PARKED_BYTES, ParkedReplies};
 
 /// Seconds of silence after which a client is probed; redis' number.
 pub const KEEPALIVE_SECONDS: u64 = 300;
@@ -150,7 +150,7 @@ impl<S: Service> ServerState<S> {
     /// nowhere. `tell` is called on a loop's thread, whose clients all wait meanwhile, so `tell` must not wait:
     /// [`threads::serve`] hands notices to a thread of its own. A panic of `tell` has no further effect (W15).
     #[must_use]
-    pub fn telling(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub fn with_notice_handler(self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self { notices: LogNotices::new(Box::new(tell)), ..self }
     }
 
@@ -161,7 +161,7 @@ impl<S: Service> ServerState<S> {
 
     /// Reports the state of the log, if the state is new.
     fn look_at_log(&self) {
-        let stats = self.service.kept().stats();
+        let stats = self.service.persistent_objects().stats();
         self.notices.look(&stats.log_health, self.clock.nanos());
         self.notices.look_at_call_back(stats.waiting_call_back);
     }
@@ -207,17 +207,17 @@ impl<S: Service> ServerState<S> {
 
     /// Results that the life before returned and that nothing proves here (B4).
     fn not_proven(&self) -> Option<String> {
-        self.service.kept().recovery().not_proven.as_ref().map(ToString::to_string)
+        self.service.persistent_objects().recovery().not_proven.as_ref().map(ToString::to_string)
     }
 
     /// Notice that the folder had no name, with its new name (I5).
     fn name_given(&self) -> Option<String> {
-        self.service.kept().recovery().name_given.as_ref().map(ToString::to_string)
+        self.service.persistent_objects().recovery().name_given.as_ref().map(ToString::to_string)
     }
 
     /// Reason why no checkpoint keeps the requested recovery time.
     fn unreachable(&self) -> Option<String> {
-        self.service.kept().stats().checkpoints.unreachable
+        self.service.persistent_objects().stats().checkpoints.unreachable
     }
 
     /// Ends the loops. The caller must also wake every loop.
@@ -318,7 +318,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
 
     /// Number of replies that wait until they are durable.
     #[must_use]
-    pub fn parked(&self) -> usize {
+    pub fn deferred_count(&self) -> usize {
         self.parked.count()
     }
 
@@ -340,7 +340,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// The system's error for the wait itself: the loop cannot go on.
     pub fn step(&mut self, wait_max: Duration) -> io::Result<bool> {
         self.step_sockets(wait_max)?;
-        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.kept());
+        let are_durable = self.parked.fill_durable(&mut self.net, self.state.service.persistent_objects());
         if !are_durable && !self.has_failed {
             self.has_failed = true;
             self.state.look_at_log();
@@ -390,7 +390,10 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             // Relaxed: a figure for people.
             self.state.unheard.fetch_add(unheard, Ordering::Relaxed);
             self.report_fallen_peak();
-            self.state.service.kept().report_requests(requests - turned_away, turned_away + unheard);
+            self.state
+                .service
+                .persistent_objects()
+                .report_requests(requests - turned_away, turned_away + unheard);
             self.state.look_at_log();
             self.state.look_at_evicted();
         }
@@ -422,7 +425,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let nanos = || self.state.clock.nanos();
         let until_nanos = nanos().saturating_add(END_WAIT.as_nanos() as u64);
         while self.net.stats().open > 0 && self.state.clock.nanos() < until_nanos {
-            self.parked.fill_durable(&mut self.net, self.state.service.kept());
+            self.parked.fill_durable(&mut self.net, self.state.service.persistent_objects());
             let left = until_nanos.saturating_sub(self.state.clock.nanos());
             self.step_sockets(Duration::from_nanos(left))?;
         }
@@ -470,7 +473,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         let ClientSession { decoder, client } = session;
         let requests = decoder.decode(received, TOGETHER);
         if requests.is_empty() {
-            let (consumed, error) = (requests.consumed(), requests.error());
+            let (consumed, error) = (requests.consumed_bytes(), requests.error());
             self.note_no_request(id, consumed, error);
             return NONE;
         }
@@ -498,7 +501,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             }
         }
         let behind = requests.begin(taken);
-        let consumed = behind.unwrap_or(requests.consumed());
+        let consumed = behind.unwrap_or(requests.consumed_bytes());
         if behind.is_some() {
             decoder.go_back();
         }
@@ -515,7 +518,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             return;
         };
         if let Some(error) = error {
-            let told = explained(error);
+            let told = protocol_error_text(error);
             replies.reply(|buffer| ReplyEncoder::new(buffer, session.client.version).error("ERR", &told));
             self.close_when_sent(id);
         } else {
@@ -551,7 +554,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
 }
 
 /// Text of an error of the protocol; for a limit with its value.
-fn explained(error: ProtocolError) -> String {
+fn protocol_error_text(error: ProtocolError) -> String {
     let RequestLimits { arguments_max, bulk_bytes_max, inline_bytes_max, request_bytes_max } = REQUEST_LIMITS;
     let limit = match error {
         ProtocolError::Count => format!(": a request has {arguments_max} arguments at most"),

@@ -35,7 +35,7 @@ pub(super) struct CommandQueue {
 
 impl CommandQueue {
     /// Queued requests, as a decoder reads them.
-    pub(super) fn encoded(&self) -> &[u8] {
+    pub(super) fn encoded_requests(&self) -> &[u8] {
         &self.encoded
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Neighbours: the `ensile-service` command and load generators run servers; [`super::ServiceLoop`] is a thread's work.
 
-mod heap;
+mod heap_trimmer;
 
 use std::any::Any;
 use std::io;
@@ -24,7 +24,7 @@ pub use ensile_net::TransportChoice;
 use ensile_net::{ListenAddress, LoopWakeUp, MachineTransport, NetLimits, check_free, raise_descriptors_max};
 use ensile_objects::ObjectDurability;
 
-use heap::HeapTrimmer;
+use heap_trimmer::HeapTrimmer;
 
 use super::{LIMITS, ServerState, ServiceLoop};
 use crate::service::Service;
@@ -196,7 +196,7 @@ pub fn serve<S: Service>(
 ) -> io::Result<()> {
     let teller = Teller::start(config.tell)?;
     let state = ServerState::new(service, config.durability, Clock::machine())
-        .telling(teller.tell())
+        .with_notice_handler(teller.tell())
         .with_client_memory(config.client_memory);
     let (state, wake_ups) = (Arc::new(state), Mutex::new(Vec::new()));
     free_soon(TAKEN_WAIT, || check_free(config.address))?;
@@ -241,11 +241,13 @@ pub fn serve<S: Service>(
         if begun.is_err() {
             end_all();
         }
-        threads.into_iter().fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(panicked)))
+        threads
+            .into_iter()
+            .fold(begun, |outcome, thread| outcome.and(thread.join().unwrap_or_else(loop_panic_error)))
     });
     teller.end();
     // A failed loop has not closed. A second close returns the result of the first.
-    served.and(state.service.kept().close().map_err(io::Error::other))
+    served.and(state.service.persistent_objects().close().map_err(io::Error::other))
 }
 
 /// Checks until the address is free, for at most `wait`. The sockets of a killed process may keep the address until the
@@ -268,7 +270,7 @@ fn free_soon(wait: Duration, check: impl Fn() -> io::Result<()>) -> io::Result<(
 }
 
 /// Error of the server for a loop that panicked.
-fn panicked(panic: Box<dyn Any + Send>) -> io::Result<()> {
+fn loop_panic_error(panic: Box<dyn Any + Send>) -> io::Result<()> {
     let why = panic_text(&*panic).unwrap_or("without a text");
     Err(io::Error::other(format!("a loop panicked ({why}), which ends the server: start it again")))
 }
@@ -303,7 +305,7 @@ fn one_loop<S: Service>(
     };
     while one.step(WAIT)? && !config.has_ended() {}
     // Waiting replies go out once everything is durable.
-    let closed = state.service.kept().close();
+    let closed = state.service.persistent_objects().close();
     one.end()?;
     closed.map_err(io::Error::other)
 }

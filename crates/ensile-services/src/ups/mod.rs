@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! crawler  UPS.CRAWLED url seconds [MODIFIED seconds] [LANGUAGE code]   => crawls so far      UPS.FAILED url  => failures since
-//! others   UPS.COUNT url counter by => the count    UPS.CLASSIFY url set clear => the bits    UPS.FORGET url  => 1 if it was there
-//! readers  UPS.GET url => a map, or none            UPS.MGET url ..                           UPS.PARTITION   => this one, and all
+//! others   UPS.COUNT url counter by => the count    UPS.CLASSIFY url set clear => the bits    UPS.FORGET url  => 1 if
+//! it was there readers  UPS.GET url => a map, or none            UPS.MGET url ..
+//! UPS.PARTITION   => this one, and all
 //! ```
 //! Invariants:
 //! - A process has the URLs of its partition, and refuses other URLs.
 //! - R1: a reply rests on the last operation on every URL that the command changes or shows.
 //!
-//! Neighbours: `properties` has the properties of a URL, `persist` the persistence; [`crate::client::UrlClient`] talks
-//! to all processes.
+//! Neighbours: `properties` has the properties of a URL, `persistence` the persistence; [`crate::client::UrlClient`]
+//! talks to all processes.
 
-mod persist;
+mod persistence;
 mod properties;
 
 use ensile_objects::{ObjectsBuilder, ObjectsResult};
@@ -24,7 +25,7 @@ use crate::partition::Partition;
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
 };
-pub(crate) use persist::Urls;
+pub(crate) use persistence::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
 
 /// The URLs of a process.
@@ -39,10 +40,10 @@ impl Service for UrlService {
 
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
         command("UPS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a URL's properties"),
-        command("UPS.CRAWLED", -3, WRITE, (1, 1, 1), Self::crawled, "Notes a crawl: MODIFIED, LANGUAGE"),
+        command("UPS.CRAWLED", -3, WRITE, (1, 1, 1), Self::record_crawl, "Notes a crawl: MODIFIED, LANGUAGE"),
         command("UPS.COUNT", 4, WRITE, (1, 1, 1), Self::count, "Adds to a counter"),
         command("UPS.MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows the properties of several URLs"),
-        command("UPS.FAILED", 2, WRITE, (1, 1, 1), Self::failed, "Notes a crawl that failed"),
+        command("UPS.FAILED", 2, WRITE, (1, 1, 1), Self::record_failure, "Notes a crawl that failed"),
         command("UPS.CLASSIFY", 4, WRITE, (1, 1, 1), Self::classify, "Sets and clears features"),
         command("UPS.FORGET", 2, WRITE, (1, 1, 1), Self::forget, "Removes a URL"),
         command(
@@ -55,7 +56,7 @@ impl Service for UrlService {
         ),
     ];
 
-    fn kept(&self) -> &dyn KeptObjects {
+    fn persistent_objects(&self) -> &dyn KeptObjects {
         &self.urls // persist
     }
 
@@ -78,7 +79,7 @@ impl UrlService {
     pub fn open(objects: ObjectsBuilder, partition: Partition) -> ObjectsResult<Self> {
         let name = format!("{}, {partition}", Self::NAME); // persist
         let is_own = move |url: &[u8]| partition.check(url).map_err(|why| why.to_string()); // persist
-        Ok(Self { urls: persist::open(objects.accept_keys(is_own), name)?, partition }) // persist
+        Ok(Self { urls: persistence::open(objects.accept_keys(is_own), name)?, partition }) // persist
     }
 
     /// URL of a request, checked to be of this partition.
@@ -95,11 +96,11 @@ impl UrlService {
         reply: &mut ReplyEncoder<'_>,
     ) -> CallResult {
         let url = self.url(request, 1)?;
-        reply.integer(persist::change(&self.urls, url, operation, &request.rests)?); // persist
+        reply.integer(persistence::change(&self.urls, url, operation, &request.rests)?); // persist
         Ok(())
     }
 
-    fn crawled(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn record_crawl(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let (at, mut modified, mut language) = (number(argument(request, 2))?, 0, [0; 2]);
         for option in (3..request.len()).step_by(2) {
             let value = request.get(option + 1).ok_or(CallError::Syntax)?;
@@ -112,7 +113,7 @@ impl UrlService {
         self.change(request, &UrlOperation::Crawled { at, modified, language }, reply)
     }
 
-    fn failed(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
+    fn record_failure(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &UrlOperation::Failed, reply)
     }
 
@@ -149,7 +150,7 @@ impl UrlService {
                 Some(url) => show(url, reply),
                 None => reply.null(),
             };
-            persist::look(&self.urls, urls, &request.rests, show) // persist
+            persistence::look(&self.urls, urls, &request.rests, show) // persist
         })
     }
 

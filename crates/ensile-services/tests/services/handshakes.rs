@@ -14,7 +14,7 @@ fn told_and_closed(rig: &mut Rig<PersistentTable>, sent: &[u8]) -> (Vec<String>,
     rig.clients().send(client, sent);
     rig.steps(300);
     let closed = rig.clients().has_closed(client);
-    (replies(rig.clients().received(client)), closed)
+    (replies(rig.clients().received_bytes(client)), closed)
 }
 
 #[test]

@@ -17,7 +17,7 @@ const LINES_MAX: usize = 80;
 const SERVICES: [(&str, &str, &[&str]); 3] = [
     (
         "pht",
-        include_str!("../../src/pht/persist.rs"),
+        include_str!("../../src/pht/persistence.rs"),
         &[
             include_str!("../../src/pht/mod.rs"),
             include_str!("../../src/pht/table.rs"),
@@ -26,12 +26,12 @@ const SERVICES: [(&str, &str, &[&str]); 3] = [
     ),
     (
         "ups",
-        include_str!("../../src/ups/persist.rs"),
+        include_str!("../../src/ups/persistence.rs"),
         &[include_str!("../../src/ups/mod.rs"), include_str!("../../src/ups/properties.rs")],
     ),
     (
         "his",
-        include_str!("../../src/his/persist.rs"),
+        include_str!("../../src/his/persistence.rs"),
         &[include_str!("../../src/his/mod.rs"), include_str!("../../src/his/host.rs")],
     ),
 ];

@@ -119,7 +119,7 @@ impl Service for FragileService {
         }),
     ];
 
-    fn kept(&self) -> &dyn KeptObjects {
+    fn persistent_objects(&self) -> &dyn KeptObjects {
         &self.kept
     }
 
@@ -192,9 +192,9 @@ fn what_a_panic_tells_waits_until_what_it_may_tell_of_is_durable() {
     let client = rig.connect();
     rig.clients().send(client, b"BREAK a\r\n");
     rig.steps(50);
-    assert_eq!(rig.clients().received(client), b"", "R1: it is not durable");
+    assert_eq!(rig.clients().received_bytes(client), b"", "R1: it is not durable");
     rig.keeps = true;
-    rig.run("it is told", |rig| rig.clients().received(client).starts_with(b"-PANICKED "));
+    rig.run("it is told", |rig| rig.clients().received_bytes(client).starts_with(b"-PANICKED "));
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn b4_a_server_tells_what_a_process_safe_life_left_that_another_boot_does_not_pr
 #[test]
 fn a_scan_shows_what_is_there_all_the_while_exactly_once() {
     let mut rig = table(2);
-    let mut random = Random::seeded(2);
+    let mut random = Random::from_seed(2);
     let keys: Vec<String> = (0..2000).map(|number| format!("SET stays{number} x")).collect();
     rig.told(&keys.iter().map(String::as_str).collect::<Vec<_>>());
     let (mut cursor, mut seen, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
@@ -133,14 +133,14 @@ fn a_scan_shows_what_is_there_all_the_while_exactly_once() {
         encode_request(&mut bytes, &["SCAN", &cursor, "COUNT", "20"]);
         // Others come and go meanwhile.
         for _ in 0..20 {
-            let key = format!("goes{}", random.below(500));
+            let key = format!("goes{}", random.next_below(500));
             let word = if random.percent(50) { "DEL" } else { "INCR" };
             encode_request(&mut bytes, &[word, &key]);
         }
         rig.clients().send(client, &bytes);
         rig.clients().end(client);
         rig.run("all is replied", |rig| rig.clients().has_closed(client));
-        let said = replies(rig.clients().received(client)).remove(0);
+        let said = replies(rig.clients().received_bytes(client)).remove(0);
         let (next, keys) = said.trim_matches(['[', ']']).split_once(" [").expect("a cursor and keys");
         for key in keys.split(' ').filter(|key| key.starts_with("stays")) {
             assert!(seen.insert(key.to_owned()), "{key} was shown twice");
@@ -159,7 +159,7 @@ fn a_scan_shows_what_is_there_all_the_while_exactly_once() {
 fn what_was_confirmed_is_there_after_each_power_cut_once_and_in_order() {
     for seed in 0..60 {
         let disk = SimDisk::new();
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         // Of each key: the values that it had, the last confirmed one first.
         let mut counters = [0_i64; 8];
         for life in 0..4 {
@@ -182,12 +182,12 @@ fn what_was_confirmed_is_there_after_each_power_cut_once_and_in_order() {
                 (0..7).for_each(|_| encode_request(&mut bytes, &["INCR", &key.to_string()]));
                 rig.clients().send(*client, &bytes);
             }
-            for _ in 0..random.below(60) {
+            for _ in 0..random.next_below(60) {
                 rig.keeps = random.percent(70);
                 rig.step();
             }
             for (counter, client) in counters.iter_mut().zip(&clients) {
-                for said in replies(rig.clients().received(*client)) {
+                for said in replies(rig.clients().received_bytes(*client)) {
                     let confirmed: i64 = said[1..].parse().expect("a number");
                     assert_eq!(confirmed, *counter + 1, "each once, in order");
                     *counter = confirmed;

@@ -8,17 +8,17 @@
 use std::collections::VecDeque;
 
 use ensile_base::random::Random;
-use ensile_net::simulated::ClientId;
+use ensile_net::simulation::ClientId;
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyDecoder, ReplyLimits, encode_request};
 use ensile_services::client::in_words;
-use ensile_services::exercise::{Exercised, Host, Mistake, TableElement, Tracked, Url};
 use ensile_services::his::HostService;
 use ensile_services::partition::Partition;
 use ensile_services::pht::PersistentTable;
 use ensile_services::server::LIMITS;
 use ensile_services::service::Service;
 use ensile_services::ups::UrlService;
+use ensile_services::workload_model::{Exercised, Host, Mistake, TableElement, Tracked, Url};
 use ensile_sim::SimDisk;
 use ensile_sim::environment::count;
 
@@ -65,9 +65,9 @@ impl<E: Exercised> Worker<E> {
     fn send<S: Service>(&mut self, rig: &mut Rig<S>, sequence: &mut u64, random: &mut Random) {
         let Some(client) = self.client else { return };
         let mut bytes = Vec::new();
-        for _ in 0..random.between(1, PIPELINED) {
+        for _ in 0..random.next_between(1, PIPELINED) {
             *sequence += 1;
-            let at = random.below(OBJECTS) as usize;
+            let at = random.next_below(OBJECTS) as usize;
             let (request, expected) = self.objects[at].operate(*sequence, random);
             encode_request(&mut bytes, &request);
             self.sent.push_back((at, expected));
@@ -79,11 +79,11 @@ impl<E: Exercised> Worker<E> {
     fn receive<S: Service>(&mut self, rig: &mut Rig<S>) -> u64 {
         let Some(client) = self.client else { return 0 };
         let mut decoder = ReplyDecoder::new(ReplyLimits::default());
-        let received = rig.clients().received(client);
+        let received = rig.clients().received_bytes(client);
         let mut acknowledged = 0;
         while let Some(reply) = decoder.decode(&received[self.taken..]).expect("it is RESP") {
             let said = in_words(reply.reply());
-            self.taken += reply.consumed();
+            self.taken += reply.consumed_bytes();
             let (at, expected) = self.sent.pop_front().expect("each operation has one reply");
             let name = self.objects[at].name();
             assert_eq!(said, expected, "{name}: twice, out of order, or refused");
@@ -96,11 +96,11 @@ impl<E: Exercised> Worker<E> {
 
 /// Lets power fail, or the process die, at some later call.
 fn disturb(disk: &SimDisk, level: ObjectDurability, random: &mut Random) {
-    let call = disk.calls().all + random.between(1, 120);
-    match (level, random.below(4)) {
+    let call = disk.calls().all + random.next_between(1, 120);
+    match (level, random.next_below(4)) {
         // Between two calls: the end comes when the steps are over.
         (_, 0) => {}
-        (ObjectDurability::Process, 1 | 2) => disk.die_at_word(random.between(1, 400)),
+        (ObjectDurability::Process, 1 | 2) => disk.die_at_word(random.next_between(1, 400)),
         (ObjectDurability::Process, _) => disk.die_before(call),
         _ => disk.cut_power_at(call),
     }
@@ -160,7 +160,7 @@ fn look_at_all<S: Service, E: Exercised>(rig: &mut Rig<S>, workers: &mut [Worker
 }
 
 fn lives<S: Service, E: Exercised>(open: Open<S>, level: ObjectDurability, seed: u64, account: &mut Account) {
-    let (disk, mut random) = (SimDisk::new(), Random::seeded(seed));
+    let (disk, mut random) = (SimDisk::new(), Random::from_seed(seed));
     let mut workers: Vec<Worker<E>> = (0..CLIENTS).map(Worker::new).collect();
     let mut sequence = 0;
     for life in 0..=LIVES {
@@ -171,13 +171,13 @@ fn lives<S: Service, E: Exercised>(open: Open<S>, level: ObjectDurability, seed:
         }
         workers.iter_mut().for_each(|worker| worker.begin(&mut rig));
         disturb(&disk, level, &mut random);
-        'life: for _ in 0..random.between(1, 5) {
+        'life: for _ in 0..random.next_between(1, 5) {
             if random.percent(30) {
                 let asks = rig.connect();
                 rig.clients().send(asks, b"BGSAVE\r\n");
             }
             workers.iter_mut().for_each(|worker| worker.send(&mut rig, &mut sequence, &mut random));
-            for _ in 0..random.below(120) {
+            for _ in 0..random.next_below(120) {
                 rig.keeps = random.percent(80);
                 rig.step();
                 // What a dead process says in its last step was never heard.

@@ -227,7 +227,7 @@ fn b4_a_server_of_an_adopted_copy_says_at_its_start_what_it_has_not(transport: &
     drop(server);
     let copy = folder.0.join("copy");
     copy_folder(&folder.0.join("table"), &copy);
-    let on: Arc<dyn Disk> = Arc::new(RealDisk::existing(&copy).expect("it is there"));
+    let on: Arc<dyn Disk> = Arc::new(RealDisk::open_existing(&copy).expect("it is there"));
     let refused = adopt(&on).map(drop).expect_err("it would lose something").to_string();
     assert!(
         refused.contains("acknowledged at the level Process (log0/buffer-")
@@ -407,12 +407,12 @@ fn urls_are_partitioned_over_processes(transport: &'static str) {
     let mut client = UrlClient::connect(&addresses).expect("they listen");
     let urls: Vec<String> = (0..40).map(|number| format!("http://host{number}.example/")).collect();
     for url in &urls {
-        assert_eq!(client.crawled(url.as_bytes(), 100, 50, Some(*b"de")).expect("it serves"), 1);
+        assert_eq!(client.record_crawl(url.as_bytes(), 100, 50, Some(*b"de")).expect("it serves"), 1);
         assert_eq!(client.count(url.as_bytes(), 2, 3).expect("it serves"), 3);
         assert_eq!(client.classify(url.as_bytes(), 5, 0).expect("it serves"), 5);
     }
     assert!(client.forget(urls[0].as_bytes()).expect("it serves"));
-    assert_eq!(client.failed(urls[1].as_bytes()).expect("it serves"), 1);
+    assert_eq!(client.record_failure(urls[1].as_bytes()).expect("it serves"), 1);
     client.shut_down().expect("they end");
     servers.iter_mut().for_each(Server::ends_well);
     let servers = [start(0), start(1)];

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_net::NetLimits;
-use ensile_net::simulated::ClientId;
+use ensile_net::simulation::ClientId;
 use ensile_objects::{AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
 use ensile_resp::encode_request;
 use ensile_services::his::HostService;
@@ -67,7 +67,7 @@ fn a_damaged_stream_is_told_and_closed() {
     let client = rig.connect();
     rig.clients().send(client, b"*1\r\n$4\r\nPING\r\n*1\r\n!oops\r\n*1\r\n$4\r\nPING\r\n");
     rig.run("it is closed", |rig| rig.clients().has_closed(client));
-    let said = replies(rig.clients().received(client));
+    let said = replies(rig.clients().received_bytes(client));
     assert_eq!(said, ["+PONG", "!ERR Protocol error: expected '$', got '!'"]);
 }
 
@@ -82,18 +82,22 @@ fn a_strict_reply_waits_for_its_epoch_and_keeps_those_behind_it() {
         rig.clients().send(reader, b"PING\r\nGET b\r\nGET a\r\n");
         rig.clients().send(several, b"MGET b c\r\nMGET a b\r\n");
         rig.steps(50);
-        assert_eq!(rig.clients().received(writer), b"", "R1: it is not durable");
-        assert_eq!(rig.clients().received(reader), b"+PONG\r\n$-1\r\n", "R1: what is shown is not durable");
+        assert_eq!(rig.clients().received_bytes(writer), b"", "R1: it is not durable");
         assert_eq!(
-            rig.clients().received(several),
+            rig.clients().received_bytes(reader),
+            b"+PONG\r\n$-1\r\n",
+            "R1: what is shown is not durable"
+        );
+        assert_eq!(
+            rig.clients().received_bytes(several),
             b"*2\r\n$-1\r\n$-1\r\n",
             "R1: one of both is not durable"
         );
         rig.keeps = true;
         rig.run("all are told", |rig| {
-            rig.clients().received(writer) == b"+OK\r\n+PONG\r\n"
-                && rig.clients().received(reader) == b"+PONG\r\n$-1\r\n$1\r\n1\r\n"
-                && rig.clients().received(several).ends_with(b"*2\r\n$1\r\n1\r\n$-1\r\n")
+            rig.clients().received_bytes(writer) == b"+OK\r\n+PONG\r\n"
+                && rig.clients().received_bytes(reader) == b"+PONG\r\n$-1\r\n$1\r\n1\r\n"
+                && rig.clients().received_bytes(several).ends_with(b"*2\r\n$1\r\n1\r\n$-1\r\n")
         });
     }
 }
@@ -107,20 +111,20 @@ fn refusals_wait<S: Service>(open: Open<S>, first: &[&str], refused: &[(&str, &s
         let client = rig.connect();
         first.iter().for_each(|line| rig.clients().send(client, format!("{line}\r\n").as_bytes()));
         rig.steps(50);
-        assert_eq!(rig.clients().received(client), b"", "R1: it is not durable");
+        assert_eq!(rig.clients().received_bytes(client), b"", "R1: it is not durable");
         let clients: Vec<ClientId> = refused.iter().map(|_| rig.connect()).collect();
         for (client, (line, _)) in clients.iter().zip(refused) {
             rig.clients().send(*client, format!("PING\r\n{line}\r\n").as_bytes());
         }
         rig.steps(50);
         for (client, (line, _)) in clients.iter().zip(refused) {
-            let told = rig.clients().received(*client);
+            let told = rig.clients().received_bytes(*client);
             assert_eq!(told, b"+PONG\r\n", "R2: what it tells of is not durable: {line}");
         }
         rig.keeps = true;
         for (client, (_, told)) in clients.iter().zip(refused) {
             let told = format!("+PONG\r\n{told}\r\n").into_bytes();
-            rig.run("it is told", |rig| rig.clients().received(*client) == told);
+            rig.run("it is told", |rig| rig.clients().received_bytes(*client) == told);
         }
     }
 }
@@ -154,7 +158,7 @@ fn what_is_wrong_with_a_request_itself_waits_for_nothing() {
     rig.clients().send(writer, b"SET a 1\r\n");
     rig.run("it is set", |rig| rig.service_elements() == 1);
     rig.clients().send(reader, b"INCRBY a x\r\nSET a 1 EX\r\nSCAN x\r\nGET\r\nNONE\r\n");
-    rig.run("all are told", |rig| replies(rig.clients().received(reader)).len() == 5);
+    rig.run("all are told", |rig| replies(rig.clients().received_bytes(reader)).len() == 5);
 }
 
 #[test]
@@ -163,21 +167,21 @@ fn a_relaxed_reply_waits_for_nothing() {
     rig.keeps = false;
     let client = rig.connect();
     rig.clients().send(client, b"SET a 1\r\nGET a\r\n");
-    rig.run("both are told", |rig| rig.clients().received(client) == b"+OK\r\n$1\r\n1\r\n");
+    rig.run("both are told", |rig| rig.clients().received_bytes(client) == b"+OK\r\n$1\r\n1\r\n");
 }
 
 #[test]
 fn requests_in_pieces_and_in_pipelines_get_their_replies_in_order() {
     for seed in 0..30 {
         let mut rig = table(seed);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let clients: Vec<ClientId> = (0..6).map(|_| rig.connect()).collect();
         let (mut left, mut wanted) = (Vec::new(), Vec::new());
         for client in 0..clients.len() {
             let (mut bytes, mut said, mut sum) = (Vec::new(), Vec::new(), 0);
             for _ in 0..60 {
                 let key = format!("key{client}");
-                match random.below(3) {
+                match random.next_below(3) {
                     0 => {
                         sum += 1;
                         encode_request(&mut bytes, &["INCR", &key]);
@@ -198,7 +202,7 @@ fn requests_in_pieces_and_in_pipelines_get_their_replies_in_order() {
         }
         while left.iter().any(|bytes| !bytes.is_empty()) {
             for (client, bytes) in clients.iter().zip(&mut left) {
-                let piece = random.below(200).min(bytes.len() as u64) as usize;
+                let piece = random.next_below(200).min(bytes.len() as u64) as usize;
                 rig.clients().send(*client, &bytes[..piece]);
                 bytes.drain(..piece);
             }
@@ -207,7 +211,7 @@ fn requests_in_pieces_and_in_pipelines_get_their_replies_in_order() {
         clients.iter().for_each(|client| rig.clients().end(*client));
         rig.run("all are closed", |rig| clients.iter().all(|client| rig.clients().has_closed(*client)));
         for (client, wanted) in clients.iter().zip(&wanted) {
-            assert_eq!(&replies(rig.clients().received(*client)), wanted, "seed {seed}");
+            assert_eq!(&replies(rig.clients().received_bytes(*client)), wanted, "seed {seed}");
         }
     }
 }
@@ -216,17 +220,17 @@ fn requests_in_pieces_and_in_pipelines_get_their_replies_in_order() {
 fn clients_that_leave_in_mid_reply_disturb_nobody() {
     for seed in 0..30 {
         let mut rig = table(seed);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         rig.keeps = false;
         let leavers: Vec<ClientId> = (0..20).map(|_| rig.clients().connect(10, 3)).collect();
         for leaver in &leavers {
             rig.clients().send(*leaver, b"SET left 12345678901234567890\r\nGET left\r\nINCR count\r\n");
         }
-        rig.steps(random.below(20));
+        rig.steps(random.next_below(20));
         let (first, second) = leavers.split_at(10);
         first.iter().for_each(|leaver| rig.clients().vanish(*leaver));
         rig.keeps = true;
-        rig.steps(random.below(20));
+        rig.steps(random.next_below(20));
         second.iter().for_each(|leaver| rig.clients().vanish(*leaver));
         let said = rig.told(&["SET stays 1", "GET stays"]);
         assert_eq!(said, ["+OK", "1"]);
@@ -244,11 +248,11 @@ fn thousands_of_clients_are_served() {
         rig.clients().send(*client, b"INCR visits\r\n");
     }
     rig.run("each has its number", |rig| {
-        clients.iter().all(|client| rig.clients().received(*client).ends_with(b"\r\n"))
+        clients.iter().all(|client| rig.clients().received_bytes(*client).ends_with(b"\r\n"))
     });
     let mut numbers: Vec<i64> = clients
         .iter()
-        .map(|client| replies(rig.clients().received(*client))[0][1..].parse().expect("a number"))
+        .map(|client| replies(rig.clients().received_bytes(*client))[0][1..].parse().expect("a number"))
         .collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=3000).collect::<Vec<i64>>(), "each increment once");
@@ -289,7 +293,7 @@ fn a_client_that_begins_to_take_gets_all_in_order() {
     rig.clients().set_speed(slow, 50);
     rig.run("all is replied", |rig| rig.clients().has_closed(slow));
     let wanted: Vec<String> = (1..=500).map(|number| format!(":{number}")).collect();
-    assert_eq!(replies(rig.clients().received(slow)), wanted);
+    assert_eq!(replies(rig.clients().received_bytes(slow)), wanted);
 }
 
 #[test]
@@ -409,7 +413,7 @@ fn what_is_behind_a_shutdown_is_not_carried_out() {
     rig.step();
     rig.step();
     assert_eq!(rig.service_elements(), 1);
-    let said = replies(rig.clients().received(client));
+    let said = replies(rig.clients().received_bytes(client));
     assert_eq!(&said[said.len() - 1..], ["+OK"], "{said:?}");
     assert!(said[0].starts_with("!ERR SHUTDOWN takes no such argument"), "{said:?}");
 }
@@ -435,10 +439,10 @@ fn w14_a_shutdown_loses_no_reply_of_a_client_that_still_sends() {
             assert!(steps < 10_000, "it goes on");
         }
         rig.clients().send(busy, &b"INCR n\r\n".repeat(100));
-        rig.service.kept().close().expect("closes");
+        rig.service.persistent_objects().close().expect("closes");
         let began = rig.clock.nanos();
         rig.server.end().expect("it is simulated");
-        let said = replies(rig.clients().received(busy));
+        let said = replies(rig.clients().received_bytes(busy));
         assert!(rig.clients().has_closed(busy), "W14: it reads the end behind {said:?}");
         let done = said.iter().filter(|reply| reply.starts_with(':')).count();
         let wanted: Vec<String> = (1..=done).map(|number| format!(":{number}")).collect();
@@ -461,7 +465,7 @@ fn a_page_in_a_browser_cannot_post_commands() {
     let client = rig.connect();
     rig.clients().send(client, b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nSET a 1\r\nSHUTDOWN\r\n");
     rig.run("it is closed", |rig| rig.clients().has_closed(client));
-    let said = replies(rig.clients().received(client));
+    let said = replies(rig.clients().received_bytes(client));
     assert!(said.len() == 1 && said[0].starts_with("!ERR this is no HTTP server"), "{said:?}");
     let client = rig.connect();
     rig.clients().send(client, b"Host: localhost\r\nSET a 1\r\n");
@@ -526,7 +530,7 @@ fn w13_a_value_that_is_too_large_is_refused_with_a_reason_that_its_client_reads(
         rig.clients().send(client, b"SET b 1\r\n");
         rig.clients().send(client, sent);
         rig.run("it is closed", |rig| rig.clients().has_closed(client));
-        let said = replies(rig.clients().received(client));
+        let said = replies(rig.clients().received_bytes(client));
         assert_eq!(said, ["+OK".to_owned(), format!("!ERR Protocol error: {reason}")], "W13");
         assert_eq!(rig.told(&["GET b", "GET a"]), ["1", "-"]);
         rig.run("it is forgotten", |rig| rig.told(&["INFO"])[0].contains("connected_clients:1\r\n"));
@@ -539,7 +543,7 @@ fn w3_idle_clients_are_disconnected_if_that_is_asked_for_unless_a_reply_is_owed(
         let mut rig = Rig::on(&SimDisk::new(), 21, PersistentTable::open, NetLimits { idle, ..LIMITS });
         let (quiet, owed) = (rig.connect(), rig.connect());
         rig.clients().send(quiet, b"PING\r\n");
-        rig.run("it is served", |rig| rig.clients().received(quiet) == b"+PONG\r\n");
+        rig.run("it is served", |rig| rig.clients().received_bytes(quiet) == b"+PONG\r\n");
         rig.keeps = false;
         rig.clients().send(owed, b"SET a 1\r\n");
         rig.steps(50);
@@ -551,7 +555,7 @@ fn w3_idle_clients_are_disconnected_if_that_is_asked_for_unless_a_reply_is_owed(
         assert_eq!(rig.clients().has_closed(quiet), idle.is_some(), "W3");
         assert!(!rig.clients().has_closed(owed), "W3: its reply is not durable");
         rig.keeps = true;
-        rig.run("it is told", |rig| rig.clients().received(owed) == b"+OK\r\n");
+        rig.run("it is told", |rig| rig.clients().received_bytes(owed) == b"+OK\r\n");
     }
 }
 
@@ -570,7 +574,7 @@ fn large_replies_that_wait_are_taken_on_as_they_go_out() {
     rig.steps(200);
     rig.keeps = true;
     rig.run("all is replied", |rig| rig.clients().has_closed(client));
-    let said = replies(rig.clients().received(client));
+    let said = replies(rig.clients().received_bytes(client));
     assert_eq!(said.len(), 101, "W2: a client that takes what it asked for is not dropped");
     assert!(said[0] == "+OK" && said[1..].iter().all(|reply| *reply == value));
 }
@@ -595,7 +599,7 @@ fn w16_the_client_with_the_most_memory_is_disconnected_counted_and_told() {
     rig.clients().send(slow, &b"GET long\r\n".repeat(2));
     rig.clients().send(takes_nothing, &b"GET long\r\n".repeat(40));
     rig.run("it is disconnected", |rig| rig.told(&["INFO"])[0].contains("\r\nevicted_clients:1\r\n"));
-    rig.run("the other is served", |rig| replies(rig.clients().received(slow)) == [&*value; 2]);
+    rig.run("the other is served", |rig| replies(rig.clients().received_bytes(slow)) == [&*value; 2]);
     let said = rig.told(&["INFO", "CONFIG GET maxmemory-clients"]);
     assert!(said[0].contains("\r\nclient_memory_bytes_max:1000000\r\n"), "{}", said[0]);
     assert!(said[0].contains("\r\nevicted_clients:1\r\n"), "W16: no other: {}", said[0]);
@@ -617,16 +621,16 @@ fn w16_replies_that_wait_are_forgotten_when_their_clients_have_gone() {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, &["SET", "long", &value]);
         rig.clients().send(stays, &bytes);
-        rig.run("it waits", |rig| rig.server.parked() == 1);
+        rig.run("it waits", |rig| rig.server.deferred_count() == 1);
         for _ in 0..5 {
             let goes = rig.connect();
             rig.clients().send(goes, &b"GET long\r\n".repeat(100));
-            rig.run("all wait", |rig| rig.server.parked() == 101);
+            rig.run("all wait", |rig| rig.server.deferred_count() == 101);
             rig.clients().vanish(goes);
-            rig.run("they are forgotten", |rig| rig.server.parked() == 1);
+            rig.run("they are forgotten", |rig| rig.server.deferred_count() == 1);
         }
         rig.keeps = true;
-        rig.run("the other is told", |rig| rig.clients().received(stays) == b"+OK\r\n");
+        rig.run("the other is told", |rig| rig.clients().received_bytes(stays) == b"+OK\r\n");
     }
 }
 
@@ -642,6 +646,6 @@ fn w16_what_is_decoded_of_a_request_that_has_not_come_whole_counts() {
     let counts = bytes.len() + 8 * arguments;
     rig.run("all of it counts", |rig| rig.server.client_memory_bytes() >= counts);
     rig.clients().send(client, b"$0\r\n\r\n");
-    rig.run("it is replied", |rig| rig.clients().received(client).ends_with(b"\n"));
+    rig.run("it is replied", |rig| rig.clients().received_bytes(client).ends_with(b"\n"));
     rig.run("nothing counts", |rig| rig.server.client_memory_bytes() == 0);
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_net::ListenAddress;
 use ensile_net::NetLimits;
-use ensile_net::simulated::{ClientId, SimulatedTransport};
+use ensile_net::simulation::{ClientId, SimulatedTransport};
 use ensile_objects::{CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsResult};
 use ensile_resp::{ReplyDecoder, ReplyLimits, encode_request};
 use ensile_services::client::in_words;
@@ -81,7 +81,7 @@ impl<S: Service> Rig<S> {
         let told = Arc::clone(&notices);
         let state = ServerState::new(Arc::clone(&service), durability, clock.clone())
             .with_client_memory(client_memory)
-            .telling(move |notice| told.lock().expect("no panic").push(notice.to_owned()));
+            .with_notice_handler(move |notice| told.lock().expect("no panic").push(notice.to_owned()));
         let state = Arc::new(state);
         let mut server = ServiceLoop::new(SimulatedTransport::new(clock.clone(), seed), state, limits);
         let address = ListenAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
@@ -102,7 +102,7 @@ impl<S: Service> Rig<S> {
         let goes_on = self.server.step(Duration::from_micros(200)).expect("it is simulated");
         if self.keeps {
             self.clock.advance(Duration::from_millis(1));
-            self.service.kept().step();
+            self.service.persistent_objects().step();
         }
         goes_on
     }
@@ -130,7 +130,7 @@ impl<S: Service> Rig<S> {
         self.clients().send(client, &bytes);
         self.clients().end(client);
         self.run("all is replied", |rig| rig.clients().has_closed(client));
-        replies(self.clients().received(client))
+        replies(self.clients().received_bytes(client))
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn replies(mut received: &[u8]) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(reply) = decoder.decode(received).expect("it is RESP") {
         all.push(in_words(reply.reply()));
-        let consumed = reply.consumed();
+        let consumed = reply.consumed_bytes();
         received = &received[consumed..];
     }
     all

@@ -45,7 +45,7 @@ fn q1_nothing_is_carried_out_before_exec_nor_after_a_lost_connection() {
     let mut rig = table(1);
     let client = rig.connect();
     rig.clients().send(client, b"MULTI\r\nINCR a\r\nINCR a\r\n");
-    rig.run("all are queued", |rig| replies(rig.clients().received(client)).len() == 3);
+    rig.run("all are queued", |rig| replies(rig.clients().received_bytes(client)).len() == 3);
     assert_eq!(rig.told(&["EXISTS a"]), [":0"], "Q1");
     rig.clients().vanish(client);
     rig.run("it is forgotten", |rig| rig.told(&["INFO"])[0].contains("connected_clients:1\r\n"));
@@ -118,7 +118,7 @@ fn what_ends_a_connection_ends_it_within_a_transaction_too() {
         let client = rig.connect();
         rig.clients().send(client, format!("MULTI\r\nINCR a\r\n{ends}\r\nEXEC\r\nINCR a\r\n").as_bytes());
         rig.run("it is closed", |rig| rig.clients().has_closed(client));
-        assert_eq!(replies(rig.clients().received(client)).len(), 3, "{ends}");
+        assert_eq!(replies(rig.clients().received_bytes(client)).len(), 3, "{ends}");
         assert_eq!(rig.told(&["EXISTS a"]), [":0"], "Q1: {ends}");
     }
 }
@@ -153,12 +153,13 @@ fn q2_the_reply_to_exec_waits_until_all_of_it_is_durable() {
         rig.clients().send(reader, b"MULTI\r\nGET a\r\nPING\r\nEXEC\r\n");
         rig.steps(50);
         let queued = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n";
-        assert_eq!(rig.clients().received(writer), queued, "Q2: a change is not durable");
-        assert_eq!(rig.clients().received(reader), queued, "Q2: a shown value is not durable");
+        assert_eq!(rig.clients().received_bytes(writer), queued, "Q2: a change is not durable");
+        assert_eq!(rig.clients().received_bytes(reader), queued, "Q2: a shown value is not durable");
         rig.keeps = true;
         rig.run("both are told", |rig| {
-            replies(rig.clients().received(writer)).ends_with(&["[+OK 1]".to_owned(), "+PONG".to_owned()])
-                && replies(rig.clients().received(reader)).ends_with(&["[1 +PONG]".to_owned()])
+            replies(rig.clients().received_bytes(writer))
+                .ends_with(&["[+OK 1]".to_owned(), "+PONG".to_owned()])
+                && replies(rig.clients().received_bytes(reader)).ends_with(&["[1 +PONG]".to_owned()])
         });
     }
 }
@@ -194,7 +195,7 @@ fn transactions_of_many_clients_do_not_mix() {
         }
         rig.run("all are closed", |rig| clients.iter().all(|client| rig.clients().has_closed(*client)));
         for client in &clients {
-            let said = replies(rig.clients().received(*client));
+            let said = replies(rig.clients().received_bytes(*client));
             for (round, exec) in said.iter().skip(3).step_by(4).enumerate() {
                 assert!(exec.ends_with(&format!(" :{}]", round + 1)), "seed {seed}: {exec}");
             }
@@ -219,7 +220,7 @@ fn q3_too_many_commands_are_refused_and_nothing_is_carried_out() {
         rig.clients().send(client, &bytes);
         rig.clients().end(client);
         rig.run("all is replied", |rig| rig.clients().has_closed(client));
-        let said = replies(rig.clients().received(client));
+        let said = replies(rig.clients().received_bytes(client));
         if is_refused {
             let refusal = "!ERR the transaction is too large: a queue between MULTI and EXEC has 131072 commands and 41943040 \
                            bytes at most";
@@ -240,13 +241,13 @@ fn q3_too_many_bytes_are_refused_and_their_memory_is_given_back() {
     encode_request(&mut bytes, &["MULTI"]);
     (0..3).for_each(|_| encode_request(&mut bytes, &[b"SET".as_slice(), b"a", &value]));
     rig.clients().send(client, &bytes);
-    rig.run("the third is refused", |rig| replies(rig.clients().received(client)).len() == 4);
-    let said = replies(rig.clients().received(client));
+    rig.run("the third is refused", |rig| replies(rig.clients().received_bytes(client)).len() == 4);
+    let said = replies(rig.clients().received_bytes(client));
     assert!(said[3].starts_with("!ERR the transaction is too large"), "Q3: {said:?}");
     rig.run("nothing counts", |rig| rig.server.client_memory_bytes() == 0);
     rig.clients().send(client, b"EXEC\r\nEXISTS a\r\n");
-    rig.run("it is replied", |rig| replies(rig.clients().received(client)).len() == 6);
-    assert_eq!(replies(rig.clients().received(client))[4..], [ABORTED, ":0"], "Q3");
+    rig.run("it is replied", |rig| replies(rig.clients().received_bytes(client)).len() == 6);
+    assert_eq!(replies(rig.clients().received_bytes(client))[4..], [ABORTED, ":0"], "Q3");
 }
 
 #[test]
@@ -259,12 +260,12 @@ fn q3_a_queue_counts_until_it_is_gone() {
         encode_request(&mut bytes, &["MULTI"]);
         (0..4).for_each(|_| encode_request(&mut bytes, &["SET", "a", &value]));
         rig.clients().send(client, &bytes);
-        rig.run("all are queued", |rig| replies(rig.clients().received(client)).len() == 5);
+        rig.run("all are queued", |rig| replies(rig.clients().received_bytes(client)).len() == 5);
         rig.steps(50);
         let counts = rig.server.client_memory_bytes();
         assert!(counts >= 1_200_000, "Q3: {counts} bytes");
         rig.clients().send(client, format!("{end}\r\n").as_bytes());
-        rig.run("it is replied", |rig| replies(rig.clients().received(client)).len() == 6);
+        rig.run("it is replied", |rig| replies(rig.clients().received_bytes(client)).len() == 6);
         rig.run("nothing counts", |rig| rig.server.client_memory_bytes() == 0);
     }
 }
@@ -283,7 +284,7 @@ fn w2_replies_of_a_transaction_that_would_be_too_long_are_errors_and_its_changes
     rig.clients().send(client, &bytes);
     rig.clients().end(client);
     rig.run("all is replied", |rig| rig.clients().has_closed(client));
-    let received = rig.clients().received(client).to_vec();
+    let received = rig.clients().received_bytes(client).to_vec();
     assert!(received.len() <= (32 << 20) + 2000, "W2: {} bytes", received.len());
     let said = replies(&received).pop().expect("EXEC is replied");
     let too_long = "!ERR the reply would be longer than 33554432 bytes: ask for less at once";

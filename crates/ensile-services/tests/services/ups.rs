@@ -68,7 +68,7 @@ fn a_process_refuses_urls_of_other_partitions() {
     let mut own = 0;
     for number in 0..30 {
         let url = format!("http://host{number}.example/");
-        let of = Partition::of(url.as_bytes(), 3);
+        let of = Partition::number_for_key(url.as_bytes(), 3);
         let said = rig.told(&[&format!("UPS.FAILED {url}"), &format!("UPS.GET {url}")]);
         if of == 1 {
             own += 1;
@@ -124,7 +124,8 @@ fn i5_a_nameless_folder_of_another_partition_gets_no_name() {
         let text = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
         text.lines().find_map(|line| line.strip_prefix("application ")).map(str::to_owned)
     };
-    let of_second = |number: &u32| Partition::of(format!("http://host{number}.example/").as_bytes(), 3) == 1;
+    let of_second =
+        |number: &u32| Partition::number_for_key(format!("http://host{number}.example/").as_bytes(), 3) == 1;
     let url = format!("http://host{}.example/", (0..).find(of_second).expect("one in three"));
     // In the log, and in a checkpoint alone.
     for has_checkpoint in [false, true] {

@@ -44,10 +44,10 @@ impl Medium {
     fn stale_sector(&self, random: &mut Random) -> Vec<u8> {
         let sectors = (self.old_bytes.len() / SECTOR_BYTES) as u64;
         if sectors > 0 && random.percent(70) {
-            let at = random.below(sectors) as usize * SECTOR_BYTES;
+            let at = random.next_below(sectors) as usize * SECTOR_BYTES;
             return self.old_bytes[at..at + SECTOR_BYTES].to_vec();
         }
-        (0..SECTOR_BYTES).map(|_| random.below(256) as u8).collect()
+        (0..SECTOR_BYTES).map(|_| random.next_below(256) as u8).collect()
     }
 }
 
@@ -180,7 +180,7 @@ impl Change {
     /// Applies the change's first bytes.
     fn apply_cut(&self, to: &mut Content, medium: &Medium, random: &mut Random) {
         let Self::Write { offset, bytes } = self else { return };
-        let landed = random.below(bytes.len() as u64 + 1) as usize;
+        let landed = random.next_below(bytes.len() as u64 + 1) as usize;
         to.write(*offset, &bytes[..landed]);
         tear_pages(to, *offset + landed, bytes.len() - landed, medium, random);
     }
@@ -253,7 +253,7 @@ impl Inode {
         let length_before = self.stable.length;
         let stable = &mut self.stable;
         stable.written = medium.stale_space.then(BTreeSet::new);
-        let kept = random.below(changes.len() as u64 + 1) as usize;
+        let kept = random.next_below(changes.len() as u64 + 1) as usize;
         for (at, change) in changes.iter().enumerate() {
             match survival {
                 Survival::Nothing => {}
@@ -263,7 +263,7 @@ impl Inode {
                 Survival::Prefix if at < kept => change.apply(stable),
                 Survival::Prefix if at == kept => change.apply_cut(stable, medium, random),
                 Survival::Prefix => {}
-                Survival::Random => match random.below(3) {
+                Survival::Random => match random.next_below(3) {
                     0 => change.apply(stable),
                     1 => change.apply_torn(stable, medium, random),
                     _ => {}

@@ -214,7 +214,7 @@ impl DiskFile for SimFile {
         }
         state.end(fate, Operation::Map, &self.name)?;
         let words = SimWords { disk: self.disk.clone(), inode: self.inode, boot: self.boot };
-        Ok(MappedWords::simulated(Arc::new(words), bytes as usize / size_of::<u64>()))
+        Ok(MappedWords::from_simulated(Arc::new(words), bytes as usize / size_of::<u64>()))
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {

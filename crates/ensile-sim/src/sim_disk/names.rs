@@ -156,7 +156,7 @@ impl Tree {
         for change in changes {
             let folder = change.folders.0;
             let of_folder = changes.iter().filter(|other| other.folders.0 == folder).count() as u64;
-            let left = left.entry(folder).or_insert_with(|| random.below(of_folder + 1));
+            let left = left.entry(folder).or_insert_with(|| random.next_below(of_folder + 1));
             let survives = match survival {
                 Survival::Nothing => false,
                 Survival::Everything => true,

@@ -8,7 +8,7 @@ mod tour;
 
 const ROOT: &str = include_str!("../../src/lib.rs");
 const BUILDER: &str = include_str!("../../../ensile-engine/src/open/builder.rs");
-const READ: &str = include_str!("../../../ensile-engine/src/typed/read.rs");
+const READ: &str = include_str!("../../../ensile-engine/src/typed_api/read.rs");
 
 /// Names at the root that every build has: re-exports, modules and macros.
 fn root_names() -> Vec<&'static str> {

@@ -23,7 +23,7 @@ fn tokens_fall_due_at_their_times_whoever_takes_them() {
 #[test]
 fn skewed_updates_meet_the_hot_rows_and_all_others_too() {
     const ROWS: u64 = 1_000;
-    let mut random = Random::seeded(3);
+    let mut random = Random::from_seed(3);
     let mut counts = vec![0_u64; ROWS as usize];
     for _ in 0..200_000 {
         counts[Choice::Skewed.draw(&mut random, ROWS) as usize] += 1;

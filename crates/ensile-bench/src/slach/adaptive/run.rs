@@ -152,8 +152,8 @@ fn request(
     keys: u64,
     rounds: u32,
 ) -> ObjectsResult<()> {
-    let key = random.below(keys);
-    if random.below(100) < WRITES_PERCENT {
+    let key = random.next_below(keys);
+    if random.next_below(100) < WRITES_PERCENT {
         write(objects, key, rounds)?;
     } else {
         std::hint::black_box(objects.look(&key, |property| property.is_some())?.0);
@@ -189,9 +189,9 @@ pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> R
     let (sums, cycles, seconds) = loop_of.run(settle, arguments.adaptive.seconds)?;
     objects.register_policy(&CheckpointPolicy::on_demand())?;
     objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
-    let mut random = Random::seeded(setup.seed);
+    let mut random = Random::from_seed(setup.seed);
     for _ in 0..(REPLAYED_RECORDS * arguments.adaptive.of_thresholds) as u64 {
-        write(&objects, random.below(arguments.objects), setup.rounds)?;
+        write(&objects, random.next_below(arguments.objects), setup.rounds)?;
     }
     objects.close()?;
     drop(objects);
@@ -260,7 +260,7 @@ impl<'o> OpenLoop<'o> {
 
     /// Settles for `settle` seconds, then measures for at least `seconds` seconds.
     fn run(&self, settle: f64, seconds: f64) -> Result<(Sums, Cycles, f64)> {
-        let mut random = Random::seeded(self.setup.seed);
+        let mut random = Random::from_seed(self.setup.seed);
         let begun = self.clock.nanos();
         let at = |seconds: f64| begun + (seconds * 1e9) as u64;
         let (from, least, most) = (at(settle), at(settle + seconds), at(settle + seconds * LONGER));
@@ -306,7 +306,7 @@ impl<'o> OpenLoop<'o> {
 
     /// Nanoseconds between two arrivals, exponentially distributed.
     fn gap(&self, random: &mut Random) -> f64 {
-        let share = (random.below(1 << 30) + 1) as f64 / (1_u64 << 30) as f64;
+        let share = (random.next_below(1 << 30) + 1) as f64 / (1_u64 << 30) as f64;
         -share.ln() * 1e9 / self.setup.rate
     }
 

@@ -38,15 +38,15 @@ impl HashTable for PersistentTable {
     }
 
     fn checkpoint(&self) -> CheckpointHandle {
-        self.kept().checkpoint()
+        self.persistent_objects().checkpoint()
     }
 
     fn stats(&self) -> ObjectsStats {
-        self.kept().stats()
+        self.persistent_objects().stats()
     }
 
     fn close(&self) -> Result<()> {
-        Ok(self.kept().close()?)
+        Ok(self.persistent_objects().close()?)
     }
 }
 

@@ -224,7 +224,7 @@ struct Calls<const BYTES: usize> {
 
 impl<const BYTES: usize> Calls<BYTES> {
     fn of(arguments: &SlachRunArguments) -> Self {
-        let random = Random::seeded(arguments.seed);
+        let random = Random::from_seed(arguments.seed);
         Self { random, objects: arguments.objects, calls: arguments.calls, operation: [7; BYTES] }
     }
 
@@ -234,7 +234,7 @@ impl<const BYTES: usize> Calls<BYTES> {
         let begin = clock.nanos();
         for number in 0..self.calls {
             self.operation[..8].copy_from_slice(&number.to_le_bytes());
-            call(self.random.below(self.objects), &self.operation)?;
+            call(self.random.next_below(self.objects), &self.operation)?;
         }
         Ok(clock.nanos() - begin)
     }

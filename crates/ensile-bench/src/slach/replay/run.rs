@@ -115,11 +115,11 @@ fn write(arguments: &ReplayRunArguments) -> Result<()> {
         objects.submit(key, &[0; OPERATION_BYTES])?;
     }
     objects.checkpoint().wait().map_err(ObjectsError::from)?;
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let mut operation = [7; OPERATION_BYTES];
     for number in 0..arguments.operations {
         operation[..8].copy_from_slice(&number.to_le_bytes());
-        objects.submit(random.below(arguments.objects), &operation)?;
+        objects.submit(random.next_below(arguments.objects), &operation)?;
     }
     Ok(objects.close()?)
 }

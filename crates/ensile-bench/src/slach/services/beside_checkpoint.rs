@@ -203,7 +203,7 @@ fn courses(arguments: &SlachArguments, loads: &[u32]) -> Result<(Vec<Course>, St
     conductor.checkpoint()?;
     let bytes = bytes_in(&folder.join(CHECKPOINT_FOLDER))?;
     progress.say("capacity");
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let writes = options.write_percent;
     let services = &arguments.services;
     let capacity = capacity(services, services.capacity, (&target, writes), &mut random)?;

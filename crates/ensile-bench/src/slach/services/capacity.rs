@@ -77,7 +77,7 @@ pub(super) fn capacity(
 pub(crate) fn table2(arguments: &SlachArguments) -> Result<(Figure, bool, String)> {
     let options = &arguments.services;
     let mut progress = Progress::new(arguments.rounds);
-    let (mut rows, mut random) = (Vec::new(), Random::seeded(arguments.seed));
+    let (mut rows, mut random) = (Vec::new(), Random::from_seed(arguments.seed));
     for service in [ServiceKind::Ups, ServiceKind::His] {
         let name = name_of(service).to_uppercase();
         let folder = fresh_folder(&arguments.data, FOLDER)?;

@@ -148,7 +148,7 @@ impl Connection {
         let received = &self.received[..end];
         while let Some(decoded) = self.decoder.decode(&received[consumed..]).map_err(io::Error::other)? {
             let is_good = !matches!(decoded.reply(), RespReply::Error(_));
-            consumed += decoded.consumed();
+            consumed += decoded.consumed_bytes();
             let arrived = self.under_way.pop_front();
             let none = || io::Error::other("a reply came that nobody had asked for");
             tell(arrived.ok_or_else(none)?, is_good);

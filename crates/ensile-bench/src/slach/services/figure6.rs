@@ -88,7 +88,7 @@ fn measure(
     progress: &mut Progress,
 ) -> Result<Vec<Measured>> {
     let options = &arguments.services;
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let mut all = Vec::new();
     for &writes in &options.writes {
         progress.say(&format!("{writes} % writes: capacity"));

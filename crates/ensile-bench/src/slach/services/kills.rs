@@ -23,7 +23,7 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, Mutex, Ordering, sleep};
 use ensile_services::client::{ClientError, RespClient, in_words};
 use ensile_services::command::{ReplyDurability, ServiceKind};
-use ensile_services::exercise::{Exercised, Host, Mistake, TableElement, Tracked, Url};
+use ensile_services::workload_model::{Exercised, Host, Mistake, TableElement, Tracked, Url};
 
 use super::{ServiceProcess, ServicesArguments, name_of};
 use crate::driver::panic_message;
@@ -152,7 +152,7 @@ fn options(services: &ServicesArguments) -> Result<Vec<String>> {
 fn all_lives<E: Exercised>(arguments: &SlachArguments) -> Result<Account> {
     let services = &arguments.services;
     let folder = fresh_folder(&arguments.data, FOLDER)?;
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let mut progress = Progress::new(services.kills as usize);
     let mut clients: Vec<Worker<E>> = (0..services.clients).map(Worker::new).collect();
     let (mut account, mut recovery_seconds) = (Account::default(), 0.0);
@@ -266,12 +266,12 @@ fn work<E: Exercised>(
     acknowledged: &AtomicU64,
     mistakes: &Mutex<Vec<Mistake>>,
 ) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let Ok(mut client) = RespClient::connect(address) else { return };
     loop {
         let mut under_way = VecDeque::new();
         for _ in 0..PIPELINED {
-            let at = random.below(objects.len() as u64) as usize;
+            let at = random.next_below(objects.len() as u64) as usize;
             let object = &mut objects[at];
             *sequence += 1;
             let (request, expected) = object.operate(*sequence, &mut random);

@@ -115,7 +115,7 @@ pub(crate) fn load(arguments: &SlachArguments) -> Result<(Figure, bool, String)>
     progress.say(&format!("making {} objects", grouped(arguments.objects as f64)));
     let target = target(arguments, services.service, address);
     make(&target)?;
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     let places: Vec<(u64, u64)> = services
         .writes
         .iter()

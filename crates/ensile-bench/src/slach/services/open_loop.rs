@@ -80,7 +80,7 @@ pub(super) fn open_loop(
         while next <= began && next < end {
             let is_sent = under_way < under_way_max;
             if is_sent {
-                let (object, is_write) = (random.below(target.objects), random.percent(load.writes));
+                let (object, is_write) = (random.next_below(target.objects), random.percent(load.writes));
                 clients.request(turn, next, |out| target.requests.append(object, is_write, out));
                 under_way += 1;
             }
@@ -114,7 +114,7 @@ pub(super) fn saturated(target: &Target, writes: u64, seconds: f64, random: &mut
     pump(target, |_, counts| {
         let now = clock.nanos();
         replies += u64::from(counts && now >= from);
-        (now < over).then(|| (random.below(target.objects), random.percent(writes)))
+        (now < over).then(|| (random.next_below(target.objects), random.percent(writes)))
     })?;
     Ok(replies as f64 / seconds)
 }
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn arrivals_are_exponential() {
-        let mut random = Random::seeded(1);
+        let mut random = Random::from_seed(1);
         let gaps: Vec<u64> = (0..100_000).map(|_| exponential(1_000, &mut random)).collect();
         let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
         assert!((0.98e6..1.02e6).contains(&mean), "{mean}");

@@ -71,7 +71,7 @@ impl Load {
         Self {
             rate: rate.max(1),
             rounds,
-            until_nanos: now_nanos + target / 3 + random.below(target * 5 / 3 + 1),
+            until_nanos: now_nanos + target / 3 + random.next_below(target * 5 / 3 + 1),
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
         .policy(&policy)
         .open()?;
     say(&format!("open {}\n", clock.nanos()))?;
-    let mut random = Random::seeded(arguments.seed);
+    let mut random = Random::from_seed(arguments.seed);
     if objects.stats().objects == 0 {
         for key in 0..arguments.objects {
             objects.submit(key, &Mixing { with: key, rounds: 1 })?;
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
         last = now;
         while owed >= 1.0 {
             let mixing = Mixing { with: random.next_u64(), rounds: load.rounds };
-            objects.submit(random.below(arguments.objects), &mixing)?;
+            objects.submit(random.next_below(arguments.objects), &mixing)?;
             owed -= 1.0;
         }
         if now - said >= SAY.as_nanos() as u64 {

@@ -23,7 +23,7 @@ fn the_constants_for_last_names_keep_their_distance() {
 
 #[test]
 fn nurand_covers_its_range_and_is_not_uniform() {
-    let mut random = Random::seeded(3);
+    let mut random = Random::from_seed(3);
     let mut seen = vec![0u32; 3_001];
     for _ in 0..300_000 {
         seen[nurand(&mut random, 1023, 123, 1, 3_000) as usize] += 1;
@@ -38,7 +38,7 @@ fn nurand_covers_its_range_and_is_not_uniform() {
 
 #[test]
 fn strings_have_their_lengths_and_a_tenth_of_the_data_is_original() {
-    let mut random = Random::seeded(4);
+    let mut random = Random::from_seed(4);
     for _ in 0..100 {
         let field = letters::<24>(&mut random, 14);
         let length = field.iter().position(|&byte| byte == 0).unwrap_or(24);

@@ -8,7 +8,7 @@ use super::{Distribution, KeyChooser, THETA, Zipfian};
 fn zipfian_ranks_have_the_frequencies_of_the_law() {
     let (count, draws) = (1_000u64, 400_000u64);
     let zipfian = Zipfian::new(count);
-    let mut random = Random::seeded(11);
+    let mut random = Random::from_seed(11);
     let mut seen = vec![0u64; count as usize];
     for _ in 0..draws {
         seen[zipfian.draw(&mut random) as usize] += 1;
@@ -27,7 +27,7 @@ fn zipfian_ranks_have_the_frequencies_of_the_law() {
 #[test]
 fn popular_keys_are_scattered_and_all_keys_lie_in_the_table() {
     let chooser = KeyChooser::new(10_000, Distribution::Zipfian);
-    let mut random = Random::seeded(12);
+    let mut random = Random::from_seed(12);
     let mut seen = vec![0u32; 10_000];
     for _ in 0..200_000 {
         seen[chooser.draw(&mut random, 10_000) as usize] += 1;
@@ -40,7 +40,7 @@ fn popular_keys_are_scattered_and_all_keys_lie_in_the_table() {
 
 #[test]
 fn uniform_keys_are_uniform_and_the_latest_are_late() {
-    let mut random = Random::seeded(13);
+    let mut random = Random::from_seed(13);
     let uniform = KeyChooser::new(100, Distribution::Uniform);
     let mut seen = [0u32; 100];
     for _ in 0..100_000 {

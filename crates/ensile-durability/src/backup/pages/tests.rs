@@ -11,15 +11,15 @@ use crate::backup::target::TargetPicture;
 use crate::block::Salt;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::directory::DirectoryPart;
+use crate::checkpoint::picture::location::PageBound;
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::place::PageBound;
 use crate::identity::Identity;
-use crate::store::installed::{
+use crate::near_duplicates;
+use crate::store::backup_states::{FilesState, KeptState};
+use crate::store::installed_checkpoint::{
     FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint,
 };
-use crate::store::kept::{FilesState, KeptState};
 use crate::store::names::PageFileName;
-use crate::twins;
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
@@ -76,7 +76,7 @@ fn n21_a_page_that_is_in_all_but_one_part_the_one_that_is_there_is_copied() {
     assert!(is_same(&page(12), &page(12)));
     let elsewhere = PagePlace { extents: [place(40), place(41)].into(), ..page(12) };
     assert!(is_same(&elsewhere, &page(12)), "the target has its blocks in places of its own");
-    for (part, twin) in twins::pages(&page(12)) {
+    for (part, twin) in near_duplicates::pages(&page(12)) {
         assert!(!is_same(&page(12), &twin) && !is_same(&twin, &page(12)), "{part}: {twin:?}");
     }
 }
@@ -96,17 +96,17 @@ fn n23_a_picture_of_the_same_epoch_follows_if_it_is_the_same_one() {
     assert!(follows(|_| {}));
     // What is of the target alone.
     assert!(follows(|of| (of.root, of.bytes, of.next_page) = (place(3), 5, 99)));
-    for number in twins::words(9) {
+    for number in near_duplicates::words(9) {
         assert!(!follows(|of| of.number = number), "number {number}");
     }
-    for generation in twins::words(4) {
+    for generation in near_duplicates::words(4) {
         assert!(!follows(|of| of.generation = generation), "generation {generation}");
     }
-    for entries in twins::words(24) {
+    for entries in near_duplicates::words(24) {
         assert!(!follows(|of| of.entries = entries), "{entries} entries");
     }
     assert!(!follows(|of| of.pages = 3));
-    for (part, twin) in twins::pages(&page(13)) {
+    for (part, twin) in near_duplicates::pages(&page(13)) {
         let parts = [vec![page(12), twin]];
         assert!(!may_follow(&picture(), &parts, &newest()), "{part}");
     }

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use super::{Buffer, BufferQueue, FREE_BUFFERS_MAX, MappedFiles};
-use crate::buffers::mapped::MappedEntries;
+use crate::buffers::mapped_entries::MappedEntries;
 use crate::counter::Counter;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::{Epoch, Tid};

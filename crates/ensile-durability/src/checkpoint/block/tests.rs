@@ -9,7 +9,7 @@ const TID: Tid = Tid::first_of(Epoch::new(1));
 fn only_one_block_at_a_time_is_large() {
     let permit = LargePermit::default();
     let (mut first, mut second) =
-        (CheckpointBlock::sharing(permit.clone()), CheckpointBlock::sharing(permit));
+        (CheckpointBlock::with_permit(permit.clone()), CheckpointBlock::with_permit(permit));
     let large = BLOCK_BYTES_MAX;
     assert!(first.has_room(large));
     first.push(TID, |body| body.resize(body.len() + large, 7));
@@ -36,7 +36,7 @@ fn an_entry_that_does_not_fit_into_a_tail_does_not_hold_up_those_behind_it() {
     assert_eq!(block.entries(), 5);
     assert_eq!(block.take_fitting(1100, &mut out), 3);
     let taken: Vec<Vec<u8>> =
-        super::FramedEntries::of(&out).map(|entry| entry.expect("framed").1.to_vec()).collect();
+        super::FramedEntries::new(&out).map(|entry| entry.expect("framed").1.to_vec()).collect();
     assert_eq!(taken, [body(2, 100), body(4, 900), body(5, 20)]);
     assert_eq!((block.entries(), bodies(&block)), (2, vec![body(1, 5000), body(3, 3000)]));
     out.clear();

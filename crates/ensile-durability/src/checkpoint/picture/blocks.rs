@@ -4,20 +4,20 @@
 //! - I1: the opening block names the database and the file's salt. The opening block is synced before a further write.
 //! - A block's header has the block's place, and the block fits the extent.
 //!
-//! Neighbours: `crate::block` has the grammar; [`super::place`] checks headers; the writer of a picture sends blocks
+//! Neighbours: `crate::block` has the grammar; [`super::location`] checks headers; the writer of a picture sends blocks
 //! out.
 
 use ensile_base::checksum::crc32c;
 
-use super::place::PAYLOAD_BYTES_MAX;
+use super::location::PAYLOAD_BYTES_MAX;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
-use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, align_up};
 use crate::store::names::PageFileName;
 
 /// The opening block of a page file that this generation makes.
-pub(crate) fn opening(origin: &Origin, name: PageFileName, generation: u64) -> [u8; OPENING_BYTES] {
-    let header = Header::of(BlockKind::PagesOpening, name.folder, generation);
+pub(crate) fn encode_opening(origin: &Origin, name: PageFileName, generation: u64) -> [u8; OPENING_BYTES] {
+    let header = Header::new(BlockKind::PagesOpening, name.folder, generation);
     let (block, _) = origin.encode(Header { sequence: name.number, ..header }, PartPlace::default());
     block
 }
@@ -49,7 +49,7 @@ pub(super) fn encode(header: Header, payload: &[u8], salt: Salt, out: &mut Vec<u
     out.clear();
     out.resize(HEADER_BYTES, 0);
     out.extend_from_slice(payload);
-    out.resize(HEADER_BYTES + padded(payload.len()), 0);
+    out.resize(HEADER_BYTES + align_up(payload.len()), 0);
     let payload_crc = crc32c(&out[HEADER_BYTES..]);
     let header = Header { payload_bytes: payload.len() as u32, payload_crc, ..header };
     header.encode(out, salt)

@@ -13,8 +13,8 @@
 //! Neighbours: [`super::page`] has a page's place, [`super::root`] a part's place. The writer of a picture makes the
 //! next directory from the last directory and the taken pages.
 
+use super::location::{PageBound, PlaceBytes};
 use super::page::PagePlace;
-use super::place::{PageBound, PlaceBytes};
 use super::root::DirectoryPlace;
 
 /// Approximate bytes of a part that is cut off a larger part.

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use super::blocks::opening;
+use super::blocks::encode_opening;
 use super::extents::{FreeUnits, Misplaced};
 use crate::DurabilityError;
 use crate::block::extent::{Extent, UNIT_BYTES};
 use crate::block::origin::Origin;
 use crate::checkpoint::config::GIVEN_AT_ONCE;
-use crate::store::installed::ListedPageFile;
+use crate::store::installed_checkpoint::ListedPageFile;
 use crate::store::names::{PageFileName, checkpoint_folder};
 
 /// A page file that this process writes to.
@@ -56,7 +56,7 @@ impl PageFile {
     ) -> Result<Self, DiskError> {
         assert!(u16::try_from(name.folder).is_ok(), "a place names a folder in half a word");
         let file = disk.create(&name.to_string())?;
-        file.write_at(&opening(origin, name, generation), 0)?;
+        file.write_at(&encode_opening(origin, name, generation), 0)?;
         file.sync_all()?;
         disk.sync_folder(&checkpoint_folder(name.folder))?;
         Ok(Self {
@@ -82,7 +82,7 @@ impl PageFile {
         let units =
             FreeUnits::of_reached(listed.name.folder as u16, units, reached).map_err(|misplaced| {
                 let (Misplaced::Overlap(extent) | Misplaced::BehindTheEnd(extent)) = misplaced;
-                DurabilityError::damaged(&listed.name.to_string(), extent.offset(), CHANGED)
+                DurabilityError::damaged_file(&listed.name.to_string(), extent.offset(), CHANGED)
             })?;
         Ok(Self { file, listed, units: Mutex::new(units), unbegun: Mutex::default() })
     }
@@ -98,7 +98,7 @@ impl PageFile {
     }
 
     /// The file's entry in the manifest.
-    pub(crate) fn listed(&self) -> ListedPageFile {
+    pub(crate) fn manifest_entry(&self) -> ListedPageFile {
         self.listed
     }
 
@@ -180,7 +180,7 @@ pub(crate) struct HeldExtents {
 
 impl HeldExtents {
     /// No extents yet.
-    pub(crate) fn of(file: &Arc<PageFile>) -> Self {
+    pub(crate) fn new(file: &Arc<PageFile>) -> Self {
         Self { file: Arc::clone(file), extents: Vec::new() }
     }
 

@@ -15,7 +15,7 @@
 //!
 //! Neighbours: [`super::directory`] has the places, in parts.
 
-use super::place::{BlockName, EXTENT_PLACE_BYTES, PageBound, PlaceBytes, encode_extent};
+use super::location::{BlockName, EXTENT_PLACE_BYTES, PageBound, PlaceBytes, encode_extent};
 use crate::block::BlockKind;
 use crate::block::extent::ExtentPlace;
 use crate::number::NUMBER_END;

@@ -15,9 +15,9 @@
 //!   has at most one tail.
 //! - N17: parts follow each other in the order of their pages, and no page is in two parts.
 //!
-//! Neighbours: [`super::directory`] has the parts; `store::installed` has the line that names a root.
+//! Neighbours: [`super::directory`] has the parts; `store::installed_checkpoint` has the line that names a root.
 
-use super::place::{BlockName, BlockSpan, PageBound, PlaceBytes, encode_extent};
+use super::location::{BlockName, BlockSpan, PageBound, PlaceBytes, encode_extent};
 use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
 use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header, block_bytes};
 use crate::number::NUMBER_END;
@@ -99,7 +99,7 @@ impl TailPlace {
     }
 
     /// True if the block with this header and the checksum `crc` stands here and was written by this checkpoint.
-    pub(crate) fn is_of(&self, header: &Header, crc: u32, checkpoint: u64) -> bool {
+    pub(crate) fn matches_block(&self, header: &Header, crc: u32, checkpoint: u64) -> bool {
         let found = (header.sequence, header.checkpoint, header.owner, header.first_unit);
         header.kind == BlockKind::PendingRemoves
             && found == (self.number, checkpoint, u32::from(self.folder), self.unit)
@@ -150,7 +150,7 @@ impl BesidePlace<'_> {
     /// The bytes of the block's extent, or of the tail.
     pub(crate) fn span(&self) -> BlockSpan {
         match self {
-            Self::Block(RemovesPlace { place, .. }) => BlockSpan::of(place.extent),
+            Self::Block(RemovesPlace { place, .. }) => BlockSpan::from_extent(place.extent),
             Self::Tail(tail) => tail.span(),
         }
     }
@@ -178,13 +178,13 @@ impl Root {
     }
 
     /// Number of blocks beside the pages: blocks in extents, followed by blocks in tails.
-    pub(crate) fn beside(&self) -> usize {
+    pub(crate) fn removes_block_count(&self) -> usize {
         self.removes.len() + self.tails.len()
     }
 
     /// Block number `index` among the blocks beside the pages.
     pub(crate) fn beside_at(&self, index: usize) -> BesidePlace<'_> {
-        assert!(index < self.beside(), "block {index} of {}", self.beside());
+        assert!(index < self.removes_block_count(), "block {index} of {}", self.removes_block_count());
         match self.removes.get(index) {
             Some(block) => BesidePlace::Block(block),
             None => BesidePlace::Tail(&self.tails[index - self.removes.len()]),
@@ -193,13 +193,13 @@ impl Root {
 
     /// The payload of the root's block. The checkpoint of this number writes the block.
     pub(crate) fn encode(&self, checkpoint: u64) -> Vec<u8> {
-        let out = self.encoded();
+        let out = self.to_bytes();
         let read = Self::decode(&out, self.kind(), self.parts.len() as u32, checkpoint);
         assert!(read.as_ref() == Some(self), "it reads as it was written");
         out
     }
 
-    fn encoded(&self) -> Vec<u8> {
+    fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for DirectoryPlace { bound, number, checkpoint, pages, bytes, place } in &self.parts {
             bound.encode(&mut out);

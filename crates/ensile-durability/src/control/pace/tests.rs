@@ -89,20 +89,20 @@ fn a_rate_holds_while_its_caller_waits_and_no_longer_than_others_can() {
         let [low, high] = [Some(1), Some(100)].map(|rate| pace.ask(rate).expect("it has a rate"));
         assert!(pace.begin());
         assert_eq!(rate(&pace), Some(100));
-        pace.left(high);
+        pace.remove_caller(high);
         assert_eq!(rate(&pace), Some(1), "the other one still waits");
         let next = pace.ask(Some(50)).expect("it has a rate");
         assert_eq!(rate(&pace), Some(50), "it waits for this one, too");
-        pace.left(next);
+        pace.remove_caller(next);
         assert_eq!(rate(&pace), Some(1));
-        pace.left(low);
+        pace.remove_caller(low);
         assert_eq!(rate(&pace), setting, "nobody wants it slow");
-        pace.left(low);
+        pace.remove_caller(low);
         assert_eq!(pace.ask(None), None);
         assert!(!pace.begin());
         // A caller that left before its checkpoint began.
         let gone = pace.ask(Some(1)).expect("it has a rate");
-        pace.left(gone);
+        pace.remove_caller(gone);
         assert!(!pace.begin());
         assert_eq!(rate(&pace), setting);
         // Others wait who have not asked.
@@ -111,7 +111,7 @@ fn a_rate_holds_while_its_caller_waits_and_no_longer_than_others_can() {
         pace.hurry();
         assert_eq!(rate(&pace), setting);
         pace.ask(Some(7)).expect("it has a rate");
-        pace.left(low);
+        pace.remove_caller(low);
         assert_eq!(rate(&pace), setting);
         assert!(pace.begin(), "the next one has its own");
         assert_eq!(rate(&pace), Some(7));

@@ -171,7 +171,7 @@ fn what_earlier_lives_left_counts_until_a_checkpoint_is_installed() {
     assert_eq!(replay(&outlook, 100_000_000), Duration::from_millis(500));
     outlook.observe(SECOND, amount(50_000_000, 500_000), None);
     assert_eq!(replay(&outlook, 150_000_000), Duration::from_millis(750));
-    outlook.installed(work(400_000, 100, 0));
+    outlook.record_install(work(400_000, 100, 0));
     assert_eq!(replay(&outlook, 10_000_000), Duration::from_millis(50));
 }
 
@@ -179,10 +179,13 @@ fn what_earlier_lives_left_counts_until_a_checkpoint_is_installed() {
 fn a_checkpoint_is_expected_to_take_what_the_last_one_did_or_longer_as_it_grows() {
     let last = Some((Duration::from_secs(4), 1_000));
     for (bytes, expected) in [(1_000, 4), (500, 4), (3_000, 12)] {
-        assert_eq!(RecoveryOutlook::expected(bytes, last, None), Duration::from_secs(expected));
+        assert_eq!(RecoveryOutlook::expected_duration(bytes, last, None), Duration::from_secs(expected));
     }
-    assert_eq!(RecoveryOutlook::expected(150_000_000, None, None), Duration::from_millis(1_200));
-    assert_eq!(RecoveryOutlook::expected(150_000_000, None, Some(50_000_000)), Duration::from_millis(3_200));
+    assert_eq!(RecoveryOutlook::expected_duration(150_000_000, None, None), Duration::from_millis(1_200));
+    assert_eq!(
+        RecoveryOutlook::expected_duration(150_000_000, None, Some(50_000_000)),
+        Duration::from_millis(3_200)
+    );
 }
 
 /// What is logged in each tenth of a second: entries, bytes of each, nanoseconds of applying each.
@@ -230,7 +233,7 @@ impl World {
                     continue;
                 }
                 (base, under_way) = (from, None);
-                outlook.installed(base.0);
+                outlook.record_install(base.0);
             }
             outlook.observe(look as u64 * LOOK, amount(all.bytes, all.entries), Some(all.applied_nanos));
             let replayed = all.bytes - base.0.bytes;
@@ -357,16 +360,16 @@ fn the_growth_is_that_of_a_whole_window_however_often_somebody_looks() {
 fn a_checkpoint_that_is_installed_takes_the_log_of_earlier_lives_with_it() {
     let mut outlook = outlook(work(50_000, 1000, 0));
     let records = |outlook: &RecoveryOutlook| {
-        let bytes = outlook.seen().bytes + 50_000_000;
+        let bytes = outlook.logged_work().bytes + 50_000_000;
         let RecoveryForecast { log_entries, log_bytes, .. } =
             outlook.forecast(DataAmount::default(), bytes, Duration::ZERO, None);
         (log_entries, log_bytes)
     };
     outlook.observe(SECOND, amount(100_000, 1000), Some(0));
     assert_eq!(records(&outlook), (51_000, 50_100_000), "what is left of earlier lives, and this one's");
-    let base = outlook.seen();
+    let base = outlook.logged_work();
     outlook.observe(2 * SECOND, amount(300_000, 3000), Some(0));
-    outlook.installed(base);
+    outlook.record_install(base);
     let RecoveryForecast { log_entries, replay, .. } =
         outlook.forecast(DataAmount::default(), 200_000, Duration::ZERO, None);
     assert_eq!(log_entries, 2000, "what came behind its walk");

@@ -185,7 +185,7 @@ fn a_turn_of_n_begins_after_an_nth_of_the_interval_by_load() {
 #[test]
 fn a_reading_has_what_was_compared() {
     let now = Situation { log_records: 7, load: 0.85, turns: 2, ..situation(3, 5 * MB, 0) };
-    let of = |adaptive: AdaptiveThreshold| now.reading(&adaptive, 1000.4);
+    let of = |adaptive: AdaptiveThreshold| now.threshold_reading(&adaptive, 1000.4);
     let reading = |measure, threshold, reached| ThresholdReading {
         load: 0.85,
         capacity: 1000,

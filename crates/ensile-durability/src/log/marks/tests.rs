@@ -16,10 +16,10 @@ fn sync(marks: &MarkTable, logger: usize, epoch: Epoch) {
 fn epochs_without_entries_pass_without_a_mark() {
     let marks = MarkTable::new(2, e(4));
     marks.advance(0, Frontier::Appended, e(9));
-    assert_eq!(marks.reached(Frontier::Synced), e(4), "the other logger has not looked yet (L1)");
+    assert_eq!(marks.announceable_epoch(Frontier::Synced), e(4), "the other logger has not looked yet (L1)");
     marks.advance(1, Frontier::Appended, e(7));
     assert!(!marks.needs_mark(0, e(9)));
-    assert_eq!(marks.reached(Frontier::Synced), e(7));
+    assert_eq!(marks.announceable_epoch(Frontier::Synced), e(7));
     assert_eq!(marks.of_all(Frontier::Synced), e(4), "blocks never carry a D without a mark (L5)");
 }
 
@@ -43,9 +43,13 @@ fn an_entry_in_one_log_asks_every_log_for_a_mark() {
     marks.advance(1, Frontier::Appended, e(6));
     assert!(marks.needs_mark(0, e(6)) && marks.needs_mark(1, e(6)));
     sync(&marks, 0, e(6));
-    assert_eq!(marks.reached(Frontier::Synced), e(4), "the log without entries has no mark yet (L3)");
+    assert_eq!(
+        marks.announceable_epoch(Frontier::Synced),
+        e(4),
+        "the log without entries has no mark yet (L3)"
+    );
     sync(&marks, 1, e(6));
-    assert_eq!(marks.reached(Frontier::Synced), e(6));
+    assert_eq!(marks.announceable_epoch(Frontier::Synced), e(6));
 }
 
 #[test]
@@ -54,8 +58,10 @@ fn each_frontier_is_the_least_of_all_logs_and_passes_epochs_without_entries() {
     marks.raise_high(0, e(6));
     marks.advance(0, Frontier::Appended, e(6));
     marks.advance(1, Frontier::Appended, e(9));
-    let reached =
-        || [Frontier::Appended, Frontier::Written, Frontier::Synced].map(|of| marks.reached(of).number());
+    let reached = || {
+        [Frontier::Appended, Frontier::Written, Frontier::Synced]
+            .map(|of| marks.announceable_epoch(of).number())
+    };
     assert_eq!(reached(), [6, 4, 4]);
     marks.advance(0, Frontier::Written, e(6));
     marks.advance(1, Frontier::Written, e(7));

@@ -31,7 +31,7 @@ fn waiters_are_woken_by_their_own_epoch_only() {
     let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
     assert!(poll(&waiters, 5, &mut None).is_none());
     assert!(poll(&waiters, 7, &mut None).is_none());
-    assert_eq!(waiters.wanted(), Epoch::new(7));
+    assert_eq!(waiters.wanted_epoch(), Epoch::new(7));
     assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
     assert_eq!(waiters.list.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
     assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");

@@ -9,15 +9,15 @@ use crate::block::{BlockKind, FORMAT, HEADER_BYTES, Header, Salt};
 use crate::buffers::Buffer;
 use crate::identity::Identity;
 use crate::log::LogConfig;
-use crate::log::next::NextFile;
+use crate::log::next_file::NextFile;
 use crate::log::segments::Segments;
+use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use crate::recovery::clearing::free_covered;
-use crate::recovery::file::{FileChain, FileOpening};
-use crate::recovery::listing;
+use crate::recovery::cleanup::free_covered;
+use crate::recovery::file_chain::{FileChain, FileOpening};
+use crate::recovery::log_files;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{SegmentFile, SegmentName};
-use crate::twins;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, FolderId};
@@ -28,7 +28,7 @@ const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 const STEP_BYTES: usize = HEADER_BYTES + 32 + HEADER_BYTES;
 
 fn salt() -> Salt {
-    Salt::draw(&mut Random::seeded(7))
+    Salt::draw(&mut Random::from_seed(7))
 }
 
 fn origin() -> Origin {
@@ -64,14 +64,14 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
 /// Of a database that has this log's folder.
 fn manifest() -> Manifest {
     let number = FolderId { inode: 2, born_nanos: None };
-    let mut manifest = Manifest::creating(Identity::draw(), number);
+    let mut manifest = Manifest::new(Identity::draw(), number);
     manifest.folders.insert("log1".to_owned(), number);
     manifest
 }
 
 /// The log's files in the order of their numbers.
 fn files(disk: &SimDisk) -> Vec<SegmentFile> {
-    listing::find(disk, &manifest())
+    log_files::find(disk, &manifest())
         .expect("lists")
         .logs
         .remove(&(NAME.generation, NAME.logger))
@@ -132,7 +132,7 @@ fn closed_files_are_named_by_their_largest_epoch_and_read_by_either_name() {
 fn two_files_of_one_number_are_damage() {
     let disk = write_log(40, 1, 4096);
     disk.create(&format!("{NAME}")).expect("creates");
-    assert!(matches!(listing::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
+    assert!(matches!(log_files::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn forged(kind: BlockKind, salt: Salt) -> [u8; HEADER_BYTES] {
         epoch_max: Epoch::new(999),
         mark: Epoch::new(999),
         published: Epoch::new(999),
-        ..Header::of(kind, NAME.logger, NAME.generation)
+        ..Header::new(kind, NAME.logger, NAME.generation)
     };
     let mut block = [0; HEADER_BYTES];
     header.encode(&mut block, salt);
@@ -289,15 +289,15 @@ fn l5_an_opening_block_that_is_in_one_part_another_logs_proves_nothing_of_the_fi
     let header = Header {
         sequence: whole.next_sequence,
         mark: whole.mark,
-        ..Header::of(BlockKind::LogOpening, NAME.logger, NAME.generation)
+        ..Header::new(BlockKind::LogOpening, NAME.logger, NAME.generation)
     };
     assert_eq!(end(&header, origin()), whole.end, "replay finds the damage");
     let unproven = step_at(last) as u64;
-    let headers = twins::headers(&header).into_iter();
+    let headers = near_duplicates::headers(&header).into_iter();
     for (part, twin) in headers.filter(|(part, _)| ["owner", "generation"].contains(part)) {
         assert_eq!(end(&twin, origin()), unproven, "{part}: {twin:?}");
     }
-    for salt in twins::salts(salt()) {
+    for salt in near_duplicates::salts(salt()) {
         assert_eq!(end(&header, Origin { salt, ..origin() }), unproven, "{salt}");
     }
     let earlier = Header { sequence: whole.next_sequence - 2, ..header };
@@ -310,7 +310,7 @@ fn l4_blocks_of_other_logs_behind_a_gap_show_no_epoch_of_this_one() {
     let mark = |generation: u64, owner: u32| {
         let (epoch, kind) = (Epoch::new(999), BlockKind::Mark);
         let header =
-            Header { sequence: 1000, mark: epoch, published: epoch, ..Header::of(kind, owner, generation) };
+            Header { sequence: 1000, mark: epoch, published: epoch, ..Header::new(kind, owner, generation) };
         let mut block = [0; HEADER_BYTES];
         header.encode(&mut block, salt());
         block
@@ -324,17 +324,17 @@ fn l4_blocks_of_other_logs_behind_a_gap_show_no_epoch_of_this_one() {
     };
     assert_eq!(seen(&mark(NAME.generation, NAME.logger)), (Epoch::new(999), Epoch::new(999)));
     let none = (Epoch::new(13), Epoch::new(10));
-    for generation in twins::words(NAME.generation) {
+    for generation in near_duplicates::words(NAME.generation) {
         assert_eq!(seen(&mark(generation, NAME.logger)), none, "generation {generation}");
     }
-    for owner in twins::half_words(NAME.logger) {
+    for owner in near_duplicates::half_words(NAME.logger) {
         assert_eq!(seen(&mark(NAME.generation, owner)), none, "log {owner}");
     }
 }
 
 #[test]
 fn l5_a_block_forged_inside_a_value_is_not_believed() {
-    let guess = Salt::draw(&mut Random::seeded(8));
+    let guess = Salt::draw(&mut Random::from_seed(8));
     for kind in [BlockKind::Data, BlockKind::Mark, BlockKind::LogOpening] {
         for (salt, is_known) in [(guess, false), (salt(), kind != BlockKind::LogOpening)] {
             let disk = write_log(3, 1, 1 << 20);
@@ -363,10 +363,11 @@ fn l5_a_file_that_is_in_all_but_one_part_the_next_one_does_not_continue_the_log(
     let opening = second.opening.clone().expect("it has one");
     assert!(is_opened_next(&first, &opening));
     let of = opening.clone();
-    let sequences = twins::words(of.sequence).map(|sequence| FileOpening { sequence, ..of.clone() });
-    let crcs = twins::half_words(of.previous_crc);
+    let sequences =
+        near_duplicates::words(of.sequence).map(|sequence| FileOpening { sequence, ..of.clone() });
+    let crcs = near_duplicates::half_words(of.previous_crc);
     let crcs = crcs.map(|previous_crc| FileOpening { previous_crc, ..of.clone() });
-    let origins = twins::origins(of.origin);
+    let origins = near_duplicates::origins(of.origin);
     let origins = origins.into_iter().map(|(_, origin)| FileOpening { origin, ..of.clone() });
     for twin in sequences.into_iter().chain(crcs).chain(origins) {
         assert!(!is_opened_next(&first, &twin), "{twin:?} is not {opening:?}");
@@ -390,7 +391,7 @@ fn i1_a_file_whose_opening_block_is_in_one_part_of_another_log_is_refused() {
         spans: Vec::new(),
     };
     check_origin(&generation, &first).expect("it is of this log");
-    for (part, twin) in twins::origins(origin()) {
+    for (part, twin) in near_duplicates::origins(origin()) {
         let opening = first.opening.clone().map(|opening| FileOpening { origin: twin, ..opening });
         let mut file = first.clone();
         (file.identity, file.opening) = (Some(twin.identity), opening);
@@ -405,8 +406,9 @@ fn i1_a_file_whose_opening_block_is_in_one_part_of_another_log_is_refused() {
 /// A file of another log under the name of this log's second one: nothing that it says counts.
 #[test]
 fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
-    for (salt, is_seen) in
-        [(salt(), true)].into_iter().chain(twins::salts(salt()).into_iter().map(|salt| (salt, false)))
+    for (salt, is_seen) in [(salt(), true)]
+        .into_iter()
+        .chain(near_duplicates::salts(salt()).into_iter().map(|salt| (salt, false)))
     {
         let disk = write_log(20, 1, 4096);
         let [.., last] = files(&disk)[..] else { panic!("a log has a file") };
@@ -415,7 +417,7 @@ fn l4_epochs_that_a_file_with_another_salt_shows_were_not_seen_here() {
             epoch_max: Epoch::new(900),
             mark: Epoch::new(950),
             published: Epoch::new(940),
-            ..Header::of(BlockKind::LogOpening, NAME.logger, NAME.generation)
+            ..Header::new(BlockKind::LogOpening, NAME.logger, NAME.generation)
         };
         let (block, _) = Origin { salt, ..origin() }.encode(header, PartPlace::default());
         let next = SegmentName { number: last.name.number + 1, ..NAME };

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use ensile_sim::SimDisk;
 
-use super::super::shared::{Creation, SharedStore};
+use super::super::shared_store::{Creation, SharedStore};
 use super::SharedFolder;
 
 fn on(disk: &SimDisk) -> SharedFolder {
-    SharedFolder::on(Arc::new(disk.clone()))
+    SharedFolder::new(Arc::new(disk.clone()))
 }
 
 fn put(store: &SharedFolder, name: &str, bytes: &[u8]) {
@@ -29,7 +29,7 @@ fn an_upload_that_is_given_up_leaves_nothing() {
     let store = on(&disk);
     let mut upload = store.upload("one/log0/log-1-0").expect("begins");
     upload.write(b"half of it").expect("is written");
-    assert_eq!((listed(&store, "one").len(), store.unfinished("one").expect("is listed").len()), (0, 1));
+    assert_eq!((listed(&store, "one").len(), store.list_unfinished("one").expect("is listed").len()), (0, 1));
     drop(upload);
     assert_eq!(disk.files(), [""; 0]);
     // One that fails is given up too.

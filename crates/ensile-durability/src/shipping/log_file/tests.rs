@@ -18,11 +18,11 @@ use crate::buffers::Buffer;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
+use crate::near_duplicates;
 use crate::recoverable::EntryKind;
 use crate::store::archive::whole_to;
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName};
-use crate::twins;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 
@@ -31,7 +31,7 @@ fn written() -> (SimDisk, ClosedFile) {
     let disk = SimDisk::new();
     disk.create_folder("log1").expect("is made");
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let salt = Salt::draw(&mut Random::seeded(7));
+    let salt = Salt::draw(&mut Random::from_seed(7));
     let origin = Origin { identity: Identity::draw(), salt, entries: EntryKind::Values };
     let config = LogConfig::default();
     let mut segments = Segments::create(&shared, NAME, &config, Epoch::new(10), origin).expect("creates");
@@ -80,8 +80,9 @@ fn h1_a_file_that_ends_elsewhere_than_its_log_says_is_not_shipped() {
 #[test]
 fn h1_a_file_under_the_name_of_another_log_is_neither_shipped_nor_archived() {
     let (disk, closed) = written();
-    let generations = twins::words(NAME.generation).map(|generation| SegmentName { generation, ..NAME });
-    let loggers = twins::half_words(NAME.logger).map(|logger| SegmentName { logger, ..NAME });
+    let generations =
+        near_duplicates::words(NAME.generation).map(|generation| SegmentName { generation, ..NAME });
+    let loggers = near_duplicates::half_words(NAME.logger).map(|logger| SegmentName { logger, ..NAME });
     for name in generations.into_iter().chain(loggers) {
         let file = SegmentFile::from(name);
         let error = looked(&disk, &ClosedFile { file, ..closed.clone() }).expect_err("it is another log's");

@@ -8,7 +8,7 @@ use ::object_store::memory::InMemory;
 use tokio::runtime::Builder;
 
 use super::{PART_BYTES, SharedObjects};
-use crate::shipping::shared::{Creation, SharedStore, SharedUpload};
+use crate::shipping::shared_store::{Creation, SharedStore, SharedUpload};
 
 fn store(prefix: &str) -> SharedObjects {
     SharedObjects::new(Arc::new(InMemory::new()), prefix).expect("a runtime")
@@ -59,7 +59,7 @@ fn h1_an_object_is_there_as_a_whole_or_not_at_all() {
     dropped.write(&vec![1; PART_BYTES + 1]).expect("writes");
     drop(dropped);
     assert_eq!(read(&store, "a/dropped"), None);
-    assert!(store.unfinished("a").expect("none").is_empty());
+    assert!(store.list_unfinished("a").expect("none").is_empty());
     store.settle("a").expect("nothing to do");
     assert_eq!(store.list("a").expect("lists").len(), 3);
 }

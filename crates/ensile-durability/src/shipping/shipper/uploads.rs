@@ -19,8 +19,8 @@ use crate::block::Salt;
 use crate::error::unless_missing;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::log_file::{self, LookedFile};
-use crate::shipping::shared::SharedUpload;
-use crate::shipping::state::ShippedLog;
+use crate::shipping::shared_store::SharedUpload;
+use crate::shipping::state_composition::ShippedLog;
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::PartName;
 use crate::store::shared_manifest::{SharedFile, SharedPiece};
@@ -37,7 +37,7 @@ impl UploadOf {
     fn name(&self) -> String {
         match self {
             Self::Part(part) => part.to_string(),
-            Self::Log(closed, _) => closed.file.archived().to_string(),
+            Self::Log(closed, _) => closed.file.archive_name().to_string(),
         }
     }
 }
@@ -98,7 +98,7 @@ impl Shipper {
         let Some(file) = unless_missing(disk.open_to_read(&name))? else {
             // The file may have been removed beyond the hold since the listing.
             return match self.log.closed_list().contains(&closed) {
-                true => Err(DurabilityError::damaged(&name, 0, "it is missing, so it is not shipped")),
+                true => Err(DurabilityError::damaged_file(&name, 0, "it is missing, so it is not shipped")),
                 false => Ok(()),
             };
         };
@@ -137,13 +137,13 @@ impl Shipper {
         let read = upload.file.read_at(&mut bytes, upload.offset)?;
         if read < wanted {
             let at = upload.offset + read as u64;
-            return Err(DurabilityError::damaged(&upload.name, at, "it ends before its last block"));
+            return Err(DurabilityError::damaged_file(&upload.name, at, "it ends before its last block"));
         }
-        let failed = |error| unusable(self.to(), error);
+        let failed = |error| unusable(self.shared_store(), error);
         if matches!(upload.object, ObjectUnderWay::NotBegun) {
             upload.object = match work.left.get(&piece.object) == Some(&piece.bytes) {
                 true => ObjectUnderWay::Compared,
-                false => ObjectUnderWay::Written(self.to().upload(&piece.object).map_err(failed)?),
+                false => ObjectUnderWay::Written(self.shared_store().upload(&piece.object).map_err(failed)?),
             };
         }
         match &mut upload.object {
@@ -172,7 +172,7 @@ impl Shipper {
     }
 
     /// Records a complete upload.
-    pub(super) fn uploaded(&self, work: &mut ShipWork, upload: Upload) {
+    pub(super) fn record_upload(&self, work: &mut ShipWork, upload: Upload) {
         let Upload { of, name, shared, pieces, offset, is_written, .. } = upload;
         assert!(pieces.is_empty() && offset == shared.bytes, "H1: all of {name} is there");
         self.stats.lock().files += u64::from(is_written);
@@ -182,7 +182,9 @@ impl Shipper {
         match of {
             UploadOf::Part(part) => drop(work.inventory.parts.insert(part, shared)),
             UploadOf::Log(ClosedFile { file, largest, .. }, LookedFile { before, marks, .. }) => {
-                work.inventory.logs.insert(file.archived(), ShippedLog { shared, largest, before, marks });
+                work.inventory
+                    .logs
+                    .insert(file.archive_name(), ShippedLog { shared, largest, before, marks });
             }
         }
     }
@@ -196,11 +198,11 @@ impl Shipper {
         offset: u64,
     ) -> Result<(), DurabilityError> {
         let mut there = vec![0; bytes.len()];
-        let read = self.to().read_at(object, &mut there, offset);
-        match read.map_err(|error| unusable(self.to(), error))? {
+        let read = self.shared_store().read_at(object, &mut there, offset);
+        match read.map_err(|error| unusable(self.shared_store(), error))? {
             Some(read) if read == bytes.len() && there == bytes => Ok(()),
-            Some(read) if read == bytes.len() => Err(chain::damaged(
-                self.to(),
+            Some(read) if read == bytes.len() => Err(chain::damaged_object_error(
+                self.shared_store(),
                 object,
                 "it has other bytes than the file here: if no copy of this database ships there too, remove it",
             )),

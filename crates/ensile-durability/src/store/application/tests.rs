@@ -44,7 +44,7 @@ fn i5_a_named_folder_is_for_that_name_only_and_one_without_is_for_any() {
     let disk = SimDisk::new();
     let disk: &dyn Disk = &disk;
     let main = FolderId { inode: 1, born_nanos: None };
-    let without = Manifest::creating(Identity::draw(), main);
+    let without = Manifest::new(Identity::draw(), main);
     let of_prices = Manifest { application: Some(name("prices")), ..without.clone() };
     let (own, other) = (Naming::Named(name("prices")), Naming::Named(name("stock")));
     for naming in [&own, &other, &Naming::Nameless, &Naming::Unasked] {

@@ -14,7 +14,7 @@
 //! - `ARCHIVE` is replaced as a whole: written beside, synced and renamed, with a sync of the folder.
 //!
 //! Neighbours: `archive` keeps `ARCHIVE` in step with the manifest, and repeats the manifest's lines.
-//! `recovery::archived` judges an archive by its `ARCHIVE`.
+//! `recovery::archive` judges an archive by its `ARCHIVE`.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl ArchiveList {
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = in_folder(folder, ARCHIVE);
         let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
-        let damaged = |detail: &str| DurabilityError::damaged(&name, 0, detail);
+        let damaged = |detail: &str| DurabilityError::damaged_file(&name, 0, detail);
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
         let body = checked_body(text).map_err(damaged)?;
         let title = body.lines().next().and_then(|title| title.strip_prefix(TITLE)?.parse().ok());
@@ -111,7 +111,7 @@ impl ArchiveList {
     ///
     /// # Errors
     /// Reason why the generations and the list are not of the same life.
-    pub(crate) fn with(
+    pub(crate) fn with_generations(
         &self,
         generations: &[Generation],
         is_empty: impl Fn(u64) -> bool,

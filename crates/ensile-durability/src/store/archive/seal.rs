@@ -48,13 +48,13 @@ impl fmt::Display for ArchiveSeal {
 
 impl ArchiveList {
     /// Number of ended generations. Ended generations come first.
-    fn ended(&self) -> usize {
+    fn ended_count(&self) -> usize {
         self.generations.iter().filter(|generation| generation.durable.is_some()).count()
     }
 
     /// Seal of the list in its current state.
     pub(crate) fn seal(&self) -> ArchiveSeal {
-        self.seal_of(self.ended())
+        self.seal_of(self.ended_count())
     }
 
     fn seal_of(&self, ended: usize) -> ArchiveSeal {
@@ -71,7 +71,7 @@ impl ArchiveList {
     /// # Errors
     /// Reason of the mismatch.
     pub(crate) fn check(&self, remembered: ArchiveSeal) -> Result<(), String> {
-        let has = self.ended();
+        let has = self.ended_count();
         let is_newer = usize::try_from(remembered.ended).is_ok_and(|ended| ended <= has);
         if is_newer && self.seal_of(remembered.ended as usize) == remembered {
             return Ok(());

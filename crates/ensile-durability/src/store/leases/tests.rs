@@ -73,7 +73,7 @@ fn a_log_file_has_its_name_before_and_behind_its_close_and_no_other_one() {
 /// Of a database with one log.
 fn manifest() -> Manifest {
     let number = FolderId { inode: 2, born_nanos: None };
-    let mut manifest = Manifest::creating(Identity::draw(), number);
+    let mut manifest = Manifest::new(Identity::draw(), number);
     manifest.folders.insert("log1".to_owned(), number);
     let generation = Generation {
         number: 3,

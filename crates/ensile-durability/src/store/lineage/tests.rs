@@ -137,11 +137,11 @@ fn n23_a_states_lineage_ends_with_it() {
         (2, 69, "lineage 1:00000001:5,2:00000002:60"),
         (1, 5, "lineage 1:00000001:5"),
     ] {
-        let until = lives.clone().until(generation, Epoch::new(epoch));
+        let until = lives.clone().truncate_at(generation, Epoch::new(epoch));
         assert_eq!(until.to_string(), line);
         assert_eq!(lives.is_behind(&until), Ok(()));
     }
-    assert!(lives.until(0, Epoch::new(4)).is_empty());
+    assert!(lives.truncate_at(0, Epoch::new(4)).is_empty());
 }
 
 /// A backup whose newest state, of epoch 70, was taken in generation 5.
@@ -149,7 +149,7 @@ fn backed_up() -> Lineage {
     let mut lineage = Lineage::default();
     let lives = [ended(2, "00000002", 30), ended(3, "00000003", 50), ended(5, "00000005", 80)];
     lineage.add(lives.iter());
-    lineage.until(5, Epoch::new(70))
+    lineage.truncate_at(5, Epoch::new(70))
 }
 
 #[test]

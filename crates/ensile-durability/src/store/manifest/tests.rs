@@ -13,13 +13,13 @@ use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
 use crate::store::application::ApplicationName;
 use crate::store::archive::seal::ArchiveSeal;
-use crate::store::installed::{
+use crate::store::installed_checkpoint::{
     CheckpointShare, CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles,
     PictureCheckpoint, RangesCut,
 };
 use crate::store::lineage::Lineage;
 use crate::store::names::PageFileName;
-use crate::store::ships_to::ShipsTo;
+use crate::store::shipping_target::ShipsTo;
 use ensile_base::Epoch;
 use ensile_disk::{BootId, Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -91,7 +91,7 @@ fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
         reserved: Epoch::new(5000),
         folders: [(".".to_owned(), main()), ("log0".to_owned(), log)].into(),
         generations,
-        ..Manifest::creating(identity(), main())
+        ..Manifest::new(identity(), main())
     }
 }
 
@@ -120,7 +120,7 @@ fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
 
 #[test]
 fn i2_a_database_that_is_being_made_lists_no_generation() {
-    let creating = Manifest::creating(Identity::draw(), main());
+    let creating = Manifest::new(Identity::draw(), main());
     assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
     let with_log = Manifest { state: Making::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
     let without_log = Manifest { state: Making::Created, ..creating };
@@ -426,7 +426,7 @@ fn k5_generations_are_listed_from_the_oldest_on_that_a_range_needs() {
     let good = with(&ranges, both());
     assert_eq!(Manifest::parse(&good.to_string()), Ok(good.clone()));
     let installed = good.checkpoint.expect("it has one");
-    assert_eq!((installed.covered(), installed.durable_min()), (Epoch::new(62), Epoch::new(75)));
+    assert_eq!((installed.redo_epoch(), installed.durable_min()), (Epoch::new(62), Epoch::new(75)));
     assert_eq!((installed.generations(), installed.number()), (3..=4, 9));
     let share = |number, durable_min| Some(CheckpointShare { number, durable_min: Epoch::new(durable_min) });
     assert_eq!(installed.written_in(3), share(8, 64));

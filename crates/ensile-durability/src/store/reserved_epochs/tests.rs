@@ -17,7 +17,7 @@ fn a_day_is_reserved_at_open_and_renewed_at_half() {
     assert_eq!(epochs.due(1, first.plus(DAY / 2)), None, "more than half is left");
     let due = epochs.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)).expect("half is left");
     assert_eq!(due, first.plus(DAY / 2 + EPOCHS_KEPT + DAY + 2 * EPOCHS_KEPT));
-    epochs.renewed(due);
+    epochs.record_renewal(due);
     assert_eq!(epochs.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)), None);
     let slow = at_open(first, Duration::from_secs(3600));
     assert_eq!(slow, Some(first.plus(EPOCHS_RESERVED_MIN + 2 * EPOCHS_KEPT)));
@@ -33,10 +33,10 @@ fn epochs_that_close_early_are_reserved_as_fast_as_they_come() {
     for second in 1..=24 * 3600 {
         epoch = epoch.plus(5000);
         if let Some(due) = epochs.due(second * SECOND_NANOS, epoch) {
-            epochs.renewed(due);
+            epochs.record_renewal(due);
             renewals += 1;
         }
-        assert!(epochs.ended(epoch).is_none(), "second {second}");
+        assert!(epochs.commit_refusal(epoch).is_none(), "second {second}");
     }
     assert!((2..20).contains(&renewals), "{renewals} in a day");
     let left = epochs.limit().number() - epoch.number();
@@ -48,12 +48,12 @@ fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_st
     let first = Epoch::new(1);
     let mut epochs = ReservedEpochs::new(first.plus(100), INTERVAL, 0, first);
     let due = epochs.due(5, first).expect("little is left");
-    epochs.failed(5, "no space");
+    epochs.record_failure(5, "no space");
     assert_eq!(epochs.due(6, first), None);
     assert_eq!(epochs.due(5 + SECOND_NANOS, first), Some(due));
     let stop = epochs.limit();
     assert_eq!(stop, first.plus(100 - EPOCHS_KEPT));
     let refused_from = stop.number() - EPOCHS_KEPT;
-    assert_eq!(epochs.ended(Epoch::new(refused_from)).as_deref(), Some("no space"));
-    assert_eq!(epochs.ended(Epoch::new(refused_from - 1)), None);
+    assert_eq!(epochs.commit_refusal(Epoch::new(refused_from)).as_deref(), Some("no space"));
+    assert_eq!(epochs.commit_refusal(Epoch::new(refused_from - 1)), None);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_durability::examine::{examine, repair};
+use ensile_durability::examination::{examine, repair};
 use ensile_durability::{Archiving, DurabilityError, adopt, lease};
 use ensile_sim::{Fault, SimDisk};
 
@@ -214,7 +214,7 @@ fn a2_what_is_missing_is_named_and_no_range_goes_over_it() {
     let disk = disk_with_archive();
     let ends = three_lives(&disk);
     assert_eq!(facts(&disk).ranges, [span(0, ends[2])]);
-    let first = |facts: &ensile_durability::archived::ArchiveFacts, at: usize| facts.generations[at].first;
+    let first = |facts: &ensile_durability::archive::ArchiveFacts, at: usize| facts.generations[at].first;
     for (lost, generation) in [("log0/log-1-1", 0), ("log0/log-2-0", 1), ("log0/log-2-2", 1)] {
         let disk = disk.fork();
         disk.at(PLACE).lose(lost);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::archived::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
+use ensile_durability::archive::{ArchiveRestore, RestoredFromArchive, restore_from_archive};
 use ensile_durability::{
     Archiving, CheckpointConfig, CopyPhase, CopyProgress, DurabilityError, Entry, Recoverable, Refused,
     Strategy,
@@ -241,8 +241,9 @@ fn a_restore_keeps_its_rate_as_it_writes_and_as_it_reads() {
     let history = lives(&disk, 2, &settings());
     let archive: Arc<dyn Disk> = Arc::new(disk.at(PLACE));
     let to = history.lives[3].1;
-    let paced =
-        |rate, clock: &Clock| ArchiveRestore::of(&archive, to).expect("reads").paced(rate, clock.clone());
+    let paced = |rate, clock: &Clock| {
+        ArchiveRestore::from_archive(&archive, to).expect("reads").with_rate_limit(rate, clock.clone())
+    };
     let refused = paced(Some(0), &Clock::manual()).map(drop);
     assert!(matches!(refused, Err(DurabilityError::Config(_))), "{refused:?}");
     for rate in [None, Some(RATE)] {
@@ -279,7 +280,9 @@ fn a_restore_from_an_archive_is_shown_and_cancelled_between_its_pieces() {
             clock.advance(wait);
             if shown.len() == breaks_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let restore = ArchiveRestore::of(&archive, to).expect("reads").paced(Some(10_000), clock.clone());
+        let restore = ArchiveRestore::from_archive(&archive, to)
+            .expect("reads")
+            .with_rate_limit(Some(10_000), clock.clone());
         let outcome = restore.expect("a rate").make(&target, &Framing, &mut pause);
         assert!(shown.iter().all(|shown| shown.phase == CopyPhase::Archive), "{shown:?}");
         assert!(shown.iter().all(|shown| shown.bytes <= shown.bytes_total), "{shown:?}");
@@ -318,7 +321,7 @@ fn damage_in_what_a_restore_has_written_is_the_targets_and_says_where() {
             seen(progress.bytes > progress.bytes_written);
             ControlFlow::Continue(())
         };
-        ArchiveRestore::of(&on, to).expect("can be had").make(&target, &Framing, &mut pause)
+        ArchiveRestore::from_archive(&on, to).expect("can be had").make(&target, &Framing, &mut pause)
     };
     let merged = |disk: &SimDisk| disk.files().into_iter().find(|name| name.ends_with("-merged"));
     let (whole, mut written) = (disk.fork(), 0);
@@ -353,7 +356,8 @@ fn damage_in_what_a_restore_has_written_is_the_targets_and_says_where() {
         }
         ControlFlow::Continue(())
     };
-    let refused = ArchiveRestore::of(&on, to).expect("can be had").make(&failing, &Framing, &mut pause);
+    let refused =
+        ArchiveRestore::from_archive(&on, to).expect("can be had").make(&failing, &Framing, &mut pause);
     assert!(matches!(&refused, Err(DurabilityError::TargetFailed { .. })), "{refused:?}");
 }
 

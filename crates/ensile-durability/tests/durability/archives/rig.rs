@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
-use ensile_durability::archived::{ArchiveFacts, EpochSpan, verify_archive};
+use ensile_durability::archive::{ArchiveFacts, EpochSpan, verify_archive};
 use ensile_durability::{Archiving, CheckpointConfig, DurabilityError, LogConfig};
 use ensile_sim::SimDisk;
 

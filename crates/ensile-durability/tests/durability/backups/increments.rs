@@ -8,7 +8,7 @@ mod damaged;
 use std::collections::BTreeMap;
 
 use ensile_base::Epoch;
-use ensile_durability::examine::BackupFacts;
+use ensile_durability::examination::BackupFacts;
 use ensile_durability::{
     Archiving, CheckpointConfig, CopyOptions, CopyReport, CopyStep, DurabilityError, adopt, backup,
 };

@@ -1,7 +1,7 @@
 //! Backups of a picture and the log behind it: each has all that was durable when the copy began (N21).
 
 use ensile_base::Epoch;
-use ensile_durability::examine::BackupFacts;
+use ensile_durability::examination::BackupFacts;
 use ensile_durability::{CopyOptions, restorable_epochs, restore_to_epoch};
 use ensile_sim::SimDisk;
 

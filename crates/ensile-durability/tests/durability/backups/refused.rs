@@ -1,7 +1,7 @@
 //! What a backup and a restore refuse, and what a damaged file or a full disk comes to: the target has what it had.
 
 use ensile_base::Epoch;
-use ensile_durability::examine::{BackupFacts, Remedy};
+use ensile_durability::examination::{BackupFacts, Remedy};
 use ensile_durability::{CopyOptions, CopyReport, CopySource, DurabilityError, adopt, backup, lease};
 use ensile_sim::SimDisk;
 

@@ -149,7 +149,7 @@ fn power_fails_at_every_call_of_a_restore_to_an_epoch() {
 
 /// A backup of a picture that has rows beside its pages, and an archive of what was committed behind it.
 fn with_rows_beside_pages() -> (SimDisk, Epoch, Changes) {
-    let (disk, mut random, mut history) = (disk_with_archive(), Random::seeded(5), Vec::new());
+    let (disk, mut random, mut history) = (disk_with_archive(), Random::from_seed(5), Vec::new());
     let life = open(&disk, 1, pictures()).expect("opens");
     let mut worker = life.rig.worker();
     for key in 0..KEYS {

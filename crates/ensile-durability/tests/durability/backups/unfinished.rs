@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
-use ensile_durability::archived::restore_from_archive;
-use ensile_durability::examine::{examine, repair};
+use ensile_durability::archive::restore_from_archive;
+use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     CheckpointConfig, DurabilityError, LogConfig, Opening, adopt, lease, restore, restore_to_epoch,
 };

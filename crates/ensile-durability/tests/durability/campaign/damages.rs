@@ -97,7 +97,7 @@ fn parts(name: &str) -> Option<(&str, u64, u64, &str)> {
 
 impl Damaging<'_> {
     fn pick<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        (!from.is_empty()).then(|| from[self.random.below(from.len() as u64) as usize].clone())
+        (!from.is_empty()).then(|| from[self.random.next_below(from.len() as u64) as usize].clone())
     }
 
     fn files(&self, is_one: impl Fn(&str) -> bool) -> Vec<String> {
@@ -208,14 +208,14 @@ impl Damaging<'_> {
             if bytes.is_empty() {
                 return;
             }
-            let at = random.below(bytes.len() as u64) as usize;
+            let at = random.next_below(bytes.len() as u64) as usize;
             let sector = at / SECTOR_BYTES * SECTOR_BYTES;
             let end = (sector + SECTOR_BYTES).min(bytes.len());
             told = format!("byte {at} of {}", bytes.len());
             match kind {
                 Kind::SectorZeroed => bytes[sector..end].fill(0),
                 Kind::SectorsExchanged => {
-                    let to = random.below(bytes.len() as u64) as usize / SECTOR_BYTES * SECTOR_BYTES;
+                    let to = random.next_below(bytes.len() as u64) as usize / SECTOR_BYTES * SECTOR_BYTES;
                     let count = (end - sector).min(bytes.len() - to);
                     let (one, two) = (bytes[sector..sector + count].to_vec(), bytes[to..to + count].to_vec());
                     bytes[sector..sector + count].copy_from_slice(&two);
@@ -229,14 +229,14 @@ impl Damaging<'_> {
                     told = format!("the one at {sector} is that of {other}");
                 }
                 Kind::Bytes => {
-                    let end = (at + 1 + random.below(64) as usize).min(bytes.len());
+                    let end = (at + 1 + random.next_below(64) as usize).min(bytes.len());
                     random.fill(&mut bytes[at..end]);
                 }
-                _ => bytes[at] ^= 1 << random.below(8),
+                _ => bytes[at] ^= 1 << random.next_below(8),
             }
             if kind == Kind::TwoBits {
-                let second = random.below(bytes.len() as u64) as usize;
-                bytes[second] ^= 1 << random.below(8);
+                let second = random.next_below(bytes.len() as u64) as usize;
+                bytes[second] ^= 1 << random.next_below(8);
             }
         })?;
         Some(told)
@@ -247,14 +247,14 @@ impl Damaging<'_> {
         let mut told = String::new();
         self.change(name, |bytes, random| {
             let before = bytes.len();
-            let by = 1 + random.below(700) as usize;
+            let by = 1 + random.next_below(700) as usize;
             match kind {
                 Kind::Cut if before > 0 => {
                     // Half of them where a block begins.
                     let begins = |at: &usize| bytes[*at..].starts_with(b"EnsB");
                     let blocks: Vec<usize> = (0..before).step_by(8).filter(begins).collect();
-                    let at = random.below(before as u64) as usize;
-                    let boundary = blocks.get(random.below(blocks.len().max(1) as u64) as usize);
+                    let at = random.next_below(before as u64) as usize;
+                    let boundary = blocks.get(random.next_below(blocks.len().max(1) as u64) as usize);
                     bytes.truncate(boundary.filter(|_| random.percent(50)).copied().unwrap_or(at));
                 }
                 Kind::ExtendedWithZeros => bytes.resize(before + by, 0),
@@ -268,7 +268,7 @@ impl Damaging<'_> {
                         bytes.resize(before + by, 0);
                         random.fill(&mut bytes[before..]);
                     } else {
-                        let from = random.below(before as u64 + 1) as usize / 8 * 8;
+                        let from = random.next_below(before as u64 + 1) as usize / 8 * 8;
                         bytes.truncate(before / 8 * 8);
                         let again = bytes.get(from..).unwrap_or_default().to_vec();
                         bytes.extend_from_slice(&again);
@@ -313,13 +313,15 @@ impl Damaging<'_> {
             Kind::Renumbered | Kind::CopiedUnderTheNextNumber | Kind::TwoNames => {
                 let (folder, generation, number, rest) = parts(name)?;
                 let to = match kind {
-                    Kind::TwoNames if rest.is_empty() => format!("{name}-to-{}", 1 + self.random.below(99)),
+                    Kind::TwoNames if rest.is_empty() => {
+                        format!("{name}-to-{}", 1 + self.random.next_below(99))
+                    }
                     Kind::TwoNames => format!("{folder}/log-{generation}-{number}"),
                     Kind::CopiedUnderTheNextNumber => format!("{folder}/log-{generation}-{}", number + 1),
                     _ if self.random.percent(50) => {
-                        format!("{folder}/log-{generation}-{}{rest}", self.random.below(number + 4))
+                        format!("{folder}/log-{generation}-{}{rest}", self.random.next_below(number + 4))
                     }
-                    _ => format!("{folder}/log-{}-{number}{rest}", self.random.below(generation + 3)),
+                    _ => format!("{folder}/log-{}-{number}{rest}", self.random.next_below(generation + 3)),
                 };
                 if to == name {
                     return None;

@@ -61,9 +61,9 @@ impl Making {
     fn commit(&mut self, life: &Life, workers: &mut [Worker], which: usize, bytes: u64) {
         // Each worker has keys of its own, as there are no locks here.
         let count = workers.len() as u64;
-        let key = self.random.below(KEYS / count) * count + which as u64;
+        let key = self.random.next_below(KEYS / count) * count + which as u64;
         let value = (!self.random.percent(15)).then(|| {
-            let mut value = vec![0; self.random.below(bytes) as usize];
+            let mut value = vec![0; self.random.next_below(bytes) as usize];
             // Half of it is zeros, as a torn block may have.
             let half = value.len() / 2;
             self.random.fill(&mut value[..half]);
@@ -90,7 +90,7 @@ impl Making {
     fn live(&mut self, loggers: usize, is_closed: bool) {
         self.hinted = Epoch::ZERO;
         let log = self.log_config(loggers);
-        let settings = match self.random.below(100) {
+        let settings = match self.random.next_below(100) {
             0..40 => pictures(),
             40..65 => cycling(),
             _ => settings(),
@@ -98,9 +98,9 @@ impl Making {
         let strategy = settings.strategy;
         let life = Life::open_with(&self.disk, log, settings).expect("the folder is whole");
         let mut workers: Vec<Worker> = (0..loggers).map(|_| life.rig.worker()).collect();
-        let bytes = [60, 400, 1500][self.random.below(3) as usize];
-        let rounds = 1 + self.random.below(14);
-        let checkpoint_at = self.random.percent(50).then(|| self.random.below(rounds));
+        let bytes = [60, 400, 1500][self.random.next_below(3) as usize];
+        let rounds = 1 + self.random.next_below(14);
+        let checkpoint_at = self.random.percent(50).then(|| self.random.next_below(rounds));
         for round in 0..rounds {
             self.round(&life, &mut workers, bytes);
             // In some rounds behind that too: of pictures an increment, of cycling ones turns of a range.
@@ -116,7 +116,7 @@ impl Making {
         }
         if strategy == Strategy::Cycling && checkpoint_at.is_some() {
             // It ends in the midst of a turn.
-            for _ in 0..self.random.below(12) {
+            for _ in 0..self.random.next_below(12) {
                 (0..2).for_each(|checkpointer| {
                     life.step(checkpointer);
                 });
@@ -153,9 +153,9 @@ impl Making {
 impl Database {
     /// The database of this seed.
     pub(super) fn build(seed: u64) -> Self {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         // Sometimes there are enough lives that an open merges their logs.
-        let lives = if random.percent(15) { 9 + random.below(6) } else { 1 + random.below(4) };
+        let lives = if random.percent(15) { 9 + random.next_below(6) } else { 1 + random.next_below(4) };
         let is_linked = random.percent(30);
         let mut making = Making {
             disk: SimDisk::new(),
@@ -168,7 +168,7 @@ impl Database {
         };
         let (mut loggers, mut is_closed) = (1, false);
         for _ in 0..lives {
-            loggers = 1 + making.random.below(3) as usize;
+            loggers = 1 + making.random.next_below(3) as usize;
             is_closed = making.random.percent(50);
             making.live(loggers, is_closed);
         }

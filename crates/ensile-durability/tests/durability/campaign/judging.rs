@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::{
+use ensile_durability::examination::{
     Damage, Examination, Loss, Remedy, RepairOptions, examine, repair, repair_with,
 };
 use ensile_durability::{DurabilityError, RecoveryReport};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Role, examine};
+use ensile_durability::examination::{Role, examine};
 use ensile_durability::{CheckpointConfig, CheckpointReport, CheckpointStep, DurabilityError, Health, adopt};
 use ensile_sim::SimDisk;
 

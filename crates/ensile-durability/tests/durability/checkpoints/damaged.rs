@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
-use ensile_durability::examine::{Remedy, examine, repair};
+use ensile_durability::examination::{Remedy, examine, repair};
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
@@ -15,7 +15,8 @@ use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
 fn fill(life: &Life, random: &mut Random) {
     let mut worker = life.rig.worker();
     for key in 0..KEYS {
-        let mut value = vec![key as u8; if key == 22 { 300_000 } else { 40 + random.below(400) as usize }];
+        let mut value =
+            vec![key as u8; if key == 22 { 300_000 } else { 40 + random.next_below(400) as usize }];
         if key % 4 < 2 {
             random.fill(&mut value);
         }
@@ -28,7 +29,7 @@ fn fill(life: &Life, random: &mut Random) {
 fn disk_with_checkpoint() -> (SimDisk, u64) {
     let disk = SimDisk::new();
     let life = Life::open(&disk, 1, settings()).expect("opens");
-    fill(&life, &mut Random::seeded(1));
+    fill(&life, &mut Random::from_seed(1));
     let report = life.checkpoint().expect("installs");
     assert_eq!(report.entries, KEYS);
     assert_eq!(
@@ -54,18 +55,18 @@ fn an_examination_counts_the_bytes_that_the_checkpoint_wrote() {
 #[test]
 fn a_flipped_bit_or_a_cut_in_a_checkpoint_is_damage_with_file_and_offset() {
     let (disk, _) = disk_with_checkpoint();
-    let mut random = Random::seeded(3);
+    let mut random = Random::from_seed(3);
     let parts: Vec<String> = disk.files().into_iter().filter(|name| name.contains("ckpt-")).collect();
     assert_eq!(parts.len(), 4);
     for part in parts {
         let bytes = disk.bytes(&part);
         for number in 0..400 {
             let hurt = disk.fork();
-            let at = random.below(bytes.len() as u64);
+            let at = random.next_below(bytes.len() as u64);
             if number % 4 == 0 {
                 hurt.put(&part, bytes[..at as usize].to_vec());
             } else {
-                hurt.flip(&part, at, 1 << random.below(8));
+                hurt.flip(&part, at, 1 << random.next_below(8));
             }
             match Life::open(&hurt, 1, settings()).map(|_| ()) {
                 Err(DurabilityError::Damaged { file, offset, .. }) => {
@@ -91,7 +92,7 @@ fn a_flipped_bit_or_a_cut_in_a_checkpoint_is_damage_with_file_and_offset() {
 fn a_damaged_log_is_cut_beside_a_whole_checkpoint() {
     let disk = SimDisk::new();
     let life = Life::open(&disk, 1, settings()).expect("opens");
-    fill(&life, &mut Random::seeded(4));
+    fill(&life, &mut Random::from_seed(4));
     life.checkpoint().expect("installs");
     let state = life.store.present();
     let mut worker = life.rig.worker();

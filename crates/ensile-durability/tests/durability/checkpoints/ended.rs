@@ -12,7 +12,7 @@ use std::time::Duration;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::Disk;
 use ensile_durability::CheckpointStats;
-use ensile_durability::examine::{CheckpointFacts, Examination, FileFacts, Role, examine};
+use ensile_durability::examination::{CheckpointFacts, Examination, FileFacts, Role, examine};
 use ensile_sim::SimDisk;
 
 use super::store::{Framing, Life};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_durability::examine::{
+use ensile_durability::examination::{
     Examination, Remedy, RepairOptions, Repaired, Role, examine, repair, repair_with,
 };
 use ensile_durability::{CheckpointConfig, CheckpointReport, DurabilityError, adopt};
@@ -23,7 +23,7 @@ fn on(disk: &SimDisk) -> Arc<dyn Disk> {
 fn commit(life: &Life, random: &mut Random, keys: impl Iterator<Item = u64>) {
     let mut worker = life.rig.worker();
     for key in keys {
-        let mut value = vec![0; 40 + random.below(400) as usize];
+        let mut value = vec![0; 40 + random.next_below(400) as usize];
         random.fill(&mut value);
         life.commit(&mut worker, key, Some(&value));
     }
@@ -33,7 +33,7 @@ fn commit(life: &Life, random: &mut Random, keys: impl Iterator<Item = u64>) {
 /// A disk with an installed picture, the third of its life, which has lost power since; what the picture shows, and its
 /// report.
 fn disk_with_picture() -> (SimDisk, Changes, CheckpointReport) {
-    let (disk, mut random) = (SimDisk::new(), Random::seeded(1));
+    let (disk, mut random) = (SimDisk::new(), Random::from_seed(1));
     let life = Life::open(&disk, 2, pictures()).expect("opens");
     commit(&life, &mut random, 0..KEYS);
     life.checkpoint().expect("installs");
@@ -88,7 +88,7 @@ fn an_examination_says_what_a_picture_has() {
 fn a_report_and_an_examination_count_the_same_bytes_of_tails() {
     let (disk, _, _) = disk_with_picture();
     let life = Life::open(&disk, 2, pictures()).expect("opens");
-    commit(&life, &mut Random::seeded(4), 0..9);
+    commit(&life, &mut Random::from_seed(4), 0..9);
     leave_one(&life, 3);
     let report = life.checkpoint().expect("installs");
     drop(life);
@@ -102,18 +102,18 @@ fn a_report_and_an_examination_count_the_same_bytes_of_tails() {
 #[test]
 fn damage_in_a_picture_is_told_with_file_and_offset_and_no_repair_guesses() {
     let (disk, shown, _) = disk_with_picture();
-    let (mut random, mut harmless) = (Random::seeded(3), 0);
+    let (mut random, mut harmless) = (Random::from_seed(3), 0);
     let whole = Life::open(&disk.fork(), 2, pictures()).expect("opens").found;
     assert_ne!(whole, shown, "there is a log behind it");
     for file in page_files(&disk) {
         let bytes = disk.bytes(&file);
         for number in 0..300 {
             let hurt = disk.fork();
-            let at = random.below(bytes.len() as u64);
+            let at = random.next_below(bytes.len() as u64);
             if number % 4 == 0 {
                 hurt.put(&file, bytes[..at as usize].to_vec());
             } else {
-                hurt.flip(&file, at, 1 << random.below(8));
+                hurt.flip(&file, at, 1 << random.next_below(8));
             }
             let found = examined(&hurt);
             match Life::open(&hurt.fork(), 2, pictures()).map(|life| life.found) {
@@ -189,9 +189,9 @@ fn where_no_cut_of_the_log_helps_the_picture_can_be_kept_alone() {
 
 /// Commits, takes a picture, and finds both again.
 fn goes_on(disk: &SimDisk, life: Life) {
-    commit(&life, &mut Random::seeded(9), 0..4);
+    commit(&life, &mut Random::from_seed(9), 0..4);
     life.checkpoint().expect("installs");
-    commit(&life, &mut Random::seeded(10), 2..7);
+    commit(&life, &mut Random::from_seed(10), 2..7);
     let state = life.store.present();
     drop(life);
     disk.crash(2);
@@ -221,7 +221,7 @@ fn a_later_root_keeps_a_cut_from_giving_up_what_it_shows(has_tails: bool) {
     // The next life's picture, as if its manifest had been lost for an older one.
     let later = disk.fork();
     let life = Life::open(&later, 2, pictures()).expect("opens");
-    commit(&life, &mut Random::seeded(4), 0..9);
+    commit(&life, &mut Random::from_seed(4), 0..9);
     if has_tails {
         leave_one(&life, 3);
     }
@@ -302,7 +302,7 @@ fn another_number_of_folders_at_the_next_open_loses_nothing() {
         let life = Life::open(&disk, 2, with(checkpointers)).expect("opens");
         assert!(life.found == state);
         life.checkpoint().expect("installs");
-        commit(&life, &mut Random::seeded(7), 0..3);
+        commit(&life, &mut Random::from_seed(7), 0..3);
         life.checkpoint().expect("installs");
         assert_eq!(page_files(&disk).len(), checkpointers);
         let state = life.store.present();

@@ -31,8 +31,8 @@ pub(crate) fn at_end_of(history: &History, epoch: Epoch) -> Changes {
 
 /// A put or a delete of some key.
 pub(crate) fn commit(life: &Life, worker: &mut Worker, random: &mut Random, history: &mut History) {
-    let key = random.below(KEYS);
-    let bytes = random.below(300) as usize;
+    let key = random.next_below(KEYS);
+    let bytes = random.next_below(300) as usize;
     let value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; bytes]);
     if life.rig.log.health() == Health::Running {
         let tid = life.commit(worker, key, value.as_deref());
@@ -79,7 +79,7 @@ fn a_picture_is_the_state_at_the_end_of_one_epoch_whatever_is_committed_beside_i
     let (mut displaced, mut tails, mut behind_tails) = (0, 0, 0);
     let mut kept = 0;
     for seed in 0..200 {
-        let (mut random, mut history) = (Random::seeded(seed), History::new());
+        let (mut random, mut history) = (Random::from_seed(seed), History::new());
         let disk = SimDisk::new();
         let is_semi_fuzzy = seed % 2 > 0;
         let mut store = Store::default();
@@ -167,7 +167,7 @@ impl Hurt {
 /// written and not synced has to be synced by now, or not to count. Ends the life.
 pub(crate) fn checkpoint_and_lose_power(life: Life, disk: &SimDisk, history: &mut History, seed: u64) {
     let mut worker = life.rig.worker();
-    let report = checkpoint(&life, &mut worker, &mut Random::seeded(seed), history, disk);
+    let report = checkpoint(&life, &mut worker, &mut Random::from_seed(seed), history, disk);
     let report = report.expect("is installed");
     let durable = life.rig.log.durable_epoch();
     drop((worker, life));
@@ -181,8 +181,8 @@ pub(crate) fn checkpoint_and_lose_power(life: Life, disk: &SimDisk, history: &mu
 
 /// One life with a picture, in which the disk is hurt behind so many calls. False if they were not reached.
 fn life_hurt_at(call: u64, before: CheckpointConfig, hurt: Hurt) -> bool {
-    let mut random = Random::seeded(5);
-    let (disk, mut history) = prepared(before, &mut Random::seeded(9));
+    let mut random = Random::from_seed(5);
+    let (disk, mut history) = prepared(before, &mut Random::from_seed(9));
     let life = Life::open(&disk, 2, pictures()).expect("opens");
     let durable = life.rig.report.durable_epoch;
     history.retain(|(_, tid, _)| tid.epoch() <= durable);
@@ -243,7 +243,7 @@ fn n13_a_call_that_fails_fails_an_attempt_or_the_log_and_leaves_no_pages() {
 fn each_change_of_the_strategy_between_two_opens_loses_nothing() {
     for (seed, kinds) in [[false, false], [false, true], [true, false], [true, true]].into_iter().enumerate()
     {
-        let (mut random, mut history) = (Random::seeded(seed as u64), History::new());
+        let (mut random, mut history) = (Random::from_seed(seed as u64), History::new());
         let disk = SimDisk::new();
         for is_picture in kinds {
             let settings = if is_picture { pictures() } else { settings() };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_durability::{CheckpointConfig, CheckpointReport, LogConfig, Recovery, adopt, lease};
 use ensile_sim::{Fault, SimDisk};
 
@@ -128,7 +128,7 @@ fn n14_a_delete_that_was_replayed_is_in_the_next_picture() {
 fn n10_a_row_that_stood_beside_a_page_is_in_the_next_picture_without_a_log() {
     let (mut displaced, mut tails) = (0, 0);
     for seed in 0..30 {
-        let (mut random, mut history) = (Random::seeded(seed), History::new());
+        let (mut random, mut history) = (Random::from_seed(seed), History::new());
         let disk = SimDisk::new();
         let life = Life::open(&disk, 0, pictures()).expect("opens");
         let mut worker = life.rig.worker();

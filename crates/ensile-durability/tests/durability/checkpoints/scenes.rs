@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Examination, Remedy, examine, repair};
+use ensile_durability::examination::{Examination, Remedy, examine, repair};
 use ensile_sim::{SimDisk, Survival};
 
 use super::pictures::{History, at_end_of};

@@ -54,7 +54,7 @@ fn advance(
     tids: &mut HashMap<u64, Tid>,
     written: &mut Vec<Written>,
 ) {
-    let key = random.below(KEYS);
+    let key = random.next_below(KEYS);
     let is_locked = clients.iter().any(|client| client.stage != Stage::Idle && client.key == key);
     let client = &mut clients[at];
     let worker = &mut client.worker;
@@ -62,7 +62,7 @@ fn advance(
         Stage::Idle if is_locked => Stage::Idle,
         Stage::Idle => {
             client.key = key;
-            let size = if random.percent(10) { 4000 } else { random.below(600) };
+            let size = if random.percent(10) { 4000 } else { random.next_below(600) };
             client.value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; size as usize]);
             let bytes = body(client.key, client.value.as_deref()).len();
             if worker.appender.reserve(bytes).is_err() { Stage::Idle } else { Stage::Reserved }
@@ -104,12 +104,12 @@ fn advance(
 
 fn disturb(disk: &SimDisk, random: &mut Random) {
     let calls = disk.calls().all;
-    match random.below(10) {
-        0 => disk.fail_sync(random.between(1, 12)),
-        1 => disk.fail_write(random.between(1, 12)),
-        2 => disk.fail_folder_sync(random.between(1, 3)),
-        3 => disk.fail_calls(calls + random.between(1, 60).., Fault::INPUT_OUTPUT),
-        4..8 => disk.cut_power_at(calls + random.between(1, 200)),
+    match random.next_below(10) {
+        0 => disk.fail_sync(random.next_between(1, 12)),
+        1 => disk.fail_write(random.next_between(1, 12)),
+        2 => disk.fail_folder_sync(random.next_between(1, 3)),
+        3 => disk.fail_calls(calls + random.next_between(1, 60).., Fault::INPUT_OUTPUT),
+        4..8 => disk.cut_power_at(calls + random.next_between(1, 200)),
         _ => {}
     }
 }
@@ -136,10 +136,10 @@ fn live(
     disturb(disk, random);
     let mut reported = life.rig.log.durable_epoch();
     let steps = if is_cycling { 4000 } else { 1000 };
-    for _ in 0..random.between(5, steps) {
-        match random.below(100) {
+    for _ in 0..random.next_between(5, steps) {
+        match random.next_below(100) {
             0..40 => {
-                let at = random.below(WORKERS as u64) as usize;
+                let at = random.next_below(WORKERS as u64) as usize;
                 advance(&mut clients, at, life, random, &mut tids, &mut written);
             }
             40..48 => {
@@ -149,11 +149,11 @@ fn live(
             48..51 if !is_cycling || random.percent(5) => drop(life.checkpoints.demand()),
             48..51 => {}
             51..85 => {
-                life.step(random.below(2) as usize);
+                life.step(random.next_below(2) as usize);
             }
             _ if !life.rig.log.has_loggers() => {}
             _ => {
-                let logger = random.below(life.rig.log.loggers() as u64) as usize;
+                let logger = random.next_below(life.rig.log.loggers() as u64) as usize;
                 life.rig.log.logger_step(logger);
                 if random.percent(30) {
                     life.rig.log.logger_prepare(logger);
@@ -222,16 +222,16 @@ fn replayed(before: &Changes, written: &[Written], durable: Epoch) -> Changes {
 }
 
 fn run_database(seed: u64, seen: &mut Seen) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let disk = SimDisk::new();
     let mut expected = Changes::new();
-    let mut kind = random.below(3);
+    let mut kind = random.next_below(3);
     let mut last: (Vec<Written>, Epoch) = (Vec::new(), Epoch::ZERO);
     for number in 0..=LIVES {
         // From one life to the next the number of logs and the strategy may change; without a log there are pictures.
-        let loggers = random.between(0, 3) as usize;
+        let loggers = random.next_between(0, 3) as usize;
         // Turns that take one range need a life before with the same strategy, or much time.
-        kind = if random.percent(60) { kind } else { random.below(3) };
+        kind = if random.percent(60) { kind } else { random.next_below(3) };
         let settings = match kind {
             0 if loggers > 0 => settings(),
             1 if loggers > 0 => cycling(),
@@ -241,7 +241,7 @@ fn run_database(seed: u64, seen: &mut Seen) {
         let mut interrupted = false;
         while random.percent(15) {
             // Power fails while it opens, or the disk does.
-            let call = disk.calls().all + random.between(1, 60);
+            let call = disk.calls().all + random.next_between(1, 60);
             if random.percent(50) {
                 disk.cut_power_at(call);
             } else {

@@ -201,8 +201,8 @@ fn after_lives(levels: &[(usize, bool)], random: &mut Random) -> (SimDisk, Histo
 #[test]
 fn n18_each_change_of_level_or_strategy_between_two_opens_loses_nothing() {
     for seed in 0..40 {
-        let mut random = Random::seeded(seed);
-        let levels: Vec<_> = (0..5).map(|_| LEVELS[random.below(4) as usize]).collect();
+        let mut random = Random::from_seed(seed);
+        let levels: Vec<_> = (0..5).map(|_| LEVELS[random.next_below(4) as usize]).collect();
         let (disk, history) = after_lives(&levels, &mut random);
         let life = Life::open(&disk, 0, pictures()).expect("opens");
         assert_eq!(life.found, at_end_of(&history, Epoch::MAX), "{levels:?}");
@@ -212,7 +212,7 @@ fn n18_each_change_of_level_or_strategy_between_two_opens_loses_nothing() {
 /// An open at the second level behind lives at the first, a picture and a close there, with the disk hurt behind so
 /// many calls. False if they were not reached.
 fn change_hurt_at(call: u64, levels: [(usize, bool); 2], hurt: Hurt) -> bool {
-    let mut random = Random::seeded(call);
+    let mut random = Random::from_seed(call);
     let (disk, mut history) = after_lives(&[levels[0]; 2], &mut random);
     let at = disk.calls().all + call;
     hurt.plan(&disk, at);

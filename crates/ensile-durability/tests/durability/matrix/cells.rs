@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_sim::{SimDisk, Survival};
 
 use super::folder::{Folder, History, Verdict, open, void_above};
@@ -200,7 +200,7 @@ impl Cells {
         let verdict = self.folder.judge(damaged).unwrap_or_else(|error| panic!("{error}"));
         match &verdict {
             Verdict::Damaged { file, offset } => {
-                let is_it = |found: &ensile_durability::examine::Damage| {
+                let is_it = |found: &ensile_durability::examination::Damage| {
                     (&found.file, found.offset) == (file, *offset)
                 };
                 assert!(examined.iter().any(is_it), "{verdict:?} is not in {examined:?}");

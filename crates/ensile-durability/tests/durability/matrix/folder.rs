@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_durability::{CheckpointConfig, DurabilityError, RecoveryReport, Strategy, recover};
 use ensile_sim::{SimDisk, Survival};
 
@@ -70,13 +70,13 @@ impl Writing<'_> {
     fn commit(&mut self, random: &mut Random, which: usize) {
         // Each worker has keys of its own, as there are no locks here.
         let workers = self.workers.len() as u64;
-        let key = random.below(KEYS / workers) * workers + which as u64;
+        let key = random.next_below(KEYS / workers) * workers + which as u64;
         let value = (!random.percent(15)).then(|| self.value(random));
         self.change(which, key, value);
     }
 
     fn value(&self, random: &mut Random) -> Vec<u8> {
-        let mut value = vec![0; random.below(self.bytes) as usize];
+        let mut value = vec![0; random.next_below(self.bytes) as usize];
         random.fill(&mut value);
         value
     }
@@ -107,7 +107,7 @@ impl Writing<'_> {
     /// Short values for some keys: as versions they fit into tails of pages.
     fn shorten(&mut self, random: &mut Random) {
         for key in (0..KEYS).step_by(SHORT_APART) {
-            let mut value = vec![0; 20 + random.below(80) as usize];
+            let mut value = vec![0; 20 + random.next_below(80) as usize];
             random.fill(&mut value);
             self.change(0, key, Some(value));
         }
@@ -124,7 +124,7 @@ impl Writing<'_> {
                 return;
             }
             self.commit(random, 0);
-            let (key, value) = (random.below(KEYS / SHORT_APART as u64), self.value(random));
+            let (key, value) = (random.next_below(KEYS / SHORT_APART as u64), self.value(random));
             self.change(0, key * SHORT_APART as u64, Some(value));
             (0..2).for_each(|checkpointer| {
                 self.life.step(checkpointer);
@@ -190,7 +190,7 @@ impl Folder {
     /// A folder with a picture of 256 KiB, of several lives and increments, with versions beside its pages, and little
     /// else. It has two logs, or none: then what is committed behind a picture is void.
     pub(crate) fn with_large_pictures(seed: u64, loggers: usize, closed: bool) -> Self {
-        let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
+        let (disk, mut random, mut history) = (SimDisk::new(), Random::from_seed(seed), Vec::new());
         let (mut earlier, mut witnessed) = (Vec::new(), Epoch::ZERO);
         for number in 0..3 {
             let life = open_with(&disk, loggers, pictures());
@@ -242,7 +242,7 @@ impl Folder {
     }
 
     fn build_with(seed: u64, bytes: u64, closed: bool, settings: &CheckpointConfig) -> Self {
-        let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
+        let (disk, mut random, mut history) = (SimDisk::new(), Random::from_seed(seed), Vec::new());
         let mut earlier = Vec::new();
         for (number, loggers) in [(0, 2), (1, 3)] {
             let life = open_with(&disk, loggers, settings.clone());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
-use ensile_durability::examine::{examine, repair, visit_log};
+use ensile_durability::examination::{examine, repair, visit_log};
 use ensile_sim::SimDisk;
 
 use super::folder::Folder;

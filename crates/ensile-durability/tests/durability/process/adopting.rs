@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_durability::{DurabilityError, LogConfig, NotProven, NotProvenReason, adopt};
 use ensile_sim::{SimDisk, Survival};
 

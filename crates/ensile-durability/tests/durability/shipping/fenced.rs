@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::examine;
+use ensile_durability::examination::examine;
 use ensile_durability::{
     CopyOptions, CopyStep, DurabilityError, Health, LogConfig, RememberedStore, ShipStep, Shipper, Shipping,
     ShippingConfig, ShippingOpen, WhenFenced, adopt, backup, restore,

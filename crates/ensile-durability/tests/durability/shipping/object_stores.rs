@@ -117,8 +117,8 @@ impl SharedStore for Bucket {
         self.kept(&format!("the removal of {name}"), || self.objects.remove(name))
     }
 
-    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        self.objects.unfinished(folder)
+    fn list_unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.objects.list_unfinished(folder)
     }
 
     fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {

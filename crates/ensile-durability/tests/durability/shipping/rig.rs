@@ -48,7 +48,7 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn on(disk: &SimDisk) -> Arc<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.at(SHARED).mounted());
-        Self::to(Arc::new(SharedFolder::on(disk)))
+        Self::to(Arc::new(SharedFolder::new(disk)))
     }
 
     pub(super) fn to(store: Arc<dyn SharedStore>) -> Arc<Self> {
@@ -165,8 +165,8 @@ impl SharedStore for Reached {
         self.reach()?.remove(name)
     }
 
-    fn unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
-        self.reach()?.unfinished(folder)
+    fn list_unfinished(&self, folder: &str) -> Result<Vec<String>, SharedStoreError> {
+        self.reach()?.list_unfinished(folder)
     }
 
     fn settle(&self, folder: &str) -> Result<(), SharedStoreError> {

@@ -18,7 +18,7 @@ fn holds(range: &ByteRange, key: &[u8]) -> bool {
 
 /// The entry of a non-unique index: the secondary key delimited, the primary key behind it.
 fn entry<S: Key>(secondary: &S, primary: &[u8]) -> Vec<u8> {
-    let mut bytes = delimited::<S>(secondary).as_ref().to_vec();
+    let mut bytes = encode_key_delimited::<S>(secondary).as_ref().to_vec();
     bytes.extend_from_slice(primary);
     bytes
 }
@@ -44,7 +44,7 @@ fn bound<K: Debug + Clone + 'static>(key: impl Strategy<Value = K>) -> impl Stra
 fn agrees<K: Key + Debug>(bounds: (Bound<K>, Bound<K>), key: &K, primary: &[u8]) {
     let within = RangeBounds::<K>::contains(&bounds, key);
     let keys = KeyBounds::<K>::encode(&bounds);
-    assert_eq!(holds(&keys, encoded::<K>(key).as_ref()), within, "{bounds:?} of keys, {key:?}");
+    assert_eq!(holds(&keys, encode_key::<K>(key).as_ref()), within, "{bounds:?} of keys, {key:?}");
     let entries = KeyBounds::<K>::encode_delimited(&bounds);
     assert_eq!(holds(&entries, &entry(key, primary)), within, "{bounds:?} of entries, {key:?}");
 }
@@ -93,14 +93,14 @@ proptest! {
     #[test]
     fn prefixes_of_text(prefix in text(), key in text(), primary in bytes()) {
         let within = key.starts_with(&prefix);
-        assert_eq!(holds(&KeyBounds::<String>::encode(&Prefix(&prefix)), encoded::<String>(&key).as_ref()), within);
+        assert_eq!(holds(&KeyBounds::<String>::encode(&Prefix(&prefix)), encode_key::<String>(&key).as_ref()), within);
         assert_eq!(holds(&KeyBounds::<String>::encode_delimited(&Prefix(&*prefix)), &entry(&key, &primary)), within);
     }
 
     #[test]
     fn prefixes_of_bytes(prefix in bytes(), key in bytes(), primary in bytes()) {
         let within = key.starts_with(&prefix);
-        assert_eq!(holds(&KeyBounds::<Vec<u8>>::encode(&Prefix(&prefix)), encoded::<Vec<u8>>(&key).as_ref()), within);
+        assert_eq!(holds(&KeyBounds::<Vec<u8>>::encode(&Prefix(&prefix)), encode_key::<Vec<u8>>(&key).as_ref()), within);
         assert_eq!(holds(&KeyBounds::<Vec<u8>>::encode_delimited(&Prefix(&*prefix)), &entry(&key, &primary)), within);
     }
 
@@ -108,12 +108,12 @@ proptest! {
     fn prefixes_of_tuples(prefix in (text(), bytes()), key in (text(), bytes(), text()), primary in bytes()) {
         type K = (String, Vec<u8>, String);
         let one = (&prefix.0,);
-        assert_eq!(holds(&KeyBounds::<K>::encode(&Prefix(&one)), encoded::<K>(&key).as_ref()), prefix.0 == key.0);
+        assert_eq!(holds(&KeyBounds::<K>::encode(&Prefix(&one)), encode_key::<K>(&key).as_ref()), prefix.0 == key.0);
         let within = (&prefix.0, &prefix.1) == (&key.0, &key.1);
-        assert_eq!(holds(&KeyBounds::<K>::encode(&Prefix(&prefix)), encoded::<K>(&key).as_ref()), within);
+        assert_eq!(holds(&KeyBounds::<K>::encode(&Prefix(&prefix)), encode_key::<K>(&key).as_ref()), within);
         assert_eq!(holds(&KeyBounds::<K>::encode_delimited(&Prefix(&prefix)), &entry(&key, &primary)), within);
         type Pair = (String, String);
-        let pair = encoded::<Pair>(&(&key.0, &key.2));
+        let pair = encode_key::<Pair>(&(&key.0, &key.2));
         assert_eq!(holds(&KeyBounds::<Pair>::encode(&Prefix(one)), pair.as_ref()), prefix.0 == key.0);
     }
 
@@ -125,7 +125,7 @@ proptest! {
 
 #[test]
 fn every_kind_of_range_is_taken() {
-    let at = |number: u16| encoded::<u16>(&number);
+    let at = |number: u16| encode_key::<u16>(&number);
     let keys =
         |range: ByteRange| (0..10).filter(|number| holds(&range, at(*number).as_ref())).collect::<Vec<u16>>();
     assert_eq!(keys(KeyBounds::<u16>::encode(&(3..5))), [3, 4]);
@@ -151,8 +151,8 @@ fn a_range_that_ends_before_it_begins_is_empty() {
 #[test]
 fn a_range_resumes_behind_the_last_key() {
     let mut range = KeyBounds::<String>::encode(&("a".."m"));
-    range.resume(KeyBuffer::of(b"c"), Direction::Forward);
+    range.resume(KeyBuffer::from_bytes(b"c"), Direction::Forward);
     assert!(!holds(&range, b"c") && holds(&range, b"c\0") && !holds(&range, b"m"));
-    range.resume(KeyBuffer::of(b"k"), Direction::Reverse);
+    range.resume(KeyBuffer::from_bytes(b"k"), Direction::Reverse);
     assert!(holds(&range, b"jz") && !holds(&range, b"k") && !holds(&range, b"c"));
 }

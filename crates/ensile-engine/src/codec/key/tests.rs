@@ -9,7 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{AsKey, Descending, Key, KeyBuffer, TotalF32, TotalF64};
-use crate::codec::documented::examples;
+use crate::codec::format_examples::examples;
 
 fn last(key: &impl Key) -> Vec<u8> {
     let mut buffer = KeyBuffer::new();

@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{AsValue, Value};
 use crate::codec::ValueBuffer;
-use crate::codec::documented::examples;
+use crate::codec::format_examples::examples;
 
 fn bytes_of(value: &impl Value) -> Vec<u8> {
     let mut bytes = Vec::new();

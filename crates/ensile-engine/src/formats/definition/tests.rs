@@ -1,7 +1,7 @@
 //! Tables' definitions as bytes.
 
 use super::{Definition, IndexDefinition};
-use crate::codec::documented::examples;
+use crate::codec::format_examples::examples;
 
 fn definition() -> Definition {
     Definition {

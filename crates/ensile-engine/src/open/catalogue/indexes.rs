@@ -13,12 +13,12 @@ use ensile_index::{Direction, Range};
 use super::new_tree;
 use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
+use crate::record::tid_word::Word;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
-use crate::record::word::Word;
 use crate::record::{LeafWitness, Record, Seen};
 use crate::session;
 use crate::sets::rows::{BatchAsked, BatchRow, RowBatch};
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::{IndexSpec, TableSpec, check_length};
 use crate::worker::Worker;
 
@@ -84,7 +84,7 @@ impl Drop for NewEntries<'_> {
             // commit.
             let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
-            shared.collect(worker, 0, call.pinned());
+            shared.collect(worker, 0, call.pin_token());
         });
     }
 }
@@ -104,7 +104,11 @@ pub(super) fn fill_indexes(
     let cuts = {
         let mut pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
-        if shared.settings.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
+        if shared.settings.recovery_threads > 1 {
+            tree.separators(parts, call.pin_token())
+        } else {
+            Vec::new()
+        }
     };
     let taken = AtomicUsize::new(0);
     let fill = || {
@@ -137,14 +141,14 @@ fn fill_part(
         copied.begin();
         let call = pin.begin(shared.epochs.now());
         let lower = last.as_deref().map_or(range.lower, Bound::Excluded);
-        tree.scan(Range { lower, ..range }, Direction::Forward, &mut copied, call.pinned());
+        tree.scan(Range { lower, ..range }, Direction::Forward, &mut copied, call.pin_token());
         drop(call);
         pin.end();
         let indexed = |row| spec.indexes.iter().map(move |index| entry_key(spec, index, row));
         let entry_keys = copied.rows.rows().flat_map(indexed).collect::<Result<Vec<_>>>()?;
         let call = pin.begin(shared.epochs.now());
         session::with_worker(shared, |worker| {
-            let mut entering = Entering { shared, worker, spec, entries, pinned: call.pinned() };
+            let mut entering = Entering { shared, worker, spec, entries, pinned: call.pin_token() };
             let rows = copied.rows.rows().zip(&copied.words);
             rows.zip(entry_keys.chunks(entries.len()))
                 .try_for_each(|((row, &word), keys)| entering.row(row.key, word, keys))
@@ -211,7 +215,7 @@ impl Entering<'_> {
         for ((index, tree), entry_key) in self.spec.indexes.iter().zip(self.entries).zip(entry_keys) {
             let Some(entry_key) = entry_key else { continue };
             // The entry is as old as its row: a snapshot shows the entry and the row together.
-            let record = self.worker.blocks.filled(key, word);
+            let record = self.worker.blocks.create_record(key, word);
             let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
             changes.clear();
             let inserted = tree.insert(entry_key, record, &mut nodes, changes, self.pinned);

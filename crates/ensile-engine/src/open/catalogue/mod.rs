@@ -4,7 +4,7 @@
 //! definition is durable no later than its first row. Secondary indexes are not logged. The open of a table rebuilds
 //! its indexes, before any read. The definition keeps the identity and the version of each index.
 //!
-//! Neighbours: `opening` bootstraps the catalogue with the tables recovered by `replay`. `Database::table` opens tables
+//! Neighbours: `startup` bootstraps the catalogue with the tables recovered by `replay`. `Database::table` opens tables
 //! through the catalogue.
 
 mod checks;
@@ -18,12 +18,12 @@ use ensile_index::{Direction, Range};
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::formats::definition::{Definition, IndexDefinition};
-use crate::reading::{RawRead, RowSource};
+use crate::read_path::{RawRead, RowSource};
 use crate::record::page_map::TablePages;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
 use crate::sets::rows::{BatchAsked, BatchRow};
-use crate::shared::{Durability, SharedState};
+use crate::shared_state::{Durability, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
 use crate::transaction::Transaction;

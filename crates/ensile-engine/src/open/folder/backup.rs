@@ -18,7 +18,7 @@ use ensile_durability::{
     EntryKind, RestoreTarget, ask, copy_target,
 };
 
-use super::{Framing, existing};
+use super::{Framing, open_existing_disk};
 use crate::database::Database;
 use crate::error::{Error, Result};
 
@@ -143,7 +143,7 @@ pub fn backup(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     options.check()?;
-    let source = existing(source)?;
+    let source = open_existing_disk(source)?;
     ensile_durability::expect_entries(&*source, EntryKind::Values)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
     run.run(&Framing, &Clock::machine(), &|| Ok(()), watch)
@@ -173,8 +173,8 @@ pub fn restore_with(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let from = existing(from)?;
-    restored(
+    let from = open_existing_disk(from)?;
+    run_restore(
         CopySource::restore(&from, at, bytes_per_second)?,
         RestoreTarget::open(target, &[&*from])?,
         watch,
@@ -237,11 +237,11 @@ pub fn restore_to_epoch(
     bytes_per_second: Option<u64>,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
+    let (from, archive) = (open_existing_disk(from)?, archive.map(open_existing_disk).transpose()?);
     let source = CopySource::restore_to_epoch(&from, archive.as_ref(), to, bytes_per_second)?;
     let mut sources = vec![&*from];
     sources.extend(archive.as_deref());
-    restored(source, RestoreTarget::open(target, &sources)?, watch)
+    run_restore(source, RestoreTarget::open(target, &sources)?, watch)
 }
 
 /// Epochs to which [`restore_to_epoch`] can restore a backup, with the database's archive if given: spans of first and
@@ -251,11 +251,11 @@ pub fn restore_to_epoch(
 /// [`Error::Durability`](crate::Error::Durability) if `from` is no backup, or if the archive belongs to another
 /// database, or to another history than the backup.
 pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epoch, Epoch)>> {
-    let (from, archive) = (existing(from)?, archive.map(existing).transpose()?);
+    let (from, archive) = (open_existing_disk(from)?, archive.map(open_existing_disk).transpose()?);
     Ok(ensile_durability::restorable_epochs(&from, archive.as_ref())?)
 }
 
-fn restored(
+fn run_restore(
     source: CopySource,
     target: RestoreTarget,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
@@ -263,7 +263,7 @@ fn restored(
     let begun = source.begin(target.disk()).map_err(Error::from);
     let made = begun.and_then(|run| run.run(&Framing, &Clock::machine(), &|| Ok(()), watch));
     let is_cancelled = matches!(&made, Err(Error::Durability(DurabilityError::Cancelled)));
-    target.ended(made, is_cancelled)
+    target.finish(made, is_cancelled)
 }
 
 /// Waits for the checkpoint with which a backup begins.
@@ -277,7 +277,7 @@ fn wait_for(
             Some(Err(error)) => return Err(error.into()),
             None => {}
         }
-        ask::<Error>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        ask::<Error>(&CopyProgress::new(CopyPhase::Checkpoint), watch)?;
         sleep(PAUSE_MAX);
     }
 }
@@ -296,7 +296,7 @@ fn wait_for_log(
             return Ok(outcome?);
         }
         may_go_on()?;
-        ask::<Error>(&CopyProgress::before(CopyPhase::Checkpoint), watch)?;
+        ask::<Error>(&CopyProgress::new(CopyPhase::Checkpoint), watch)?;
         sleep(LOG_PAUSE);
     }
 }

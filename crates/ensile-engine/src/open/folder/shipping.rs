@@ -74,7 +74,7 @@ pub fn take_over(
             "the store has an application's objects, and no database: use `ensile objects take-over`";
         return Err(Error::Misuse(detail.to_owned()));
     }
-    let disk: Arc<dyn Disk> = Arc::new(RealDisk::hidden(target).map_err(DurabilityError::from)?);
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_hidden(target).map_err(DurabilityError::from)?);
     let run = TakeOver::begin(store, &disk, bytes_per_second)?;
     Ok(run.finish(&Framing, &Clock::machine())?)
 }

@@ -70,11 +70,11 @@ fn a_newer_put_of_a_key_whose_tombstone_is_being_removed_stays() {
             write(replay, 3, b"key", None);
         },
         [
-            |replay| replay.passed(Epoch::new(4)),
+            |replay| replay.advance_watermark(Epoch::new(4)),
             |replay| write(replay, 5, b"key", Some(b"longer than the room that a tombstone's record has")),
             |replay| {
                 write(replay, 5, b"other", Some(b"longer than it was, so that the record is replaced"));
-                replay.passed(Epoch::new(4));
+                replay.advance_watermark(Epoch::new(4));
             },
         ],
         b"key",
@@ -91,16 +91,16 @@ fn a_leaf_that_removals_empty_goes_beside_those_that_look_into_it() {
             }
         },
         [
-            |replay| replay.passed(Epoch::new(4)),
+            |replay| replay.advance_watermark(Epoch::new(4)),
             |replay| {
-                replay.passed(Epoch::new(4));
-                replay.passed(Epoch::new(5));
+                replay.advance_watermark(Epoch::new(4));
+                replay.advance_watermark(Epoch::new(5));
             },
             |replay| {
                 write(replay, 5, b"b", Some(b"new"));
                 write(replay, 6, b"b", None);
                 write(replay, 7, b"b", Some(b"newer"));
-                replay.passed(Epoch::new(5));
+                replay.advance_watermark(Epoch::new(5));
             },
         ],
         b"b",
@@ -125,12 +125,12 @@ impl Recoverable for Counted {
         self.replay.load(section, entries)
     }
 
-    fn passed(&self, epoch: Epoch) {
-        self.replay.passed(epoch);
+    fn advance_watermark(&self, epoch: Epoch) {
+        self.replay.advance_watermark(epoch);
     }
 
-    fn waiting(&self) -> u64 {
-        let waiting = self.replay.waiting();
+    fn waiting_bytes(&self) -> u64 {
+        let waiting = self.replay.waiting_bytes();
         let end = if waiting < REPLAY_WAITING_BYTES_MAX { &self.newest } else { &self.oldest };
         // Relaxed: read once the threads have ended.
         end.fetch_add(1, Ordering::Relaxed);

@@ -80,9 +80,9 @@ fn history(random: &mut Random, keys: u64) -> (Vec<(Tid, Vec<u8>)>, Rows) {
     let (mut bodies, mut model) = (Vec::new(), Rows::new());
     for number in 0..3_000 {
         let mut body = Vec::new();
-        for _ in 0..=random.below(3) {
-            let table = random.below(u64::from(TABLES)) as u32;
-            let mut key = random.below(keys).to_be_bytes().to_vec();
+        for _ in 0..=random.next_below(3) {
+            let table = random.next_below(u64::from(TABLES)) as u32;
+            let mut key = random.next_below(keys).to_be_bytes().to_vec();
             if random.percent(40) {
                 key.extend_from_slice(b"behind the slice");
             }
@@ -90,7 +90,7 @@ fn history(random: &mut Random, keys: u64) -> (Vec<(Tid, Vec<u8>)>, Rows) {
             if log_entry::Writes(&body).flatten().any(|write| (write.table, write.key) == (table, &key)) {
                 continue;
             }
-            let value = vec![number as u8; random.below(300) as usize];
+            let value = vec![number as u8; random.next_below(300) as usize];
             let value = (!random.percent(25)).then_some(value);
             log_entry::encode(&mut body, table, &key, value.as_deref(), log_entry::Image::NotRecorded);
             match value {
@@ -105,18 +105,18 @@ fn history(random: &mut Random, keys: u64) -> (Vec<(Tid, Vec<u8>)>, Rows) {
 
 fn shuffle<T>(items: &mut [T], random: &mut Random) {
     for last in (1..items.len()).rev() {
-        items.swap(last, random.below(last as u64 + 1) as usize);
+        items.swap(last, random.next_below(last as u64 + 1) as usize);
     }
 }
 
 #[test]
 fn entries_in_any_order_and_batches_from_several_threads_leave_the_newest() {
     for seed in 0..12 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bodies, model) = history(&mut random, [20, 500, 20_000][seed as usize % 3]);
         shuffle(&mut bodies, &mut random);
         let entries: Vec<_> = bodies.iter().map(|(tid, body)| Entry { tid: *tid, body }).collect();
-        let batches: Vec<_> = entries.chunks(1 + random.below(200) as usize).collect();
+        let batches: Vec<_> = entries.chunks(1 + random.next_below(200) as usize).collect();
         let replay = replay();
         let threads = 1 + seed as usize % 3;
         std::thread::scope(|scope| {
@@ -136,7 +136,7 @@ fn entries_in_any_order_and_batches_from_several_threads_leave_the_newest() {
 #[test]
 fn a_checkpoint_is_loaded_and_what_the_log_holds_wins() {
     for seed in 0..12 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (bodies, mut model) = history(&mut random, 3_000);
         // What an earlier history left, as a checkpoint of epoch 0 keeps it: sorted, in blocks.
         let old: Rows = (0..5_000u64)
@@ -146,7 +146,7 @@ fn a_checkpoint_is_loaded_and_what_the_log_holds_wins() {
         let old_tid = Tid::first_of(Epoch::new(1));
         let replay = replay();
         let threads = 1 + seed as usize % 3;
-        let block = 1 + random.below(300) as usize;
+        let block = 1 + random.next_below(300) as usize;
         std::thread::scope(|scope| {
             for thread in 0..threads {
                 let (replay, old) = (&replay, &old);
@@ -226,7 +226,7 @@ fn a_queues_log_leaves_no_tombstone_and_takes_memory_for_its_rows_only() {
             replay_one(&replay, tid.successor().expect("room"), &body(old, None));
         }
         if number % per_epoch == 0 {
-            replay.passed(tid.epoch());
+            replay.advance_watermark(tid.epoch());
             assert!(replay.tombstones.count() as u64 <= 1, "only what this epoch deleted");
             let stats = replay.memory.stats();
             largest = largest.max(stats.chunk_bytes + stats.large_bytes);
@@ -234,7 +234,7 @@ fn a_queues_log_leaves_no_tombstone_and_takes_memory_for_its_rows_only() {
     }
     // All 400,000 records would be 40 MB.
     assert!(largest <= 8 << 20, "{largest} bytes");
-    replay.passed(Epoch::MAX);
+    replay.advance_watermark(Epoch::MAX);
     assert_eq!(replay.tombstones.count(), 0);
     assert_eq!(rows(replay).len() as u64, live);
 }
@@ -246,13 +246,13 @@ fn a_delete_whose_put_is_in_a_slower_log_stays_deleted() {
     replay_one(&replay, at(5), &body(1, None));
     replay_one(&replay, at(5), &body(2, None));
     // The slower log is at epoch 4: its entries of 4 and 5 are yet to come.
-    replay.passed(Epoch::new(4));
+    replay.advance_watermark(Epoch::new(4));
     replay_one(&replay, at(4), &body(1, Some(b"older than its delete")));
-    replay.passed(Epoch::new(5));
+    replay.advance_watermark(Epoch::new(5));
     assert_eq!(replay.tombstones.count(), 2, "an entry of epoch 5 may yet come");
     let second = at(5).successor().expect("room");
     replay_one(&replay, second, &body(2, Some(b"newer than its delete")));
-    replay.passed(Epoch::new(6));
+    replay.advance_watermark(Epoch::new(6));
     assert_eq!(replay.tombstones.count(), 0);
     let rows = rows(replay);
     let kept: Vec<_> = rows.iter().map(|((_, key), value)| (key.clone(), value.clone())).collect();
@@ -269,7 +269,7 @@ fn values_that_grow_are_replaced_and_the_old_records_are_freed_meanwhile() {
         let tid = Tid::first_of(Epoch::new(2 + number / 1_000));
         replay_one(&replay, tid, &body(number % 3_000, Some(&vec![1; length])));
         if number % 1_000 == 0 {
-            replay.passed(tid.epoch());
+            replay.advance_watermark(tid.epoch());
             let stats = replay.memory.stats();
             largest = largest.max(stats.chunk_bytes);
         }
@@ -282,9 +282,9 @@ fn values_that_grow_are_replaced_and_the_old_records_are_freed_meanwhile() {
 #[test]
 fn tombstones_are_removed_beside_threads_that_write_the_same_keys() {
     for seed in 0..12 {
-        let mut random = Random::seeded(100 + seed);
+        let mut random = Random::from_seed(100 + seed);
         let (bodies, model) = history(&mut random, [8, 40, 2_000][seed as usize % 3]);
-        let batches: Vec<_> = bodies.chunks(1 + random.below(40) as usize).collect();
+        let batches: Vec<_> = bodies.chunks(1 + random.next_below(40) as usize).collect();
         let replay = replay();
         let next = std::sync::atomic::AtomicUsize::new(0);
         let outstanding =
@@ -303,7 +303,7 @@ fn tombstones_are_removed_beside_threads_that_write_the_same_keys() {
                         outstanding.remove(&turn);
                         let first = outstanding.first().map(|first| batches[*first][0].0.epoch());
                         drop(outstanding);
-                        replay.passed(first.unwrap_or(Epoch::MAX));
+                        replay.advance_watermark(first.unwrap_or(Epoch::MAX));
                     }
                 });
             }
@@ -333,12 +333,12 @@ fn what_waits_is_told_in_the_bytes_that_it_takes_until_it_has_passed() {
         }
         // The notes stand beside: at least a TID, a table, a place and a key each.
         let taken = memory_bytes(&replay) - before + 32 * deletes;
-        let waiting = replay.waiting();
+        let waiting = replay.waiting_bytes();
         assert!((taken / 2..=taken * 2).contains(&waiting), "{waiting} bytes told, {taken} taken");
-        replay.passed(Epoch::new(2 + 25));
-        assert_eq!(replay.waiting(), waiting / 2, "half of the epochs have passed");
-        replay.passed(Epoch::MAX);
-        assert_eq!(replay.waiting(), 0);
+        replay.advance_watermark(Epoch::new(2 + 25));
+        assert_eq!(replay.waiting_bytes(), waiting / 2, "half of the epochs have passed");
+        replay.advance_watermark(Epoch::MAX);
+        assert_eq!(replay.waiting_bytes(), 0);
     }
 }
 
@@ -355,7 +355,7 @@ impl Recoverable for Watched {
         // Relaxed: read once the threads have ended.
         self.most.fetch_max(memory_bytes(&self.replay), std::sync::atomic::Ordering::Relaxed);
         // Relaxed: read once the threads have ended.
-        self.most_waiting.fetch_max(self.replay.waiting(), std::sync::atomic::Ordering::Relaxed);
+        self.most_waiting.fetch_max(self.replay.waiting_bytes(), std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }
 
@@ -363,12 +363,12 @@ impl Recoverable for Watched {
         self.replay.load(section, entries)
     }
 
-    fn passed(&self, epoch: Epoch) {
-        self.replay.passed(epoch);
+    fn advance_watermark(&self, epoch: Epoch) {
+        self.replay.advance_watermark(epoch);
     }
 
-    fn waiting(&self) -> u64 {
-        self.replay.waiting()
+    fn waiting_bytes(&self) -> u64 {
+        self.replay.waiting_bytes()
     }
 }
 

@@ -20,9 +20,9 @@ use super::tombstones::BlockDeletes;
 use crate::formats::log_entry::LoggedWrite;
 use crate::garbage::ReplayGarbage;
 use crate::record::blocks::{Blocks, NodeBlocks};
-use crate::record::page_map::loaded::LoadedTablePages;
+use crate::record::page_map::loaded_pages::LoadedTablePages;
+use crate::record::tid_word::Word;
 use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, RecordProbe, RecordTree};
-use crate::record::word::Word;
 use crate::record::{HEADER_BYTES, Record};
 
 /// Number of writes looked up together. Large enough for overlapping descents, and small enough that the prefetched
@@ -140,10 +140,10 @@ impl ReplayWorker {
         pinned: Pinned<'p>,
     ) -> Option<Record<'p>> {
         let word = match pending.write.value {
-            Some(_) => Word::written(pending.tid),
-            None => Word::deleted(pending.tid),
+            Some(_) => Word::for_write(pending.tid),
+            None => Word::for_delete(pending.tid),
         };
-        let record = self.blocks.filled(pending.write.value.unwrap_or_default(), word);
+        let record = self.blocks.create_record(pending.write.value.unwrap_or_default(), word);
         let (mut nodes, changes) = self.nodes(epochs);
         changes.clear();
         let inserted = match gap {
@@ -212,17 +212,17 @@ impl ReplayWorker {
         fence(Ordering::Release);
         match write.value {
             None => {
-                record.unlock_with(Word::deleted(tid));
+                record.unlock_with(Word::for_delete(tid));
                 self.note_delete(pending, record);
             }
             Some(value) if record.fits(value.len()) => {
                 record.overwrite(value);
-                record.unlock_with(Word::written(tid));
+                record.unlock_with(Word::for_write(tid));
             }
             Some(value) => {
-                let new = self.blocks.filled(value, Word::written(tid));
+                let new = self.blocks.create_record(value, Word::for_write(tid));
                 let old = tree.replace(write.key, record, new, pinned);
-                record.unlock_with(before.superseded());
+                record.unlock_with(before.to_superseded());
                 self.garbage.retire(old, epochs);
             }
         }
@@ -258,7 +258,7 @@ impl ReplayWorker {
             });
             for ((noted, tree), found) in group.iter().flatten().zip(found) {
                 if let Some(record) = found {
-                    self.remove_one(tree, noted.key, Word::deleted(noted.tid), record, epochs, pinned);
+                    self.remove_one(tree, noted.key, Word::for_delete(noted.tid), record, epochs, pinned);
                 }
             }
             if group[GROUP - 1].is_none() {
@@ -277,7 +277,7 @@ impl ReplayWorker {
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) {
-        if found.word().unlocked() != tombstone {
+        if found.word().without_lock_bit() != tombstone {
             return;
         }
         let before = found.lock();
@@ -287,7 +287,7 @@ impl ReplayWorker {
             return;
         }
         let (unlinked, removed) = tree.take_out(key, found, pinned);
-        found.unlock_with(before.superseded());
+        found.unlock_with(before.to_superseded());
         let (mut nodes, _) = self.nodes(epochs);
         tree.prune(key, removed, &mut nodes, pinned);
         self.garbage.retire(unlinked, epochs);

@@ -9,7 +9,7 @@ use ensile_durability::Health;
 use ensile_epoch::Advance;
 use ensile_sim::SimDisk;
 
-use super::{Serving, heartbeat, serving, step};
+use super::{Serving, heartbeat, next_serving_step, step};
 use crate::{Database, Error, Result, Tuning};
 
 #[test]
@@ -96,7 +96,7 @@ fn v1_a_tick_is_not_kept_by_a_boundary_for_long() {
         (held, true, 3_300, usual, Serving::Over),
         (held, true, 313, short, Serving::Over),
     ] {
-        let answer = serving(last, is_ahead, micros(passed), interval);
+        let answer = next_serving_step(last, is_ahead, micros(passed), interval);
         assert_eq!(answer, next, "{last:?}, {is_ahead}, {passed} us of {interval:?}");
     }
 }

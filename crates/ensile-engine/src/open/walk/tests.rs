@@ -11,7 +11,7 @@ use ensile_index::Range;
 
 use super::{BYTES_PER_PIN, KEYS_PER_PIN, RowTarget, Stopped, copy_rows};
 use crate::record::Scratch;
-use crate::shared::SharedState;
+use crate::shared_state::SharedState;
 use crate::tables::logged_tables::LoggedTable;
 use crate::{Database, Result};
 
@@ -45,7 +45,7 @@ fn round(shared: &SharedState, from: u64, low: Epoch, target: &mut impl RowTarge
     let call = pin.begin(shared.epochs.now());
     let from = key(from);
     let range = Range { lower: Bound::Included(&from[..]), upper: Bound::Unbounded };
-    copy_rows(&first_table(shared).tree, range, low, target, &mut Scratch::default(), call.pinned())
+    copy_rows(&first_table(shared).tree, range, low, target, &mut Scratch::default(), call.pin_token())
 }
 
 #[test]

@@ -9,7 +9,7 @@ use ensile_epoch::{EpochConfig, Epochs};
 use proptest::prelude::*;
 
 use super::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
-use crate::record::pending::PageMarks;
+use crate::record::pending_removes::PageMarks;
 
 /// Keys that share much, differ in zeros at their ends, and have equal slices.
 fn keys() -> impl Strategy<Value = Vec<u8>> {
@@ -112,20 +112,20 @@ fn a_map_is_freed_once_every_pin_is_newer_than_its_unpublication() {
     let table = TablePages::new(Some(first), &waiting);
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
-    let first = table.load(call.pinned()).expect("published");
+    let first = table.load(call.pin_token()).expect("published");
     let second = PageMap::new(&picture(2, 9), PageBounds::new(&["m"]), PageMarks::NONE);
     table.publish(second, true, &epochs);
-    let second = table.load(call.pinned()).expect("published");
+    let second = table.load(call.pin_token()).expect("published");
     assert!(first.address() != second.address() && second.bounds().page_of(b"m") == 1);
     (1..4).for_each(|at| tick(&epochs, at));
     assert!(table.collect(&epochs) && waiting.count() == 0, "it is kept until its marks are carried over");
-    table.carry_over(PageMarks::BOTH, &epochs, call.pinned());
+    table.carry_over(PageMarks::BOTH, &epochs, call.pin_token());
     assert!(!table.collect(&epochs), "a pin may reach it");
     let small = waiting.bytes();
     assert!(waiting.count() == 1 && small >= size_of::<PageMap>() as u64);
-    assert_eq!((first.since(), first.attempt()), (Epoch::new(7), PictureAttempt::new(1)));
+    assert_eq!((first.publication_freeze(), first.attempt()), (Epoch::new(7), PictureAttempt::new(1)));
     table.publish(PageMap::new(&picture(3, 9), PageBounds::default(), PageMarks::BEFORE), false, &epochs);
-    assert!(table.load(call.pinned()).is_some_and(|map| map.attempt() == PictureAttempt::new(3)));
+    assert!(table.load(call.pin_token()).is_some_and(|map| map.attempt() == PictureAttempt::new(3)));
     assert!(waiting.count() == 2 && waiting.bytes() > 2 * small, "the second one has a bound");
     assert_eq!(waiting.made_bytes(), waiting.bytes());
     drop(call);

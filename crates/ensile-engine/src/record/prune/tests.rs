@@ -10,8 +10,8 @@ use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle, Pinned};
 use ensile_memory::{FREED_WORD, Memory, MemoryConfig};
 
 use super::super::blocks::Blocks;
-use super::super::kept::Boundary;
-use super::super::word::Word;
+use super::super::pin_scope::Boundary;
+use super::super::tid_word::Word;
 use super::super::{Address, Record, Scratch};
 use super::UNLINKED;
 
@@ -44,7 +44,7 @@ impl Scene {
         let first = Epoch::new(10);
         let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
         let tid = Tid::first_of(Epoch::new(3));
-        let row = blocks.filled(&value(tid), Word::written(tid)).publish();
+        let row = blocks.create_record(&value(tid), Word::for_write(tid)).publish();
         Self {
             epochs: Epochs::new(&EpochConfig { first, snapshot_interval: Duration::MAX }),
             blocks,
@@ -98,9 +98,9 @@ impl Scene {
             if kept && is_held {
                 row.prune(before.epoch(), &shown);
             }
-            let new = self.blocks.filled(&value(tid), Word::PLACEHOLDER);
-            new.finish(Word::written(tid), if kept { Some(self.row) } else { row.previous_address() });
-            row.unlock_with(before.superseded());
+            let new = self.blocks.create_record(&value(tid), Word::PLACEHOLDER);
+            new.finish(Word::for_write(tid), if kept { Some(self.row) } else { row.previous_address() });
+            row.unlock_with(before.to_superseded());
             if kept {
                 self.versions.push((self.row, epoch));
             }
@@ -114,7 +114,7 @@ impl Scene {
                 }
             }
             row.overwrite(&value(tid));
-            row.unlock_with(Word::written(tid));
+            row.unlock_with(Word::for_write(tid));
         }
         if before.epoch() == epoch {
             self.history.pop();
@@ -184,9 +184,9 @@ fn value(tid: Tid) -> Vec<u8> {
 fn v1_what_a_boundary_can_show_stays_and_nothing_else_does() {
     let mut most = 0;
     for seed in 0..300 {
-        let (mut random, mut scene) = (Random::seeded(seed), Scene::new());
+        let (mut random, mut scene) = (Random::from_seed(seed), Scene::new());
         for _ in 0..300 {
-            match random.below(20) {
+            match random.next_below(20) {
                 0..10 => scene.write(random.percent(30)),
                 10..13 => scene.advance(false),
                 13..16 => scene.advance(true),
@@ -197,7 +197,7 @@ fn v1_what_a_boundary_can_show_stays_and_nothing_else_does() {
                     scene.readers.push((pin, boundary));
                 }
                 17 if !scene.readers.is_empty() => {
-                    let at = random.below(scene.readers.len() as u64) as usize;
+                    let at = random.next_below(scene.readers.len() as u64) as usize;
                     drop(scene.readers.swap_remove(at));
                 }
                 _ => scene.scan(),
@@ -213,7 +213,7 @@ fn v1_what_a_boundary_can_show_stays_and_nothing_else_does() {
 fn the_marks_are_no_part_of_the_link_and_none_of_the_size() {
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
     let tid = Tid::first_of(Epoch::new(3));
-    let row = at(blocks.filled(&value(tid), Word::written(tid)).publish());
+    let row = at(blocks.create_record(&value(tid), Word::for_write(tid)).publish());
     let word = row.lock();
     let paged = at(row.preserve(word, blocks.version(row.class(), false)).0);
     assert!(paged.is_paged() && !paged.is_unlinked());

@@ -20,7 +20,7 @@ fn keys_looked_at(others: u32, is_front: bool) -> usize {
     for new in (0..100).map(|at| (first + step * at) as u32) {
         looked.set(0);
         order.enter(std::iter::once(new), key);
-        let range = order.within(Bound::Included(&keys[new as usize]), Bound::Unbounded, key);
+        let range = order.range(Bound::Included(&keys[new as usize]), Bound::Unbounded, key);
         assert_eq!(range.len(), if is_front { others as usize + 100 - new as usize } else { 1 });
         most = most.max(looked.get());
     }

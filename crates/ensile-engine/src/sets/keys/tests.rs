@@ -38,15 +38,15 @@ impl Keys {
 
 #[test]
 fn a_key_stands_once_however_many_there_are_and_in_whatever_order_they_come() {
-    let mut random = Random::seeded(11);
+    let mut random = Random::from_seed(11);
     for round in 0..200 {
         let mut keys = Keys::default();
         let mut model = HashMap::new();
-        let most = 1 + random.below(60);
-        for _ in 0..random.below(300) {
-            let name = vec![7; random.below(20) as usize];
+        let most = 1 + random.next_below(60);
+        for _ in 0..random.next_below(300) {
+            let name = vec![7; random.next_below(20) as usize];
             let (table, key) =
-                (random.below(3) as u32, [&name[..], &random.below(most).to_be_bytes()].concat());
+                (random.next_below(3) as u32, [&name[..], &random.next_below(most).to_be_bytes()].concat());
             let at = keys.find_or_enter(table, &key);
             let expected = model.len();
             assert_eq!(*model.entry((table, key)).or_insert(expected), at, "round {round}");
@@ -66,12 +66,12 @@ fn a_key_stands_once_however_many_there_are_and_in_whatever_order_they_come() {
 #[test]
 fn of_keys_that_agree_in_part_each_has_its_own_place() {
     for seed in 0..300 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let candidates = partly_equal_keys(&mut random);
         let few = [1, 2, 5, 40, candidates.len()][seed as usize % 5].min(candidates.len());
         let (mut keys, mut model) = (Keys::default(), HashMap::new());
         for (at, key) in candidates[..few].iter().enumerate() {
-            let table = random.below(2) as u32;
+            let table = random.next_below(2) as u32;
             assert_eq!(keys.find(table, key), None, "seed {seed}: {key:?}");
             if at < few / 3 {
                 keys.table.announce(&mut keys.arena, table, key);
@@ -127,11 +127,11 @@ fn keys_of_all_lengths_are_kept_as_they_are() {
 
 #[test]
 fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
-    let mut random = Random::seeded(12);
+    let mut random = Random::from_seed(12);
     for _ in 0..100 {
         let mut keys = Keys::default();
         let mut bounds = vec![0];
-        let sizes: Vec<u64> = (0..5).map(|_| random.below(2 * LINEAR_MAX as u64 + 2)).collect();
+        let sizes: Vec<u64> = (0..5).map(|_| random.next_below(2 * LINEAR_MAX as u64 + 2)).collect();
         for size in &sizes {
             keys.table.begin_request();
             // Every key twice, and the same keys for all requests.
@@ -148,7 +148,7 @@ fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
                     let found = keys.find(1, &key.to_be_bytes());
                     assert_eq!(found.is_some(), key < *size, "attempt {attempt}");
                     let at = keys.find_or_enter(1, &key.to_be_bytes());
-                    assert_eq!(keys.table.at(at).write(), None, "nothing is left of the attempt before");
+                    assert_eq!(keys.table.key_at(at).write(), None, "nothing is left of the attempt before");
                     keys.table.set_write(at, key as usize);
                     keys.table.check(&keys.arena);
                 }

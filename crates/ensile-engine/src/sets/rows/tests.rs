@@ -46,10 +46,10 @@ fn a_multi_get_tells_absent_rows_from_empty_ones() {
     let mut batch = RowBatch::default();
     let (rows, list) = batch.begin(BatchAsked::FOUND, false);
     let finds = [Some(&b"one"[..]), None, Some(b""), Some(b"two")];
-    list.found(finds.into_iter().map(|found| {
+    list.found_rows(finds.into_iter().map(|found| {
         rows.copy(found.unwrap_or(b"not kept"));
         if found.is_some() { rows.keep() } else { KeptRow::NONE }
     }));
-    let found: Vec<_> = batch.found().collect();
+    let found: Vec<_> = batch.found_rows().collect();
     assert_eq!(found, [Some(&b"one"[..]), None, Some(b""), Some(b"two")]);
 }

@@ -37,7 +37,7 @@ fn small_and_large_sets_find_every_key_and_no_other() {
 #[test]
 fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bounds() {
     for seed in 0..60 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (keys, mut set, mut model) =
             (partly_equal_keys(&mut random), WriteSet::default(), BTreeMap::new());
         for key in &keys {
@@ -57,8 +57,8 @@ fn of_keys_that_agree_in_part_each_has_its_own_entry_and_stands_within_its_bound
         }
         set.sort_table(1);
         for lower in &keys {
-            let upper = &keys[random.below(keys.len() as u64) as usize];
-            let mut bound = |key| match random.below(3) {
+            let upper = &keys[random.next_below(keys.len() as u64) as usize];
+            let mut bound = |key| match random.next_below(3) {
                 0 => Bound::Included(key),
                 1 => Bound::Excluded(key),
                 _ => Bound::Unbounded,
@@ -113,16 +113,16 @@ fn what_the_write_set_takes_the_log_takes() {
 
 #[test]
 fn a_key_and_its_value_come_together_wherever_later_values_went() {
-    let mut random = Random::seeded(3);
+    let mut random = Random::from_seed(3);
     let mut set = WriteSet::default();
     for round in 0..50 {
         let mut moved = [false; 8];
         let mut lengths = [0; 8];
         for step in 0..40u8 {
-            let key = random.below(8) as u8;
+            let key = random.next_below(8) as u8;
             let name = vec![key; usize::from(key) * 3];
-            let most = 1 << random.below(7);
-            let value = vec![step; random.below(most) as usize];
+            let most = 1 << random.next_below(7);
+            let value = vec![step; random.next_below(most) as usize];
             match set.find(1, &name) {
                 Some(at) => {
                     set.change(at, Some(&value)).expect("small");
@@ -220,9 +220,9 @@ fn a_value_that_is_refused_leaves_no_buffer_of_its_size() {
 fn announced_keys_leave_positions_for_what_is_written() {
     let mut set = WriteSet::default();
     set.announce(1, &[0; INDEX_KEY_BYTES_MAX + 1]);
-    assert_eq!(set.announced(0).len(), 0, "no table has so long a key");
+    assert_eq!(set.announced_keys(0).len(), 0, "no table has so long a key");
     set.announce(1, &[0; INDEX_KEY_BYTES_MAX]);
-    assert_eq!(set.announced(0).len(), 1);
+    assert_eq!(set.announced_keys(0).len(), 1);
     let mut key = vec![0; KEY_BYTES_MAX];
     for number in 0..2 * ANNOUNCED_BYTES_MAX / KEY_BYTES_MAX {
         key[..8].copy_from_slice(&number.to_be_bytes());

@@ -8,7 +8,7 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 
-use crate::codec::bounds::encoded;
+use crate::codec::bounds::encode_key;
 use crate::garbage::RetiredNodes;
 use crate::record::blocks::Blocks;
 use crate::record::tree::RecordLookup;
@@ -84,7 +84,7 @@ fn check(reader: &mut impl Readable, driven: &Driven, model: &Model, random: &mu
         by_values,
         "U3: in the index's order"
     );
-    let lower = random.below(3 * MANY);
+    let lower = random.next_below(3 * MANY);
     let within =
         reader.range(rows, (Bound::Excluded(lower), Bound::Unbounded)).collect::<Result<Vec<_>>>()?;
     assert_eq!(within, model.range(lower + 1..).map(|(key, value)| (*key, *value)).collect::<Vec<_>>());
@@ -98,12 +98,13 @@ type Held<'d> = (Snapshot<'d>, Model);
 fn u3_snapshots_and_transactions_show_their_rows_while_keys_go_and_come_again() -> Result<()> {
     let mut most_aside = 0;
     for seed in 0..12 {
-        let (driven, mut random) = (Driven::new(), Random::seeded(seed));
+        let (driven, mut random) = (Driven::new(), Random::from_seed(seed));
         let (mut model, mut held) = (Model::new(), Vec::<Held<'_>>::new());
         for _ in 0..120 {
-            let (first, count, value) = (random.below(3 * MANY), random.below(MANY), random.below(1 << 20));
+            let (first, count, value) =
+                (random.next_below(3 * MANY), random.next_below(MANY), random.next_below(1 << 20));
             let keys = first..(first + count).min(3 * MANY);
-            if random.below(3) == 0 {
+            if random.next_below(3) == 0 {
                 driven
                     .db
                     .run(|tx| keys.clone().try_for_each(|key| tx.put(&driven.rows, &key, &(value ^ key))))?;
@@ -113,12 +114,12 @@ fn u3_snapshots_and_transactions_show_their_rows_while_keys_go_and_come_again() 
                 model.retain(|key, _| !keys.contains(key));
             }
             most_aside = most_aside.max(driven.core().side.count());
-            driven.beat(random.below(3) as u32);
-            if random.below(8) == 0 {
+            driven.beat(random.next_below(3) as u32);
+            if random.next_below(8) == 0 {
                 held.push((driven.db.snapshot_latest()?, model.clone()));
             }
-            if held.len() > 3 || random.below(20) == 0 && !held.is_empty() {
-                held.swap_remove(random.below(held.len() as u64) as usize);
+            if held.len() > 3 || random.next_below(20) == 0 && !held.is_empty() {
+                held.swap_remove(random.next_below(held.len() as u64) as usize);
             }
             for (snapshot, rows) in &mut held {
                 check(snapshot, &driven, rows, &mut random)?;
@@ -204,9 +205,10 @@ fn u3_a_placeholder_hides_no_buried_record_from_a_snapshot() -> Result<()> {
 
 #[test]
 fn u3_entries_are_in_the_order_of_their_keys_and_the_newest_delete_first() {
-    let mut random = Random::seeded(7);
-    let mut key =
-        || (0..random.below(5)).map(|_| [0, 0, 1, 0xFF][random.below(4) as usize]).collect::<Vec<u8>>();
+    let mut random = Random::from_seed(7);
+    let mut key = || {
+        (0..random.next_below(5)).map(|_| [0, 0, 1, 0xFF][random.next_below(4) as usize]).collect::<Vec<u8>>()
+    };
     for _ in 0..2000 {
         let (one, other) = (key(), key());
         let entries = (super::entry_of(&one, 3), super::entry_of(&other, 9));
@@ -255,13 +257,13 @@ fn u3_a_snapshot_follows_only_records_that_a_burial_has_taken_out_of_their_tree(
     let mut blocks = Blocks::new(shared.memory.cache());
     let mut retired = RetiredNodes::default();
     let mut nodes = retired.node_memory(&mut blocks, &shared.epochs);
-    let deleted = encoded::<u64>(&0);
-    let RecordLookup::Found(record) = driven.core().tree.get(deleted.as_ref(), call.pinned()) else {
+    let deleted = encode_key::<u64>(&0);
+    let RecordLookup::Found(record) = driven.core().tree.get(deleted.as_ref(), call.pin_token()) else {
         panic!("a few deleted records stay in the tree")
     };
-    let key = encoded::<u64>(&7);
-    side.enter(key.as_ref(), record, &mut nodes, call.pinned());
+    let key = encode_key::<u64>(&7);
+    side.enter(key.as_ref(), record, &mut nodes, call.pin_token());
     assert_eq!((snapshot.get(&driven.rows, &7)?, snapshot.shown_epoch()), (None, Epoch::ZERO), "U3");
-    side.leave(key.as_ref(), record, &mut nodes, call.pinned());
+    side.leave(key.as_ref(), record, &mut nodes, call.pin_token());
     Ok(())
 }

@@ -97,8 +97,8 @@ impl<'scope, 'env> Driver<'scope, 'env> {
         ledger: &'env mut Ledger,
         seed: u64,
     ) -> Self {
-        let mut random = Random::seeded(seed);
-        let workers = (0..random.between(1, 3)).map(|_| Worker::spawn(scope, life)).collect();
+        let mut random = Random::from_seed(seed);
+        let workers = (0..random.next_between(1, 3)).map(|_| Worker::spawn(scope, life)).collect();
         let (waiting, errors, installed) = (Vec::new(), Vec::new(), Vec::new());
         Self { life, scope, disk: disk.clone(), ledger, random, workers, waiting, errors, installed }
     }
@@ -109,7 +109,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// Does something; an error is noted, and life goes on.
     pub(crate) fn step(&mut self) {
-        let done = match self.random.below(27) {
+        let done = match self.random.next_below(27) {
             0..8 => self.transact(),
             8..10 => self.read(),
             10 => self.read_snapshot(),
@@ -127,14 +127,14 @@ impl<'scope, 'env> Driver<'scope, 'env> {
                     // Whatever comes of it: who asked does not wait.
                     drop(self.life.db.checkpoint());
                 }
-                for _ in 0..self.random.below(6) {
-                    self.life.db.checkpoint_step(self.random.below(CHECKPOINTERS as u64) as usize);
+                for _ in 0..self.random.next_below(6) {
+                    self.life.db.checkpoint_step(self.random.next_below(CHECKPOINTERS as u64) as usize);
                 }
                 Ok(())
             }
             _ => {
                 if self.life.setting.has_log() {
-                    let logger = self.random.below(self.life.setting.loggers as u64) as usize;
+                    let logger = self.random.next_below(self.life.setting.loggers as u64) as usize;
                     self.life.db.logger_step(logger);
                 }
                 Ok(())
@@ -160,7 +160,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
             drop(self.life.db.checkpoint());
         }
         for checkpointer in 0..CHECKPOINTERS {
-            for _ in 0..self.random.below(4) {
+            for _ in 0..self.random.next_below(4) {
                 self.life.db.checkpoint_step(checkpointer);
             }
         }
@@ -181,12 +181,12 @@ impl<'scope, 'env> Driver<'scope, 'env> {
     }
 
     fn some_key(&mut self) -> u64 {
-        self.random.below(self.life.setting.keys())
+        self.random.next_below(self.life.setting.keys())
     }
 
     fn transact(&mut self) -> Result<()> {
         let seed = self.random.next_u64();
-        let which = self.random.below(self.workers.len() as u64 + 1) as usize;
+        let which = self.random.next_below(self.workers.len() as u64 + 1) as usize;
         let outcome = match self.workers.get(which) {
             Some(worker) => worker.transaction(seed),
             None => self.life.transaction(seed),
@@ -199,7 +199,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// A reader that shows what it saw once it is durable, or at once where nobody may rely on it.
     fn read(&mut self) -> Result<()> {
-        let keys: Vec<u64> = (0..self.random.between(1, 3)).map(|_| self.some_key()).collect();
+        let keys: Vec<u64> = (0..self.random.next_between(1, 3)).map(|_| self.some_key()).collect();
         let (rows, receipt) = self
             .life
             .db
@@ -222,7 +222,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
             assert_eq!(shown, state, "a snapshot of {boundary}");
             (0..self.life.setting.keys()).collect()
         } else {
-            (0..self.random.between(1, 3)).map(|_| self.some_key()).collect()
+            (0..self.random.next_between(1, 3)).map(|_| self.some_key()).collect()
         };
         for key in &keys {
             let shown = snapshot.get(&self.life.rows, key)?;
@@ -246,7 +246,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// A worker ends with its buffer part-filled, and another one comes.
     fn exchange_worker(&mut self) {
-        let which = self.random.below(self.workers.len() as u64) as usize;
+        let which = self.random.next_below(self.workers.len() as u64) as usize;
         self.workers.swap_remove(which).end();
         self.workers.push(Worker::spawn(self.scope, self.life));
     }

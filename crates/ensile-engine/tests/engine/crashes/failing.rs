@@ -138,11 +138,11 @@ fn check_after(
 
 /// One life, in which the call may fail. Returns what it did with the failure.
 fn live(case: &Case, life: &Life, disk: &SimDisk, ledger: &mut Ledger, seed: u64) -> Result<(), String> {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let opened_at = disk.calls().all;
     std::thread::scope(|scope| {
         let mut driver = Driver::new(scope, life, disk, ledger, random.next_u64());
-        for _ in 0..random.between(20, 120) {
+        for _ in 0..random.next_between(20, 120) {
             driver.step();
             if case.has_come(disk) {
                 let failed = disk.trace().into_iter().find(|call| call.number == case.call);
@@ -159,7 +159,7 @@ fn live(case: &Case, life: &Life, disk: &SimDisk, ledger: &mut Ledger, seed: u64
 
 /// Lives until the call has failed, and then one more. Returns how it was.
 fn run(case: &Case, seed: u64) -> Result<(), String> {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let (disk, mut ledger) = (SimDisk::new(), Ledger::default());
     disk.record(true);
     case.plan(&disk);

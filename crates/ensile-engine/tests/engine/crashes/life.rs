@@ -176,10 +176,10 @@ impl Life {
         let mut writes = Writes::new();
         let (keys, deletes_percent) = self.window();
         let outcome = self.db.submit(|tx| {
-            let mut random = Random::seeded(seed);
+            let mut random = Random::from_seed(seed);
             writes.clear();
-            for _ in 0..random.between(1, 5) {
-                let key = random.between(keys.start, keys.end - 1);
+            for _ in 0..random.next_between(1, 5) {
+                let key = random.next_between(keys.start, keys.end - 1);
                 if random.percent(deletes_percent) {
                     // One that finds nothing changes nothing, so nothing that is read later rests on it.
                     if tx.delete(&self.rows, &key)? {
@@ -188,9 +188,9 @@ impl Life {
                     continue;
                 }
                 let longest = if random.percent(5) { 3_000 } else { 2 * self.setting.row_bytes() };
-                let mut row = vec![0; random.below(longest) as usize + 8];
+                let mut row = vec![0; random.next_below(longest) as usize + 8];
                 random.fill(&mut row);
-                match random.below(3) {
+                match random.next_below(3) {
                     0 => match tx.insert(&self.rows, &key, &row) {
                         Err(Error::KeyExists { .. }) => continue,
                         inserted => inserted?,

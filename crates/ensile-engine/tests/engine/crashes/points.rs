@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examine};
+use ensile_durability::{Entry, LoadedPages, Recoverable, Refused, examination};
 use ensile_engine::checkpoint::Strategy;
 use ensile_engine::receipt::Epoch;
 use ensile_sim::ledger::Ledger;
@@ -55,7 +55,7 @@ fn count_pages(disk: &SimDisk, last: &mut LastPicture) {
     let disk = disk.fork();
     disk.kill();
     let (pages, disk): (_, Arc<dyn Disk>) = (PagesOnly::default(), Arc::new(disk.mounted()));
-    let found = examine::examine(&disk, &pages).unwrap_or_else(|error| panic!("not whole: {error}"));
+    let found = examination::examine(&disk, &pages).unwrap_or_else(|error| panic!("not whole: {error}"));
     assert!(found.is_whole(), "damaged: {:?} {:?}", found.damage, found.unread);
     if let Some(checkpoint) = &found.checkpoint {
         PAGES.count(last, checkpoint, pages.0);
@@ -63,7 +63,7 @@ fn count_pages(disk: &SimDisk, last: &mut LastPicture) {
 }
 
 pub(crate) fn some_survival(random: &mut Random) -> Survival {
-    Survival::ALL[random.below(Survival::ALL.len() as u64) as usize]
+    Survival::ALL[random.next_below(Survival::ALL.len() as u64) as usize]
 }
 
 /// Compares what is there with what was promised; from here on what is not there never was. A recovery that was
@@ -138,7 +138,7 @@ fn check(
             break;
         }
         // In the midst of recovery, or behind it if that is short.
-        disk.cut_power_at(disk.calls().all + random.between(1, 40 + 8 * setting.loggers as u64));
+        disk.cut_power_at(disk.calls().all + random.next_between(1, 40 + 8 * setting.loggers as u64));
         let life = Life::open(disk, setting);
         match &life {
             Ok(life) => {
@@ -153,7 +153,7 @@ fn check(
         disk.crash_with(some_survival(random), random.next_u64());
     }
     for rounds in 0..2 {
-        let loggers = if random.percent(20) { random.between(1, 4) as usize } else { setting.loggers };
+        let loggers = if random.percent(20) { random.next_between(1, 4) as usize } else { setting.loggers };
         let life = Life::open(disk, Setting { loggers, ..setting })
             .map_err(|error| format!("cannot be recovered: {error}"))?;
         check_loaded(&life, installed)?;
@@ -161,7 +161,7 @@ fn check(
             .map_err(|error| format!("recovery {rounds}: {error}"))?;
         interrupted = false;
         if rounds == 0 {
-            drive(&life, disk, &mut ledger, (random.between(0, 14), random.next_u64()), || ())?;
+            drive(&life, disk, &mut ledger, (random.next_between(0, 14), random.next_u64()), || ())?;
             disk.crash_with(some_survival(random), random.next_u64());
         } else {
             disk.kill();
@@ -183,7 +183,7 @@ enum Kept {
 
 impl Kept {
     fn setting(self, seed: u64, random: &mut Random) -> Setting {
-        let loggers = [1, 2, 4, 8][random.below(4) as usize];
+        let loggers = [1, 2, 4, 8][random.next_below(4) as usize];
         let (loggers, strategy) = match self {
             Self::Log => (loggers, Strategy::Fuzzy),
             Self::LogAndPictures => (loggers, Strategy::Pictures),
@@ -196,7 +196,7 @@ impl Kept {
 /// Runs the lives of one database, with a crash at every call of them. Returns how often it crashed, and how many
 /// checkpoints were installed.
 fn run_database(seed: u64, kept: Kept) -> (u64, usize) {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::from_seed(seed);
     let setting = kept.setting(seed, &mut random);
     let (disk, mut ledger, mut points) = (SimDisk::new(), Ledger::default(), 0);
     let (mut installed, mut last_picture) = (Installed::new(), LastPicture::default());
@@ -205,7 +205,7 @@ fn run_database(seed: u64, kept: Kept) -> (u64, usize) {
         disk.keep_moments();
         let life = Life::open(&disk, setting).unwrap_or_else(|error| panic!("{context}: {error}"));
         judge(&life, &disk, &mut ledger, false).unwrap_or_else(|error| panic!("{context}: {error}"));
-        let steps = random.between(10, 90);
+        let steps = random.next_between(10, 90);
         let look = || {
             if setting.has_pictures() {
                 count_pages(&disk, &mut last_picture);
@@ -225,7 +225,7 @@ fn run_database(seed: u64, kept: Kept) -> (u64, usize) {
             let call = moment.number;
             let before = installed.iter().rev().find(|(known, _)| *known < call);
             let before = before.map_or(Epoch::ZERO, |(_, installed)| *installed);
-            let mut random = Random::seeded(seed ^ call << 32);
+            let mut random = Random::from_seed(seed ^ call << 32);
             let dies = (call / CALLS_APART + seed).is_multiple_of(DEATHS_APART);
             if dies {
                 moment.disk.kill();

@@ -1,12 +1,12 @@
 //! Folded layers, beside threads that read and write in the layers (FOLD).
 //!
-//! Neighbours: `mixed` has the keys and the work of the threads.
+//! Neighbours: `mixed_workload` has the keys and the work of the threads.
 
 use super::mixed::{
-    batch_then_get, behind_a_skip, both_ways, grow_and_shrink, parting, put, scan_twice, take, value_of,
-    watch,
+    batch_then_get, behind_a_skip, both_ways, grow_and_shrink, key_diverging_at, put, scan_twice, take,
+    value_of, watch,
 };
-use crate::testing::{BookedMemory, pinned};
+use crate::testing::{BookedMemory, assume_pinned};
 use crate::{Lookup, Masstree};
 
 const ONE: &[u8] = b"prefix--further-one";
@@ -42,7 +42,11 @@ fn a_key_that_comes_into_a_layer_that_is_folded_is_not_lost() {
             |tree, memory| take(tree, memory, BESIDE),
             |tree, memory| {
                 put(tree, memory, LATER);
-                assert_eq!(tree.get(LATER, pinned()), Lookup::Found(value_of(LATER)), "the key is lost");
+                assert_eq!(
+                    tree.get(LATER, assume_pinned()),
+                    Lookup::Found(value_of(LATER)),
+                    "the key is lost"
+                );
             },
             |tree, _| batch_then_get(tree, &[LATER]),
             |tree, _| scan_twice(tree),
@@ -125,11 +129,11 @@ fn layers_of_one_way_are_folded_while_the_root_below_them_splits() {
         2_000,
         |tree, memory| {
             (0..15).for_each(|n| put(tree, memory, &behind_a_skip(n)));
-            [17, 9].iter().for_each(|&at| put(tree, memory, &parting(at)));
+            [17, 9].iter().for_each(|&at| put(tree, memory, &key_diverging_at(at)));
         },
         vec![
-            |tree, memory| take(tree, memory, &parting(9)),
-            |tree, memory| take(tree, memory, &parting(17)),
+            |tree, memory| take(tree, memory, &key_diverging_at(9)),
+            |tree, memory| take(tree, memory, &key_diverging_at(17)),
             |tree, memory| grow_and_shrink(tree, memory, (20..22).map(behind_a_skip)),
             |tree, _| watch(tree, &behind_a_skip(13)),
         ],
@@ -143,10 +147,12 @@ fn a_skip_is_parted_and_joined_by_several() {
         2_000,
         |tree, memory| (0..2).for_each(|n| put(tree, memory, &behind_a_skip(n))),
         vec![
-            |tree, memory| grow_and_shrink(tree, memory, [9].map(parting).into_iter()),
-            |tree, memory| grow_and_shrink(tree, memory, [17, 12].map(parting).into_iter()),
+            |tree, memory| grow_and_shrink(tree, memory, [9].map(key_diverging_at).into_iter()),
+            |tree, memory| grow_and_shrink(tree, memory, [17, 12].map(key_diverging_at).into_iter()),
             |tree, _| watch(tree, &behind_a_skip(1)),
-            |tree, _| batch_then_get(tree, &[&parting(9), &parting(12), &parting(17)]),
+            |tree, _| {
+                batch_then_get(tree, &[&key_diverging_at(9), &key_diverging_at(12), &key_diverging_at(17)])
+            },
         ],
     );
 }

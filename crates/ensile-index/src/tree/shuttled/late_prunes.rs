@@ -1,6 +1,7 @@
 //! Removals whose `prune` comes after other threads have changed the same layers, under schedules (FOLD).
 //!
-//! Neighbours: `mixed` has the work of the threads; `tree::tests::late_prunes`, the same at random on real threads.
+//! Neighbours: `mixed_workload` has the work of the threads; `tree::tests::late_prunes`, the same at random on real
+//! threads.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use shuttle::rand::RngCore;
 use super::mixed::{both_ways, put, take, value_of, watch};
 use crate::Masstree;
 use crate::remove::KeyRemoval;
-use crate::testing::{BookedMemory, pinned};
+use crate::testing::{BookedMemory, assume_pinned};
 
 /// Keys of a layer of several leaves.
 fn wide(n: u8) -> Vec<u8> {
@@ -28,10 +29,12 @@ const ABOVE: &[u8] = b"prefix--z";
 
 /// Takes keys out, and prunes afterwards, the last key first.
 fn take_late(tree: &Masstree, memory: &mut BookedMemory, keys: &[&[u8]]) {
-    let removed: Vec<KeyRemoval> =
-        keys.iter().map(|key| tree.take_out(key, value_of(key), pinned()).expect("it is there")).collect();
+    let removed: Vec<KeyRemoval> = keys
+        .iter()
+        .map(|key| tree.take_out(key, value_of(key), assume_pinned()).expect("it is there"))
+        .collect();
     for (key, removed) in keys.iter().zip(removed).rev() {
-        tree.prune(key, removed, memory, pinned());
+        tree.prune(key, removed, memory, assume_pinned());
     }
 }
 
@@ -45,7 +48,7 @@ fn above_a_wide_one(tree: &Masstree, memory: &mut BookedMemory) {
     put(tree, memory, DEEP[0]);
     put(tree, memory, DEEP[1]);
     (2..14).filter(|&n| n != 5 && n != 6).for_each(|n| take(tree, memory, &wide(n)));
-    let shape = tree.check(pinned()).expect("a whole tree");
+    let shape = tree.check(assume_pinned()).expect("a whole tree");
     assert_eq!((shape.layers, shape.leaves), (4, 5), "{shape:?}");
 }
 
@@ -102,18 +105,18 @@ fn a_wide_layer_is_thinned_while_keys_come_and_go_around_it() {
 /// A path of few slices, and the thread's number.
 fn path(random: &mut Random, thread: u8) -> Vec<u8> {
     let mut key = Vec::new();
-    for _ in 0..random.below(6) {
-        key.extend([b'a' + u8::from(random.below(8) == 0); 8]);
+    for _ in 0..random.next_below(6) {
+        key.extend([b'a' + u8::from(random.next_below(8) == 0); 8]);
     }
     key.push(thread);
-    if random.below(3) == 0 {
+    if random.next_below(3) == 0 {
         key.extend(*b"a longer end");
     }
     key
 }
 
 fn churn(tree: &Masstree, memory: &mut BookedMemory, thread: u8) {
-    let mut random = Random::seeded(shuttle::rand::thread_rng().next_u64());
+    let mut random = Random::from_seed(shuttle::rand::thread_rng().next_u64());
     let mut own = BTreeSet::<Vec<u8>>::new();
     let mut pending: Vec<(Vec<u8>, KeyRemoval)> = Vec::new();
     for _ in 0..10 {
@@ -121,18 +124,18 @@ fn churn(tree: &Masstree, memory: &mut BookedMemory, thread: u8) {
         let there = own.range(key.clone()..).next().cloned();
         if let Some(key) = there.filter(|_| random.percent(60)) {
             own.remove(&key);
-            let removed = tree.take_out(&key, value_of(&key), pinned()).expect("it is lost");
+            let removed = tree.take_out(&key, value_of(&key), assume_pinned()).expect("it is lost");
             pending.push((key, removed));
         } else if own.insert(key.clone()) {
             put(tree, memory, &key);
         }
         if random.percent(50) && !pending.is_empty() {
-            let (key, removed) = pending.swap_remove(random.below(pending.len() as u64) as usize);
-            tree.prune(&key, removed, memory, pinned());
+            let (key, removed) = pending.swap_remove(random.next_below(pending.len() as u64) as usize);
+            tree.prune(&key, removed, memory, assume_pinned());
         }
     }
     for (key, removed) in pending {
-        tree.prune(&key, removed, memory, pinned());
+        tree.prune(&key, removed, memory, assume_pinned());
     }
 }
 

@@ -8,10 +8,10 @@ use ensile_base::random::Random;
 use shuttle::rand::RngCore;
 use shuttle::sync::Arc;
 
-use super::{WHOLE, lengthened, schedules, schedules_with_long_rests};
+use super::{WHOLE, scale_iterations, schedules, schedules_with_long_rests};
 use crate::key::KeyPart;
 use crate::tags::tag;
-use crate::testing::{BookedMemory, Collected, collect, pinned, probes};
+use crate::testing::{BookedMemory, Collected, assume_pinned, collect, probes};
 use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
 pub(super) type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
@@ -27,7 +27,7 @@ pub(super) fn put(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
 }
 
 pub(super) fn take(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
-    assert!(tree.remove(key, value_of(key), memory, pinned()), "{key:?} is lost");
+    assert!(tree.remove(key, value_of(key), memory, assume_pinned()), "{key:?} is lost");
 }
 
 fn number(n: u64) -> [u8; 8] {
@@ -55,7 +55,7 @@ pub(super) fn scan_twice(tree: &Masstree) {
     ] {
         let seen = scan(tree, first);
         let mut again = scan(tree, second).entries;
-        if !seen.witnesses.iter().all(|witness| witness.holds(pinned())) {
+        if !seen.witnesses.iter().all(|witness| witness.holds(assume_pinned())) {
             continue;
         }
         if first != second {
@@ -69,8 +69,10 @@ pub(super) fn scan_twice(tree: &Masstree) {
 pub(super) fn watch(tree: &Masstree, key: &[u8]) {
     let found = Lookup::Found(value_of(key));
     for direction in [Direction::Forward, Direction::Reverse] {
-        (0..3).for_each(|_| assert_eq!(tree.get(key, pinned()), found));
-        Masstree::get_batch(probes(tree, &[key]), pinned(), &mut |_, lookup| assert_eq!(lookup, found));
+        (0..3).for_each(|_| assert_eq!(tree.get(key, assume_pinned()), found));
+        Masstree::get_batch(probes(tree, &[key]), assume_pinned(), &mut |_, lookup| {
+            assert_eq!(lookup, found)
+        });
         assert_eq!(scan(tree, direction).entries.iter().filter(|entry| entry.0 == key).count(), 1);
     }
 }
@@ -78,15 +80,15 @@ pub(super) fn watch(tree: &Masstree, key: &[u8]) {
 /// A batch, and later single reads: a key that is found has failed the batch's miss of the key.
 pub(super) fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     let mut misses: Vec<Option<Witness>> = vec![None; keys.len()];
-    Masstree::get_batch(probes(tree, keys), pinned(), &mut |index, lookup| match lookup {
+    Masstree::get_batch(probes(tree, keys), assume_pinned(), &mut |index, lookup| match lookup {
         Lookup::Missing(witness) => misses[index] = Some(witness),
         Lookup::Found(value) => assert_eq!(value, value_of(keys[index])),
     });
     for _ in 0..3 {
         for (key, miss) in keys.iter().zip(&misses) {
-            if let Lookup::Found(value) = tree.get(key, pinned()) {
+            if let Lookup::Found(value) = tree.get(key, assume_pinned()) {
                 assert_eq!(value, value_of(key));
-                let holds = miss.is_some_and(|miss| miss.holds(pinned()));
+                let holds = miss.is_some_and(|miss| miss.holds(assume_pinned()));
                 assert!(!holds, "{key:?} appeared behind a batch's witness");
             }
         }
@@ -95,23 +97,25 @@ pub(super) fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
 
 /// A key out of a few that share leaves, slices and layers.
 fn some_key(random: &mut Random) -> Vec<u8> {
-    match random.below(4) {
-        0 | 1 => number(random.below(150)).to_vec(),
-        2 if random.percent(50) => behind_a_skip(random.below(3))[..random.below(33) as usize].to_vec(),
-        2 => [&b"prefix--"[..], &b"prefix--one"[..random.below(12) as usize]].concat(),
-        _ => [&b"prefix--prefix--"[..], &[b'a' + random.below(3) as u8]].concat(),
+    match random.next_below(4) {
+        0 | 1 => number(random.next_below(150)).to_vec(),
+        2 if random.percent(50) => {
+            behind_a_skip(random.next_below(3))[..random.next_below(33) as usize].to_vec()
+        }
+        2 => [&b"prefix--"[..], &b"prefix--one"[..random.next_below(12) as usize]].concat(),
+        _ => [&b"prefix--prefix--"[..], &[b'a' + random.next_below(3) as u8]].concat(),
     }
 }
 
 /// Inserts and removes keys that end in the thread's number: the thread knows its present keys.
 fn write(tree: &Masstree, memory: &mut BookedMemory, thread: u8, steps: usize) {
-    let mut random = Random::seeded(shuttle::rand::thread_rng().next_u64());
+    let mut random = Random::from_seed(shuttle::rand::thread_rng().next_u64());
     let mut own = BTreeSet::new();
     let mut misses: Vec<(Vec<u8>, Witness)> = Vec::new();
     for _ in 0..steps {
         let mut key = some_key(&mut random);
         key.push(thread);
-        match tree.get(&key, pinned()) {
+        match tree.get(&key, assume_pinned()) {
             Lookup::Found(value) => {
                 assert!(own.contains(&key) && value == value_of(&key), "{key:?}: {value}")
             }
@@ -124,7 +128,8 @@ fn write(tree: &Masstree, memory: &mut BookedMemory, thread: u8, steps: usize) {
             take(tree, memory, &key);
         } else {
             put(tree, memory, &key);
-            let stale = |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(pinned());
+            let stale =
+                |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(assume_pinned());
             assert!(!misses.iter().any(stale), "{key:?} came behind a witness");
             own.insert(key);
         }
@@ -272,7 +277,7 @@ pub(super) fn behind_a_skip(n: u64) -> Vec<u8> {
 }
 
 /// A key that parts from the skip at one of its bytes.
-pub(super) fn parting(at: u64) -> Vec<u8> {
+pub(super) fn key_diverging_at(at: u64) -> Vec<u8> {
     [&behind_a_skip(0)[..at as usize], b"x"].concat()
 }
 
@@ -287,7 +292,7 @@ fn a_skip_parts_while_what_it_leads_to_changes() {
         },
         vec![
             |tree, memory| grow_and_shrink(tree, memory, (20..23).map(behind_a_skip)),
-            |tree, memory| grow_and_shrink(tree, memory, [17, 9, 12].map(parting).into_iter()),
+            |tree, memory| grow_and_shrink(tree, memory, [17, 9, 12].map(key_diverging_at).into_iter()),
             // The leaf above is full: it splits, and the slot moves.
             |tree, memory| grow_and_shrink(tree, memory, (1..4).map(number)),
             |tree, _| watch(tree, &behind_a_skip(13)),
@@ -303,9 +308,11 @@ fn a_skip_comes_and_goes_while_it_parts() {
         |tree, memory| put(tree, memory, &behind_a_skip(1)),
         vec![
             |tree, memory| grow_and_shrink(tree, memory, (2..4).map(behind_a_skip)),
-            |tree, memory| grow_and_shrink(tree, memory, [23, 10].map(parting).into_iter()),
+            |tree, memory| grow_and_shrink(tree, memory, [23, 10].map(key_diverging_at).into_iter()),
             |tree, _| scan_twice(tree),
-            |tree, _| batch_then_get(tree, &[&parting(10), &parting(23), &behind_a_skip(3)]),
+            |tree, _| {
+                batch_then_get(tree, &[&key_diverging_at(10), &key_diverging_at(23), &behind_a_skip(3)])
+            },
         ],
     );
 }
@@ -320,7 +327,7 @@ fn batches_are_told_the_truth_while_roots_change() {
         keys.extend([number(3).to_vec(), number(7).to_vec(), in_the_layer(22), in_the_layer(24)]);
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let mut found = 0;
-        Masstree::get_batch(probes(tree, &keys[..stable]), pinned(), &mut |index, lookup| {
+        Masstree::get_batch(probes(tree, &keys[..stable]), assume_pinned(), &mut |index, lookup| {
             assert_eq!(lookup, Lookup::Found(value_of(keys[index])), "{:?}", keys[index]);
             found += 1;
         });
@@ -355,7 +362,7 @@ fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
 #[test]
 fn a_batch_never_takes_the_value_of_who_took_the_slot() {
     fn twins() -> [[u8; 8]; 2] {
-        let tag_of = |n: u64| tag(KeyPart::of(&number(n)));
+        let tag_of = |n: u64| tag(KeyPart::from_rest(&number(n)));
         let second = (2..).find(|&n| tag_of(n) == tag_of(1)).expect("tags are bytes");
         [number(1), number(second)]
     }
@@ -388,8 +395,8 @@ fn count_and_take() {
     let count = |tree: Arc<Masstree>| {
         let mut counted = 0;
         for _ in 0..4 {
-            if let Lookup::Found(value) = tree.get(KEY, pinned()) {
-                counted += u64::from(tree.replace(KEY, value, value + 1, pinned()));
+            if let Lookup::Found(value) = tree.get(KEY, assume_pinned()) {
+                counted += u64::from(tree.replace(KEY, value, value + 1, assume_pinned()));
             }
         }
         counted
@@ -400,12 +407,12 @@ fn count_and_take() {
             shuttle::thread::spawn(move || count(tree))
         })
         .collect();
-    let taken = match tree.get(KEY, pinned()) {
-        Lookup::Found(value) => tree.remove(KEY, value, &mut memory, pinned()).then_some(value),
+    let taken = match tree.get(KEY, assume_pinned()) {
+        Lookup::Found(value) => tree.remove(KEY, value, &mut memory, assume_pinned()).then_some(value),
         Lookup::Missing(_) => panic!("nobody else takes it"),
     };
     let counted: u64 = counters.into_iter().map(|counter| counter.join().unwrap()).sum();
-    match tree.get(KEY, pinned()) {
+    match tree.get(KEY, assume_pinned()) {
         Lookup::Found(value) => assert_eq!((value, None), (counted, taken), "a count is lost"),
         Lookup::Missing(_) => assert_eq!(Some(counted), taken, "a count was taken away unseen"),
     }
@@ -413,6 +420,6 @@ fn count_and_take() {
 
 #[test]
 fn a_replace_is_neither_lost_nor_removed_unseen() {
-    shuttle::check_random(count_and_take, lengthened(3_000));
-    shuttle::check_pct(count_and_take, lengthened(3_000), 4);
+    shuttle::check_random(count_and_take, scale_iterations(3_000));
+    shuttle::check_pct(count_and_take, scale_iterations(3_000), 4);
 }

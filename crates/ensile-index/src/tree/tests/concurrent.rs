@@ -8,7 +8,7 @@ use std::ops::Bound;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
 
-use crate::testing::{Bench, BookedMemory, collect, hostile_key, pinned, probes};
+use crate::testing::{Bench, BookedMemory, assume_pinned, collect, hostile_key, probes};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range};
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
@@ -38,7 +38,7 @@ pub(super) fn together(
 }
 
 fn insert(tree: &Masstree, memory: &mut BookedMemory, key: &[u8], value: u64) -> Insert {
-    tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
+    tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), assume_pinned())
 }
 
 /// A hostile key that belongs to one thread: its number is the last byte.
@@ -62,7 +62,7 @@ fn each_thread_finds_exactly_its_own_keys() {
     for seed in 0..4 {
         let mut bench = Bench::new();
         together(&mut bench, 4, |thread, tree, memory| {
-            let mut random = Random::seeded(seed * 100 + thread as u64);
+            let mut random = Random::from_seed(seed * 100 + thread as u64);
             let mut own = BTreeMap::new();
             for round in 0..12_000u64 {
                 let key = own_key(&mut random, thread);
@@ -73,7 +73,10 @@ fn each_thread_finds_exactly_its_own_keys() {
                     assert_eq!(insert(tree, memory, &key, round), expected, "{key:?}");
                     own.entry(key).or_insert(round);
                 } else {
-                    assert_eq!(tree.remove(&key, present.unwrap_or(0), memory, pinned()), present.is_some());
+                    assert_eq!(
+                        tree.remove(&key, present.unwrap_or(0), memory, assume_pinned()),
+                        present.is_some()
+                    );
                     own.remove(&key);
                 }
                 if round % 1_000 == 999 {
@@ -91,10 +94,10 @@ fn each_thread_finds_exactly_its_own_keys() {
                 }
             }
             for (key, value) in &own {
-                assert_eq!(tree.get(key, pinned()), Lookup::Found(*value));
+                assert_eq!(tree.get(key, assume_pinned()), Lookup::Found(*value));
             }
             for (key, value) in own {
-                assert!(tree.remove(&key, value, memory, pinned()));
+                assert!(tree.remove(&key, value, memory, assume_pinned()));
             }
         });
         let shape = bench.check();
@@ -116,7 +119,7 @@ fn readers_never_miss_a_stable_key_while_others_load_in_order() {
             }
             return;
         }
-        let mut random = Random::seeded(thread as u64);
+        let mut random = Random::from_seed(thread as u64);
         loop {
             // Acquire: pairs with the loader's Release store.
             let stable = loaded.load(Ordering::Acquire);
@@ -126,13 +129,13 @@ fn readers_never_miss_a_stable_key_while_others_load_in_order() {
             if stable == 0 {
                 continue;
             }
-            let keys: Vec<[u8; 8]> = (0..20).map(|_| random.below(stable).to_be_bytes()).collect();
+            let keys: Vec<[u8; 8]> = (0..20).map(|_| random.next_below(stable).to_be_bytes()).collect();
             for key in &keys {
-                assert_eq!(tree.get(key, pinned()), Lookup::Found(u64::from_be_bytes(*key)));
+                assert_eq!(tree.get(key, assume_pinned()), Lookup::Found(u64::from_be_bytes(*key)));
             }
             let newest = (stable - 1).to_be_bytes();
-            assert_eq!(tree.get(&newest, pinned()), Lookup::Found(stable - 1));
-            Masstree::get_batch(probes(tree, &keys), pinned(), &mut |index, lookup| {
+            assert_eq!(tree.get(&newest, assume_pinned()), Lookup::Found(stable - 1));
+            Masstree::get_batch(probes(tree, &keys), assume_pinned(), &mut |index, lookup| {
                 assert_eq!(lookup, Lookup::Found(u64::from_be_bytes(keys[index])));
             });
             let from = stable.saturating_sub(100).to_be_bytes();
@@ -161,17 +164,17 @@ fn keys_stay_reachable_while_their_leaf_splits_empties_and_goes() {
         bench.insert(&n.to_be_bytes(), n);
     }
     together(&mut bench, 4, |thread, tree, memory| {
-        let mut random = Random::seeded(thread as u64);
+        let mut random = Random::from_seed(thread as u64);
         for _ in 0..1_500 {
-            let base = random.below(20) * 100;
+            let base = random.next_below(20) * 100;
             let own: Vec<u64> = (0..20).map(|index| base + 1 + index * 4 + thread as u64).collect();
             for n in &own {
                 assert_eq!(insert(tree, memory, &n.to_be_bytes(), *n), Insert::Inserted);
-                assert_eq!(tree.get(&n.to_be_bytes(), pinned()), Lookup::Found(*n));
+                assert_eq!(tree.get(&n.to_be_bytes(), assume_pinned()), Lookup::Found(*n));
             }
             for n in &own {
-                assert!(tree.remove(&n.to_be_bytes(), *n, memory, pinned()));
-                assert!(matches!(tree.get(&n.to_be_bytes(), pinned()), Lookup::Missing(_)));
+                assert!(tree.remove(&n.to_be_bytes(), *n, memory, assume_pinned()));
+                assert!(matches!(tree.get(&n.to_be_bytes(), assume_pinned()), Lookup::Missing(_)));
             }
         }
     });
@@ -202,7 +205,7 @@ fn scans_end_while_layers_empty_and_fill() {
         for round in 0..20_000u64 {
             let keys = [&b"layer one, deeper, one"[..], b"layer one, deeper, two", b"layer two"];
             keys.iter().for_each(|key| assert_eq!(insert(tree, memory, key, round), Insert::Inserted));
-            keys.iter().for_each(|key| assert!(tree.remove(key, round, memory, pinned())));
+            keys.iter().for_each(|key| assert!(tree.remove(key, round, memory, assume_pinned())));
         }
         // Relaxed: only tells when to stop.
         done.store(true, Ordering::Relaxed);
@@ -219,18 +222,20 @@ fn replaces_count_exactly_while_leaves_split_and_go() {
     }
     let rounds = 20_000u64;
     together(&mut bench, 3, |thread, tree, memory| {
-        let mut random = Random::seeded(thread as u64);
+        let mut random = Random::from_seed(thread as u64);
         for round in 0..rounds {
-            let key = &counters[random.below(10) as usize];
-            while let Lookup::Found(value) = tree.get(key, pinned()) {
-                if tree.replace(key, value, value + 1, pinned()) {
+            let key = &counters[random.next_below(10) as usize];
+            while let Lookup::Found(value) = tree.get(key, assume_pinned()) {
+                if tree.replace(key, value, value + 1, assume_pinned()) {
                     break;
                 }
             }
-            let noise = (random.below(10_000) / 4 * 4 + 1 + thread as u64).to_be_bytes();
+            let noise = (random.next_below(10_000) / 4 * 4 + 1 + thread as u64).to_be_bytes();
             if insert(tree, memory, &noise, round) != Insert::Inserted {
-                let Lookup::Found(value) = tree.get(&noise, pinned()) else { panic!("own noise is stable") };
-                assert!(tree.remove(&noise, value, memory, pinned()));
+                let Lookup::Found(value) = tree.get(&noise, assume_pinned()) else {
+                    panic!("own noise is stable")
+                };
+                assert!(tree.remove(&noise, value, memory, assume_pinned()));
             }
         }
     });

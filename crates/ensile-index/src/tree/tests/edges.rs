@@ -5,7 +5,7 @@ use std::ops::Bound;
 use ensile_base::limits;
 use ensile_base::random::Random;
 
-use crate::testing::{Bench, Collected, pinned};
+use crate::testing::{Bench, Collected, assume_pinned};
 use crate::{Direction, Insert, Range};
 
 fn number(n: u64) -> [u8; 8] {
@@ -42,7 +42,7 @@ fn several_loads_in_order_side_by_side_leave_full_leaves_behind() {
 #[test]
 fn a_load_at_random_fills_nodes_as_b_trees_do() {
     let mut bench = Bench::new();
-    let mut random = Random::seeded(5);
+    let mut random = Random::from_seed(5);
     load(&mut bench, (0..200_000).map(|_| random.next_u64() >> 1));
     let shape = bench.check();
     let bytes_per_key = shape.bytes as f64 / shape.keys as f64;
@@ -228,10 +228,10 @@ fn all_lengths_of_one_slice_stay_in_one_leaf() {
 #[test]
 fn suffixes_of_any_size_live_in_one_suffix_block() {
     let mut bench = Bench::new();
-    let mut random = Random::seeded(11);
+    let mut random = Random::from_seed(11);
     let mut keys: Vec<Vec<u8>> = Vec::new();
     for n in 0u8..60 {
-        let mut key = vec![n; 9 + random.below(3_000) as usize];
+        let mut key = vec![n; 9 + random.next_below(3_000) as usize];
         random.fill(&mut key[8..]);
         keys.push(key);
     }
@@ -262,7 +262,7 @@ fn a_scan_stops_where_its_visitor_says() {
     load(&mut bench, 0..1_000);
     let mut collected = crate::testing::Collected { entries_max: Some(7), ..Default::default() };
     let range = crate::Range { lower: Bound::Excluded(&number(100)[..]), upper: Bound::Unbounded };
-    bench.tree.scan(range, Direction::Forward, &mut collected, crate::testing::pinned());
+    bench.tree.scan(range, Direction::Forward, &mut collected, crate::testing::assume_pinned());
     let values: Vec<u64> = collected.entries.iter().map(|entry| entry.1).collect();
     assert_eq!(values, (102..109).collect::<Vec<_>>());
     assert_eq!(collected.witnesses.len(), 2, "two leaves of fifteen hold the seven entries");
@@ -289,9 +289,9 @@ fn a_scan_depends_on_no_leaf_beyond_its_range() {
 #[test]
 fn a_scan_announces_the_entries_that_it_will_hand_out_and_few_others() {
     let mut bench = Bench::new();
-    let mut random = Random::seeded(31);
+    let mut random = Random::from_seed(31);
     // Long keys with common slices among them, so that layers stand between the entries.
-    let keys = (0..3_000u64).map(|n| match random.below(4) {
+    let keys = (0..3_000u64).map(|n| match random.next_below(4) {
         0 => [&number(n * 8)[..], b"suffix"].concat(),
         1 => [&number(n / 8 * 64)[..], &number(n)].concat(),
         _ => number(n * 8).to_vec(),
@@ -301,7 +301,7 @@ fn a_scan_announces_the_entries_that_it_will_hand_out_and_few_others() {
         bench.insert(key, value as u64);
     }
     for round in 0..400 {
-        let (low, high) = (random.below(24_000), random.below(24_000));
+        let (low, high) = (random.next_below(24_000), random.next_below(24_000));
         let (low, high) = (number(low.min(high)), number(low.max(high)));
         let direction = if round % 2 == 0 { Direction::Forward } else { Direction::Reverse };
         let scan = bench.scan(Bound::Included(&low), Bound::Excluded(&high), direction);
@@ -322,7 +322,7 @@ fn a_scan_announces_the_entries_that_it_will_hand_out_and_few_others() {
     }
     let mut first = Collected { entries_max: Some(1), ..Collected::default() };
     let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
-    bench.tree.scan(whole, Direction::Forward, &mut first, pinned());
+    bench.tree.scan(whole, Direction::Forward, &mut first, assume_pinned());
     assert_eq!(first.announced, [], "a scan that wants one entry announces no other");
     let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
     assert!(

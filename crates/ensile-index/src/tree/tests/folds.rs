@@ -78,7 +78,7 @@ fn successions_below_one_prefix_touch_no_other() {
         assert!(bench.remove(&key(3, turn - 1), turn - 1));
         assert_eq!(bench.check(), shape, "turn {turn}");
     }
-    let holds = |witness: &crate::Witness| witness.holds(crate::testing::pinned());
+    let holds = |witness: &crate::Witness| witness.holds(crate::testing::assume_pinned());
     assert!(holds(&above) && others.iter().all(holds), "a succession moved another prefix's version");
 }
 
@@ -111,7 +111,7 @@ fn keys_that_share_more_with_each_turn_make_no_chain_of_layers() {
 fn a_key_below_five_hundred_layers_stands_behind_one_skip_when_its_neighbours_are_gone() {
     const LAYERS: usize = 500;
     let longest = vec![b'k'; 8 * LAYERS + 1];
-    let mut random = Random::seeded(7);
+    let mut random = Random::from_seed(7);
     for order in 0..4 {
         let mut neighbours: Vec<usize> = (0..LAYERS).collect();
         let mut bench = Bench::new();
@@ -147,12 +147,12 @@ fn a_key_below_five_hundred_layers_stands_behind_one_skip_when_its_neighbours_ar
 #[test]
 fn any_keys_left_of_many_with_long_prefixes_stand_in_few_layers() {
     for seed in 0..60 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let long_key = |random: &mut Random| {
-            let mut key = vec![b'k'; 8 * random.below(60) as usize + random.below(8) as usize];
-            for _ in 0..random.below(3) {
-                if let Some(byte) = key.get_mut(random.below(480) as usize) {
-                    *byte = b'j' + random.below(3) as u8;
+            let mut key = vec![b'k'; 8 * random.next_below(60) as usize + random.next_below(8) as usize];
+            for _ in 0..random.next_below(3) {
+                if let Some(byte) = key.get_mut(random.next_below(480) as usize) {
+                    *byte = b'j' + random.next_below(3) as u8;
                 }
             }
             key

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use ensile_base::random::Random;
 
-use crate::testing::{BookedMemory, collect, hostile_key, pinned};
+use crate::testing::{BookedMemory, assume_pinned, collect, hostile_key};
 use crate::version::NodeLock;
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Range};
 
@@ -60,9 +60,9 @@ impl Interfering<'_> {
     /// A key beside the one that is being inserted, or any.
     fn neighbour(&mut self) -> Vec<u8> {
         let mut key = self.key.clone();
-        match self.random.below(6) {
-            0 => key.truncate(self.random.below(key.len() as u64 + 1) as usize),
-            1 | 2 => key.push(self.random.below(4) as u8),
+        match self.random.next_below(6) {
+            0 => key.truncate(self.random.next_below(key.len() as u64 + 1) as usize),
+            1 | 2 => key.push(self.random.next_below(4) as u8),
             3 => {
                 if let Some(last) = key.last_mut() {
                     *last ^= 1;
@@ -79,26 +79,27 @@ impl Interfering<'_> {
         let key = self.neighbour();
         let value = self.random.next_u64() >> 1;
         let Some(&present) = self.model.get(&key) else {
-            let inserted = self.tree.insert_if_absent(&key, value, self, &mut NodeChanges::new(), pinned());
+            let inserted =
+                self.tree.insert_if_absent(&key, value, self, &mut NodeChanges::new(), assume_pinned());
             assert_eq!(inserted, Insert::Inserted, "{key:?}");
             self.model.insert(key, value);
             return;
         };
         if self.random.percent(50) {
-            assert!(self.tree.replace(&key, present, value, pinned()), "{key:?}");
+            assert!(self.tree.replace(&key, present, value, assume_pinned()), "{key:?}");
             self.model.insert(key, value);
         } else {
-            assert!(self.tree.remove(&key, present, self, pinned()), "{key:?}");
+            assert!(self.tree.remove(&key, present, self, assume_pinned()), "{key:?}");
             self.model.remove(&key);
         }
     }
 
     /// An insert from outside, which is interfered with up to three times.
     fn insert(&mut self, key: Vec<u8>, value: u64, changes: &mut NodeChanges) {
-        self.left = self.random.below(4) as usize;
+        self.left = self.random.next_below(4) as usize;
         self.key.clone_from(&key);
         changes.clear();
-        match self.tree.insert_if_absent(&key, value, self, changes, pinned()) {
+        match self.tree.insert_if_absent(&key, value, self, changes, assume_pinned()) {
             Insert::Inserted => assert_eq!(self.model.insert(key, value), None, "the key was there"),
             Insert::Exists(present) => assert_eq!(self.model.get(&key), Some(&present)),
         }
@@ -108,9 +109,9 @@ impl Interfering<'_> {
     /// As [`Self::insert`], of a removal: the key is gone before its layer is folded.
     fn remove(&mut self, key: Vec<u8>) {
         let Some(value) = self.model.remove(&key) else { return };
-        self.left = self.random.below(4) as usize;
+        self.left = self.random.next_below(4) as usize;
         self.key.clone_from(&key);
-        assert!(self.tree.remove(&key, value, self, pinned()), "{key:?}");
+        assert!(self.tree.remove(&key, value, self, assume_pinned()), "{key:?}");
         self.left = 0;
     }
 }
@@ -119,10 +120,10 @@ impl Interfering<'_> {
 fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Vec<u8>) {
     let mut book = BookedMemory::default();
     let tree = Masstree::new(&mut book);
-    let (model, random) = (BTreeMap::new(), Random::seeded(seed));
+    let (model, random) = (BTreeMap::new(), Random::from_seed(seed));
     let mut memory =
         Interfering { tree: &tree, book, random, model, key: Vec::new(), left: 0, interferences: 0 };
-    let (mut changes, mut random) = (NodeChanges::new(), Random::seeded(seed + 1));
+    let (mut changes, mut random) = (NodeChanges::new(), Random::from_seed(seed + 1));
     for value in 0..inserts {
         let key = key_of(&mut random);
         memory.insert(key, value as u64, &mut changes);
@@ -136,11 +137,11 @@ fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Ve
         }
     }
     assert!(memory.interferences > inserts / 100, "few inserts asked for memory: {}", memory.interferences);
-    let shape = tree.check(pinned()).expect("a whole tree");
+    let shape = tree.check(assume_pinned()).expect("a whole tree");
     assert_eq!(memory.book.live_bytes(), shape.bytes, "memory that is neither linked nor given back");
     let Interfering { model, mut book, .. } = memory;
     for (key, &value) in &model {
-        assert_eq!(tree.get(key, pinned()), Lookup::Found(value), "{key:?}");
+        assert_eq!(tree.get(key, assume_pinned()), Lookup::Found(value), "{key:?}");
     }
     let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     let entries = collect(&tree, whole, Direction::Forward).entries;
@@ -154,9 +155,9 @@ fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Ve
 fn a_fold_whose_leaves_change_while_it_obtains_memory_begins_again() {
     for seed in 0..20 {
         survives(seed, 3_000, |random| {
-            let mut key = random.below(4).to_be_bytes().to_vec();
-            (0..random.below(6)).for_each(|_| key.extend([b'j'; 8]));
-            (0..random.below(30)).for_each(|_| key.push([0, b'j', 255][random.below(3) as usize]));
+            let mut key = random.next_below(4).to_be_bytes().to_vec();
+            (0..random.next_below(6)).for_each(|_| key.extend([b'j'; 8]));
+            (0..random.next_below(30)).for_each(|_| key.push([0, b'j', 255][random.next_below(3) as usize]));
             key
         });
     }
@@ -172,10 +173,14 @@ fn an_insert_whose_leaf_changes_while_it_obtains_memory_begins_again() {
 #[test]
 fn a_split_whose_path_changes_while_it_obtains_memory_begins_again() {
     for seed in 0..3 {
-        survives(seed, 20_000, |random| random.below(1 << 16).to_be_bytes().to_vec());
+        survives(seed, 20_000, |random| random.next_below(1 << 16).to_be_bytes().to_vec());
         survives(seed, 20_000, |random| {
-            [&(random.below(40) << 3).to_be_bytes()[..], b"a long ending", &random.below(99).to_be_bytes()]
-                .concat()
+            [
+                &(random.next_below(40) << 3).to_be_bytes()[..],
+                b"a long ending",
+                &random.next_below(99).to_be_bytes(),
+            ]
+            .concat()
         });
     }
 }
@@ -214,20 +219,21 @@ fn a_skip_parts_while_the_root_behind_it_changes() {
         let mut book = BookedMemory::default();
         let tree = Masstree::new(&mut book);
         for n in 0..15 {
-            let _ = tree.insert_if_absent(&key(n), n, &mut book, &mut NodeChanges::new(), pinned());
+            let _ = tree.insert_if_absent(&key(n), n, &mut book, &mut NodeChanges::new(), assume_pinned());
         }
         let split = |book: &mut BookedMemory| {
-            let _ = tree.insert_if_absent(&key(99), 99, book, &mut NodeChanges::new(), pinned());
+            let _ = tree.insert_if_absent(&key(99), 99, book, &mut NodeChanges::new(), assume_pinned());
         };
         let mut memory = Meanwhile { book, other: Some(split) };
         let parts = [&key(0)[..parting], b"x"].concat();
-        let inserted = tree.insert_if_absent(&parts, 7, &mut memory, &mut NodeChanges::new(), pinned());
+        let inserted =
+            tree.insert_if_absent(&parts, 7, &mut memory, &mut NodeChanges::new(), assume_pinned());
         let Meanwhile { mut book, other } = memory;
         assert!(inserted == Insert::Inserted && other.is_none());
-        let shape = tree.check(pinned()).expect("a whole tree");
+        let shape = tree.check(assume_pinned()).expect("a whole tree");
         assert_eq!((shape.keys, shape.height), (17, 2), "the layer has another root");
         assert_eq!(book.live_bytes(), shape.bytes);
-        assert_eq!(tree.get(&key(99), pinned()), Lookup::Found(99));
+        assert_eq!(tree.get(&key(99), assume_pinned()), Lookup::Found(99));
         // SAFETY: the test is over, nobody else has the tree.
         unsafe { tree.dismantle(&mut book) };
         assert_eq!(book.live_bytes(), 0);
@@ -238,9 +244,9 @@ fn a_skip_parts_while_the_root_behind_it_changes() {
 fn three_layers(book: &mut BookedMemory) -> Masstree {
     let tree = Masstree::new(book);
     for key in (0..15).map(deep).chain([beside()]) {
-        let _ = tree.insert_if_absent(&key, 1, book, &mut NodeChanges::new(), pinned());
+        let _ = tree.insert_if_absent(&key, 1, book, &mut NodeChanges::new(), assume_pinned());
     }
-    assert_eq!(tree.check(pinned()).expect("a whole tree").layers, 3);
+    assert_eq!(tree.check(assume_pinned()).expect("a whole tree").layers, 3);
     tree
 }
 
@@ -268,22 +274,22 @@ fn holds_after(
     first(&tree, &mut memory);
     let Meanwhile { mut book, other } = memory;
     assert!(other.is_none(), "memory was asked for");
-    let shape = tree.check(pinned()).expect("a whole tree");
+    let shape = tree.check(assume_pinned()).expect("a whole tree");
     assert_eq!((shape.keys, shape.layers), (keys.len(), layers));
     assert_eq!(book.live_bytes(), shape.bytes);
-    keys.iter().for_each(|key| assert_eq!(tree.get(key, pinned()), Lookup::Found(1), "{key:?}"));
+    keys.iter().for_each(|key| assert_eq!(tree.get(key, assume_pinned()), Lookup::Found(1), "{key:?}"));
     // SAFETY: the test is over, nobody else has the tree.
     unsafe { tree.dismantle(&mut book) };
     assert_eq!(book.live_bytes(), 0);
 }
 
 fn split_below(tree: &Masstree, memory: &mut dyn NodeMemory) {
-    let inserted = tree.insert_if_absent(&deep(99), 1, memory, &mut NodeChanges::new(), pinned());
+    let inserted = tree.insert_if_absent(&deep(99), 1, memory, &mut NodeChanges::new(), assume_pinned());
     assert_eq!(inserted, Insert::Inserted);
 }
 
 fn fold_above(tree: &Masstree, memory: &mut dyn NodeMemory) {
-    assert!(tree.remove(&beside(), 1, memory, pinned()));
+    assert!(tree.remove(&beside(), 1, memory, assume_pinned()));
 }
 
 /// A new root below moves no version of the leaf that is folded: so the root is read under that leaf's lock.

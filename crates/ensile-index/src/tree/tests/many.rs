@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ensile_base::random::Random;
 
 use super::concurrent::together;
-use crate::testing::{Bench, BookedMemory, hostile_key, pinned, probes};
+use crate::testing::{Bench, BookedMemory, assume_pinned, hostile_key, probes};
 use crate::{Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place};
 
 /// Inserts each key at the place that a common descent found, with the values `first..`; what came of each.
@@ -16,13 +16,13 @@ pub(super) fn insert_group(
     memory: &mut BookedMemory,
 ) -> Vec<Insert> {
     let mut places = vec![None; keys.len()];
-    Masstree::place_batch(probes(tree, keys), pinned(), &mut |index, place| {
+    Masstree::place_batch(probes(tree, keys), assume_pinned(), &mut |index, place| {
         assert!(places[index].replace(place).is_none(), "each probe ends once");
     });
     let mut changes = NodeChanges::new();
     let mut insert = |(index, place): (usize, Option<Place<'_, '_>>)| match place.expect("each probe ends") {
         Place::Found(value) => Insert::Exists(value),
-        Place::Gap(gap) => gap.insert(first + index as u64, memory, &mut changes, pinned()),
+        Place::Gap(gap) => gap.insert(first + index as u64, memory, &mut changes, assume_pinned()),
     };
     places.into_iter().enumerate().map(&mut insert).collect()
 }
@@ -30,11 +30,11 @@ pub(super) fn insert_group(
 #[test]
 fn groups_of_inserts_agree_with_a_model() {
     for seed in 0..20 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bench, mut model) = (Bench::new(), BTreeMap::new());
         for round in 0..200 {
             // Often the same key twice, or several keys of one leaf: places that the group itself makes stale.
-            let keys: Vec<_> = (0..1 + random.below(70)).map(|_| hostile_key(&mut random)).collect();
+            let keys: Vec<_> = (0..1 + random.next_below(70)).map(|_| hostile_key(&mut random)).collect();
             let first = round * 1000;
             let inserts = insert_group(&bench.tree, &keys, first, &mut bench.memory);
             for (index, (key, insert)) in keys.into_iter().zip(inserts).enumerate() {
@@ -66,7 +66,7 @@ fn threads_insert_groups_and_lose_nothing() {
     });
     assert_eq!(*inserted.lock().expect("no panic"), keys.len(), "each key is inserted once");
     for key in &keys {
-        assert!(matches!(bench.tree.get(key, pinned()), Lookup::Found(_)));
+        assert!(matches!(bench.tree.get(key, assume_pinned()), Lookup::Found(_)));
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) fn insert_run<'k>(
 ) -> usize {
     let (mut run, mut changes, mut inserted) = (OrderedInserts::new(tree), NodeChanges::new(), 0);
     for (index, key) in keys {
-        let insert = run.insert(key, index as u64, memory, &mut changes, pinned());
+        let insert = run.insert(key, index as u64, memory, &mut changes, assume_pinned());
         inserted += usize::from(insert == Insert::Inserted);
     }
     inserted
@@ -87,13 +87,13 @@ pub(super) fn insert_run<'k>(
 #[test]
 fn a_run_in_any_order_agrees_with_a_model() {
     for seed in 0..20 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let mut keys: Vec<_> = (0..4000).map(|_| hostile_key(&mut random)).collect();
         // A few out of order, or repeated; and everything for one seed.
         if seed > 0 {
             keys.sort();
             for _ in 0..seed * 10 {
-                let (a, b) = (random.below(4000) as usize, random.below(4000) as usize);
+                let (a, b) = (random.next_below(4000) as usize, random.next_below(4000) as usize);
                 keys.swap(a, b);
             }
         }
@@ -117,14 +117,14 @@ fn a_run_leaves_full_nodes_behind() {
     let keys: Vec<Vec<u8>> = (0..100_000u64).map(|n| n.to_be_bytes().to_vec()).collect();
     let mut bench = Bench::new();
     assert_eq!(insert_run(&bench.tree, keys.iter().enumerate(), &mut bench.memory), keys.len());
-    let shape = bench.tree.check(pinned()).expect("a whole tree");
+    let shape = bench.tree.check(assume_pinned()).expect("a whole tree");
     assert!(shape.leaves < keys.len() / 15 + keys.len() / 100, "{} leaves", shape.leaves);
 }
 
 #[test]
 fn threads_load_neighbouring_blocks_and_lose_nothing() {
     for block in [3, 50, 1000] {
-        let mut random = Random::seeded(block as u64);
+        let mut random = Random::from_seed(block as u64);
         let short = (0..30_000u64).map(|n| n.to_be_bytes().to_vec());
         let mut keys: Vec<_> = short.chain((0..10_000).map(|_| hostile_key(&mut random))).collect();
         keys.sort();
@@ -141,7 +141,7 @@ fn threads_load_neighbouring_blocks_and_lose_nothing() {
             }
         });
         for (index, key) in keys.iter().enumerate() {
-            assert_eq!(bench.tree.get(key, pinned()), Lookup::Found(index as u64), "{key:?}");
+            assert_eq!(bench.tree.get(key, assume_pinned()), Lookup::Found(index as u64), "{key:?}");
         }
     }
 }

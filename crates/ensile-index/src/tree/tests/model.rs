@@ -6,7 +6,7 @@ use std::ops::Bound;
 use ensile_base::random::Random;
 use proptest::prelude::*;
 
-use crate::testing::{Bench, hostile_key, pinned, probes};
+use crate::testing::{Bench, assume_pinned, hostile_key, probes};
 use crate::{Direction, Insert, Lookup, Masstree};
 
 pub(super) type Model = BTreeMap<Vec<u8>, u64>;
@@ -40,7 +40,7 @@ pub(super) fn scan_model(
 
 fn check_scans(bench: &Bench, model: &Model, random: &mut Random) {
     let (a, b) = (hostile_key(random), hostile_key(random));
-    let mut bound = |key| match random.below(3) {
+    let mut bound = |key| match random.next_below(3) {
         0 => Bound::Included(key),
         1 => Bound::Excluded(key),
         _ => Bound::Unbounded,
@@ -48,7 +48,7 @@ fn check_scans(bench: &Bench, model: &Model, random: &mut Random) {
     let (lower, upper) = (bound(&a[..]), bound(&b[..]));
     for direction in [Direction::Forward, Direction::Reverse] {
         let got = bench.scan(lower, upper, direction);
-        assert!(got.witnesses.iter().all(|witness| witness.holds(pinned())));
+        assert!(got.witnesses.iter().all(|witness| witness.holds(assume_pinned())));
         assert_eq!(
             got.entries,
             scan_model(model, lower, upper, direction),
@@ -58,9 +58,9 @@ fn check_scans(bench: &Bench, model: &Model, random: &mut Random) {
 }
 
 fn check_batch(bench: &Bench, model: &Model, random: &mut Random) {
-    let keys: Vec<_> = (0..random.below(40)).map(|_| hostile_key(random)).collect();
+    let keys: Vec<_> = (0..random.next_below(40)).map(|_| hostile_key(random)).collect();
     let mut answers = vec![None; keys.len()];
-    Masstree::get_batch(probes(&bench.tree, &keys), pinned(), &mut |index, lookup| {
+    Masstree::get_batch(probes(&bench.tree, &keys), assume_pinned(), &mut |index, lookup| {
         assert!(answers[index].replace(lookup).is_none(), "each probe ends once");
     });
     for (key, answer) in keys.iter().zip(answers) {
@@ -88,9 +88,9 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random, value: u64, i
         assert_eq!(bench.insert(&key, value), expected, "{key:?}");
         model.entry(key).or_insert(value);
     } else if random.percent(20) {
-        let done = bench.tree.replace(&key, present.unwrap_or(1), value, pinned());
+        let done = bench.tree.replace(&key, present.unwrap_or(1), value, assume_pinned());
         assert_eq!(done, present.is_some());
-        assert!(!bench.tree.replace(&key, u64::MAX, 1, pinned()));
+        assert!(!bench.tree.replace(&key, u64::MAX, 1, assume_pinned()));
         if done {
             model.insert(key, value);
         }
@@ -104,7 +104,7 @@ fn step(bench: &mut Bench, model: &mut Model, random: &mut Random, value: u64, i
 #[test]
 fn random_operations_agree_with_a_model() {
     for seed in 0..12 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bench, mut model) = (Bench::new(), Model::new());
         for phase in 0..6 {
             let insert_percent = [90, 60, 20, 80, 50, 5][phase];
@@ -160,7 +160,7 @@ fn keys_of_all_kinds() -> Vec<Vec<u8>> {
 
 #[test]
 fn ranges_end_right_wherever_a_key_stands() {
-    let mut random = Random::seeded(5);
+    let mut random = Random::from_seed(5);
     let (mut bench, mut model) = (Bench::new(), Model::new());
     let keys = keys_of_all_kinds();
     let mut bounds = vec![vec![]];
@@ -177,9 +177,9 @@ fn ranges_end_right_wherever_a_key_stands() {
     }
     for end in &bounds {
         for _ in 0..4 {
-            let begin = &bounds[random.below(bounds.len() as u64) as usize][..];
-            let begin =
-                [Bound::Included(begin), Bound::Excluded(begin), Bound::Unbounded][random.below(3) as usize];
+            let begin = &bounds[random.next_below(bounds.len() as u64) as usize][..];
+            let begin = [Bound::Included(begin), Bound::Excluded(begin), Bound::Unbounded]
+                [random.next_below(3) as usize];
             for end in [Bound::Included(&end[..]), Bound::Excluded(&end[..])] {
                 let forward = bench.scan(begin, end, Direction::Forward).entries;
                 assert_eq!(forward, scan_model(&model, begin, end, Direction::Forward), "{begin:?} {end:?}");

@@ -9,7 +9,7 @@ use super::many::{insert_group, insert_run};
 use super::model::{Model, scan_model};
 use crate::key::KeyPart;
 use crate::tags::tag;
-use crate::testing::{Bench, partly_equal_keys, pinned, probes};
+use crate::testing::{Bench, assume_pinned, partly_equal_keys, probes};
 use crate::{Direction, Insert, Lookup, Masstree};
 
 /// Each key is found if it is in the model, and only then, by itself and in a batch.
@@ -17,7 +17,7 @@ fn check_gets(bench: &Bench, model: &Model, keys: &[Vec<u8>]) {
     for key in keys {
         assert_eq!(bench.get(key), model.get(key).copied(), "{key:?}");
     }
-    Masstree::get_batch(probes(&bench.tree, keys), pinned(), &mut |index, lookup| {
+    Masstree::get_batch(probes(&bench.tree, keys), assume_pinned(), &mut |index, lookup| {
         let found = if let Lookup::Found(value) = lookup { Some(value) } else { None };
         assert_eq!(found, model.get(&keys[index]).copied(), "{:?}, in a batch", keys[index]);
     });
@@ -56,7 +56,7 @@ fn check(keys: &[Vec<u8>]) {
 #[test]
 fn every_operation_on_a_key_leaves_those_alone_that_agree_with_it_in_part() {
     for seed in 0..150 {
-        check(&partly_equal_keys(&mut Random::seeded(seed)));
+        check(&partly_equal_keys(&mut Random::from_seed(seed)));
     }
 }
 
@@ -67,7 +67,8 @@ fn keys_of_one_tag_that_agree_in_half_of_their_slices_are_told_apart() {
     for number in [|n: u64| FIXED << 32 | n, |n: u64| n << 32 | FIXED] {
         for end in [&b""[..], b"suffix"] {
             let key = |n: u64| [&number(n).to_be_bytes()[..], end].concat();
-            let is_of_one_tag = |key_of: &Vec<u8>| tag(KeyPart::of(key_of)) == tag(KeyPart::of(&key(0)));
+            let is_of_one_tag =
+                |key_of: &Vec<u8>| tag(KeyPart::from_rest(key_of)) == tag(KeyPart::from_rest(&key(0)));
             let keys: Vec<_> = (0..1 << 16).map(key).filter(is_of_one_tag).take(40).collect();
             assert_eq!(keys.len(), 40, "one key of 256 has a tag");
             check(&keys);
@@ -78,9 +79,9 @@ fn keys_of_one_tag_that_agree_in_half_of_their_slices_are_told_apart() {
 #[test]
 fn groups_and_runs_of_inserts_tell_keys_apart_that_agree_in_part() {
     for seed in 0..150 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let keys = partly_equal_keys(&mut random);
-        let (first, second) = keys.split_at(random.below(keys.len() as u64) as usize);
+        let (first, second) = keys.split_at(random.next_below(keys.len() as u64) as usize);
         let mut bench = Bench::new();
         // The second group meets the keys of the first one.
         for (inserts, group) in [(first.len(), first), (second.len(), &keys)] {
@@ -104,7 +105,7 @@ fn groups_and_runs_of_inserts_tell_keys_apart_that_agree_in_part() {
 #[test]
 fn scans_begin_and_end_at_their_bounds_whatever_agrees_with_these_in_part() {
     for seed in 0..40 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let keys = partly_equal_keys(&mut random);
         let (mut bench, mut model) = (Bench::new(), Model::new());
         // Bounds that are there, and bounds that are not.

@@ -104,10 +104,10 @@ struct Own<'t> {
 
 impl Own<'_> {
     fn key(&mut self) -> Vec<u8> {
-        let mut key = match self.random.below(4) {
+        let mut key = match self.random.next_below(4) {
             // A queue-like end, a few full leaves, layers.
-            0 => self.random.below(4_000).to_be_bytes().to_vec(),
-            1 => [&[7; 8][..], &self.random.below(60).to_be_bytes()].concat(),
+            0 => self.random.next_below(4_000).to_be_bytes().to_vec(),
+            1 => [&[7; 8][..], &self.random.next_below(60).to_be_bytes()].concat(),
             _ => hostile_key(&mut self.random),
         };
         key.truncate(64);
@@ -151,7 +151,7 @@ impl Own<'_> {
     /// same.
     fn scan(&mut self, pinned: Pinned<'_>) {
         let directions = [Direction::Forward, Direction::Reverse];
-        let turn = self.random.below(2) as usize;
+        let turn = self.random.next_below(2) as usize;
         let [first, second] = [turn, 1 - turn].map(|index| {
             let mut collected = Collected::default();
             self.tree.scan(WHOLE, directions[index], &mut collected, pinned);
@@ -180,7 +180,7 @@ const REUSED: usize = 20;
 fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) -> usize {
     let mut pin = epochs.register_pin();
     let mut memory = Recycler::new(epochs, book);
-    let random = Random::seeded(seed * 100 + u64::from(thread));
+    let random = Random::from_seed(seed * 100 + u64::from(thread));
     let mut own = Own { tree, thread, random, keys: BTreeMap::new(), changes: NodeChanges::new() };
     for round in 0..ROUNDS_MAX {
         let is_longer = round >= ROUNDS;
@@ -188,12 +188,12 @@ fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) ->
             break;
         }
         let call = pin.begin(epochs.now());
-        for _ in 0..own.random.below(4) {
-            own.write(round, round % 1_500 < 700, &mut memory, call.pinned());
+        for _ in 0..own.random.next_below(4) {
+            own.write(round, round % 1_500 < 700, &mut memory, call.pin_token());
         }
-        match own.random.below(200) {
-            0 => own.scan(call.pinned()),
-            1..20 => own.batch(call.pinned()),
+        match own.random.next_below(200) {
+            0 => own.scan(call.pin_token()),
+            1..20 => own.batch(call.pin_token()),
             _ => {}
         }
         drop(call);
@@ -205,7 +205,7 @@ fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) ->
     }
     let call = pin.begin(epochs.now());
     for (key, value) in std::mem::take(&mut own.keys) {
-        assert!(tree.remove(&key, value, &mut memory, call.pinned()));
+        assert!(tree.remove(&key, value, &mut memory, call.pin_token()));
     }
     drop(call);
     pin.end();

@@ -10,7 +10,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use ensile_base::random::Random;
 
 use super::model::{Model, scan_model};
-use crate::testing::{Bench, BookedMemory, hostile_key, pinned};
+use crate::testing::{Bench, BookedMemory, assume_pinned, hostile_key};
 use crate::{Direction, Insert, Masstree, NodeChanges, Range, ScanVisitor, Witness};
 
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
@@ -37,7 +37,7 @@ fn edges() -> Vec<Vec<u8>> {
 fn ranges_between_any_two_edges_hold_what_they_should() {
     let keys = edges();
     for seed in 0..6 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bench, mut model) = (Bench::new(), Model::new());
         // Few of them make leaves and layers of one key, all of them leaves that split.
         for (value, key) in
@@ -54,8 +54,10 @@ fn ranges_between_any_two_edges_hold_what_they_should() {
         for one in &keys {
             for other in &keys {
                 for direction in DIRECTIONS {
-                    let (lower, upper) =
-                        (bounds(one)[random.below(2) as usize], bounds(other)[random.below(2) as usize]);
+                    let (lower, upper) = (
+                        bounds(one)[random.next_below(2) as usize],
+                        bounds(other)[random.next_below(2) as usize],
+                    );
                     let got = bench.scan(lower, upper, direction);
                     assert_eq!(
                         got.entries,
@@ -73,23 +75,25 @@ fn ranges_between_any_two_edges_hold_what_they_should() {
 fn no_key_comes_or_goes_behind_the_witnesses_of_a_scan() {
     let edges = edges();
     for seed in 0..40 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let mut bench = Bench::new();
-        let some_key = |random: &mut Random| match random.below(3) {
+        let some_key = |random: &mut Random| match random.next_below(3) {
             0 => hostile_key(random),
-            1 => edges[random.below(edges.len() as u64) as usize].clone(),
-            _ => random.below(400).to_be_bytes().to_vec(),
+            1 => edges[random.next_below(edges.len() as u64) as usize].clone(),
+            _ => random.next_below(400).to_be_bytes().to_vec(),
         };
-        for _ in 0..random.below(400) {
+        for _ in 0..random.next_below(400) {
             bench.insert(&some_key(&mut random), 1);
         }
         for _ in 0..300 {
             let (one, other) = (some_key(&mut random), some_key(&mut random));
-            let (lower, upper) =
-                (&bounds(&one)[random.below(2) as usize], &bounds(&other)[random.below(2) as usize]);
+            let (lower, upper) = (
+                &bounds(&one)[random.next_below(2) as usize],
+                &bounds(&other)[random.next_below(2) as usize],
+            );
             let scans = DIRECTIONS.map(|direction| bench.scan(*lower, *upper, direction));
             // The bounds themselves are where an edge is missed most easily.
-            let key = [&one, &other, &some_key(&mut random)][random.below(3) as usize].clone();
+            let key = [&one, &other, &some_key(&mut random)][random.next_below(3) as usize].clone();
             let changed = match bench.insert(&key, 1) {
                 Insert::Inserted => true,
                 Insert::Exists(_) => bench.remove(&key, 1),
@@ -97,7 +101,7 @@ fn no_key_comes_or_goes_behind_the_witnesses_of_a_scan() {
             assert!(changed);
             if <(Bound<&[u8]>, Bound<&[u8]>) as RangeBounds<[u8]>>::contains(&(*lower, *upper), &key[..]) {
                 for scan in scans {
-                    let holds = scan.witnesses.iter().all(|witness| witness.holds(pinned()));
+                    let holds = scan.witnesses.iter().all(|witness| witness.holds(assume_pinned()));
                     assert!(!holds, "{key:?} came or went behind the witnesses of {lower:?} to {upper:?}");
                 }
             }
@@ -126,17 +130,17 @@ struct Meddler<'t> {
 impl Meddler<'_> {
     fn key(&mut self) -> Vec<u8> {
         let random = &mut self.random;
-        let mut key = match random.below(4) {
+        let mut key = match random.next_below(4) {
             0 => hostile_key(random),
-            1 => (random.below(400) * 8).to_be_bytes().to_vec(),
+            1 => (random.next_below(400) * 8).to_be_bytes().to_vec(),
             _ => self.near.clone(),
         };
-        match random.below(5) {
-            0 => key.truncate(random.below(key.len() as u64 + 1) as usize),
-            1 => key.extend_from_slice(&random.below(3).to_be_bytes()[random.below(8) as usize..]),
+        match random.next_below(5) {
+            0 => key.truncate(random.next_below(key.len() as u64 + 1) as usize),
+            1 => key.extend_from_slice(&random.next_below(3).to_be_bytes()[random.next_below(8) as usize..]),
             2 => {
                 if let Some(last) = key.last_mut() {
-                    *last = last.wrapping_add(random.below(5) as u8).wrapping_sub(2);
+                    *last = last.wrapping_add(random.next_below(5) as u8).wrapping_sub(2);
                 }
             }
             _ => {}
@@ -148,7 +152,7 @@ impl Meddler<'_> {
     fn insert(&mut self, key: Vec<u8>) {
         let mut changes = NodeChanges::new();
         self.next += 1;
-        if self.tree.insert_if_absent(&key, self.next, self.memory, &mut changes, pinned())
+        if self.tree.insert_if_absent(&key, self.next, self.memory, &mut changes, assume_pinned())
             == Insert::Inserted
         {
             self.ever.entry(key.clone()).or_default().insert(self.next);
@@ -159,7 +163,7 @@ impl Meddler<'_> {
     fn remove(&mut self, from: &[u8]) {
         let found = self.volatile.range(from.to_vec()..).next().or_else(|| self.volatile.iter().next());
         if let Some((key, value)) = found.map(|(key, value)| (key.clone(), *value)) {
-            assert!(self.tree.remove(&key, value, self.memory, pinned()));
+            assert!(self.tree.remove(&key, value, self.memory, assume_pinned()));
             self.volatile.remove(&key);
         }
     }
@@ -169,7 +173,7 @@ impl Meddler<'_> {
             return;
         }
         // Sometimes a leaf's worth at once: it splits, or its neighbour goes.
-        for _ in 0..[1, 1, 3, 20][self.random.below(4) as usize] {
+        for _ in 0..[1, 1, 3, 20][self.random.next_below(4) as usize] {
             let key = self.key();
             if self.random.percent(50) { self.insert(key) } else { self.remove(&key) }
         }
@@ -219,7 +223,7 @@ fn check_meddled(
         scan_model(stable, lower, upper, direction),
         "what was there all the time, {told}"
     );
-    if got.witnesses.iter().all(|witness| witness.holds(pinned())) {
+    if got.witnesses.iter().all(|witness| witness.holds(assume_pinned())) {
         let all: Model =
             stable.iter().chain(&got.volatile).map(|(key, value)| (key.clone(), *value)).collect();
         assert_eq!(got.entries, scan_model(&all, lower, upper, direction), "all witnesses hold, {told}");
@@ -230,13 +234,13 @@ fn check_meddled(
 fn a_scan_whose_leaves_split_and_go_between_two_entries_misses_nothing_and_repeats_nothing() {
     let mut held = 0;
     for seed in 0..60 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bench, mut stable, mut volatile) = (Bench::new(), Model::new(), Model::new());
-        for n in 0..random.below(300) {
+        for n in 0..random.next_below(300) {
             let key = if random.percent(40) {
                 hostile_key(&mut random)
             } else {
-                (random.below(400) * 8).to_be_bytes().to_vec()
+                (random.next_below(400) * 8).to_be_bytes().to_vec()
             };
             if bench.insert(&key, n) == Insert::Inserted {
                 let of = if random.percent(50) { &mut stable } else { &mut volatile };
@@ -244,30 +248,30 @@ fn a_scan_whose_leaves_split_and_go_between_two_entries_misses_nothing_and_repea
             }
         }
         for round in 0..40 {
-            let (one, other) = (hostile_key(&mut random), (random.below(3200)).to_be_bytes());
+            let (one, other) = (hostile_key(&mut random), (random.next_below(3200)).to_be_bytes());
             let (one, other) =
                 if random.percent(50) { (&one[..], &other[..]) } else { (&other[..], &one[..]) };
             let [lower, upper] = [one, other].map(|key| {
                 [Bound::Included(key), Bound::Excluded(key), Bound::Unbounded, Bound::Unbounded]
-                    [random.below(4) as usize]
+                    [random.next_below(4) as usize]
             });
-            let direction = DIRECTIONS[random.below(2) as usize];
+            let direction = DIRECTIONS[random.next_below(2) as usize];
             let ever = volatile.iter().map(|(key, value)| (key.clone(), BTreeSet::from([*value]))).collect();
             let mut meddler = Meddler {
                 tree: &bench.tree,
                 memory: &mut bench.memory,
-                random: Random::seeded(seed * 1000 + round),
+                random: Random::from_seed(seed * 1000 + round),
                 near: one.to_vec(),
                 volatile: std::mem::take(&mut volatile),
                 ever,
                 next: 1_000_000 * (round + 1),
                 witnesses: Vec::new(),
                 entries: Vec::new(),
-                percent: [2, 30, 100][random.below(3) as usize],
+                percent: [2, 30, 100][random.next_below(3) as usize],
             };
-            bench.tree.scan(Range { lower, upper }, direction, &mut meddler, pinned());
+            bench.tree.scan(Range { lower, upper }, direction, &mut meddler, assume_pinned());
             check_meddled(&meddler, &stable, (lower, upper), direction);
-            held += u64::from(meddler.witnesses.iter().all(|witness| witness.holds(pinned())));
+            held += u64::from(meddler.witnesses.iter().all(|witness| witness.holds(assume_pinned())));
             volatile = meddler.volatile;
         }
         assert_eq!(bench.check().keys, stable.len() + volatile.len());
@@ -292,7 +296,7 @@ impl ScanVisitor for LayerTaker<'_> {
         self.entries.push(key.to_vec());
         if self.entries.len() == self.at {
             for (key, value) in self.layer.drain(..) {
-                assert!(self.tree.remove(&key, value, self.memory, pinned()));
+                assert!(self.tree.remove(&key, value, self.memory, assume_pinned()));
             }
         }
         ControlFlow::Continue(())
@@ -315,7 +319,7 @@ fn a_scan_whose_layer_goes_below_it_ends_where_its_range_does() {
             let [lower, upper] = [&low, &high].map(|key| bounds(key)[usize::from(!included)]);
             let (tree, memory) = (&bench.tree, &mut bench.memory);
             let mut taker = LayerTaker { tree, memory, layer, at: 3 + at, entries: Vec::new() };
-            tree.scan(Range { lower, upper }, direction, &mut taker, pinned());
+            tree.scan(Range { lower, upper }, direction, &mut taker, assume_pinned());
             let mut above: Vec<_> = taker.entries.into_iter().filter(|key| key.len() == 8).collect();
             if direction == Direction::Reverse {
                 above.reverse();
@@ -353,9 +357,9 @@ impl ScanVisitor for ChangesOnce<'_> {
             for key in self.toggled {
                 let mut changes = NodeChanges::new();
                 if let Insert::Exists(value) =
-                    self.tree.insert_if_absent(key, 1, self.memory, &mut changes, pinned())
+                    self.tree.insert_if_absent(key, 1, self.memory, &mut changes, assume_pinned())
                 {
-                    assert!(self.tree.remove(key, value, self.memory, pinned()));
+                    assert!(self.tree.remove(key, value, self.memory, assume_pinned()));
                 }
             }
         }
@@ -373,7 +377,7 @@ fn check_change(keys: &[Vec<u8>], toggled: &[Vec<u8>]) {
         let (tree, memory) = (&bench.tree, &mut bench.memory);
         let mut scan = ChangesOnce { tree, memory, at, toggled, witnesses: Vec::new(), keys: Vec::new() };
         let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
-        tree.scan(whole, direction, &mut scan, pinned());
+        tree.scan(whole, direction, &mut scan, assume_pinned());
         let ChangesOnce { witnesses, keys: mut seen, .. } = scan;
         if direction == Direction::Reverse {
             seen.reverse();
@@ -383,7 +387,7 @@ fn check_change(keys: &[Vec<u8>], toggled: &[Vec<u8>]) {
         let mut stable: Vec<_> = keys.iter().filter(|key| !toggled.contains(key)).collect();
         stable.sort();
         assert!(seen.iter().filter(|key| !toggled.contains(key)).eq(stable), "{seen:?}: {told}");
-        if witnesses.iter().all(|witness| witness.holds(pinned())) {
+        if witnesses.iter().all(|witness| witness.holds(assume_pinned())) {
             let now = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).entries;
             let mut now: Vec<_> = now.into_iter().map(|(key, _)| key).collect();
             now.sort();

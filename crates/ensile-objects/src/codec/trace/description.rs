@@ -36,7 +36,7 @@ impl Trace {
     pub(super) fn describe(&self, root: &ValueFormat) -> String {
         let mut description = FormatText { trace: self, described: Vec::new(), text: String::new() };
         match root {
-            ValueFormat::Named(number) => description.named(*number, ""),
+            ValueFormat::Named(number) => description.describe_type(*number, ""),
             other => description.format(other),
         }
         description.text
@@ -59,7 +59,9 @@ impl FormatText<'_> {
             ValueFormat::Sequence(inner) => self.generic("seq", &[inner]),
             ValueFormat::Map(entry) => self.generic("map", &[&entry.0, &entry.1]),
             ValueFormat::Tuple(parts) => self.parts(parts),
-            ValueFormat::Named(number) => self.named(*number, self.trace.types[*number].identity.name),
+            ValueFormat::Named(number) => {
+                self.describe_type(*number, self.trace.types[*number].identity.name)
+            }
         }
     }
 
@@ -86,7 +88,7 @@ impl FormatText<'_> {
         self.text.push(')');
     }
 
-    fn named(&mut self, number: usize, name: &str) {
+    fn describe_type(&mut self, number: usize, name: &str) {
         if let Some(before) = self.described.iter().position(|described| *described == number) {
             return self.write(format_args!("#{before}"));
         }

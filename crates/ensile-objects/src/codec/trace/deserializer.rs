@@ -98,7 +98,8 @@ impl TracedInput<'_> {
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
         let mut parts = Vec::new();
-        let value = trace.within(number, is_filling, |trace| visit(trace, &mut parts, is_filling))?;
+        let value =
+            trace.visit_named_type(number, is_filling, |trace| visit(trace, &mut parts, is_filling))?;
         if !is_filling {
             trace.types[number].format = NamedFormat::Struct(identity.parts, parts);
         }
@@ -113,7 +114,7 @@ impl Trace {
     }
 
     /// Runs `visit` within a named type.
-    fn within<V>(
+    fn visit_named_type<V>(
         &mut self,
         number: usize,
         is_filling: bool,
@@ -173,7 +174,7 @@ impl<'de> SeqAccess<'de> for TracedParts<'_, '_> {
         let mut found = None;
         let input = TracedInput { trace: &mut *self.trace, found: &mut found, is_filling: self.is_filling };
         let value = seed.deserialize(input)?;
-        self.parts.push(noted(found));
+        self.parts.push(format_or_nothing(found));
         Ok(Some(value))
     }
 
@@ -183,7 +184,7 @@ impl<'de> SeqAccess<'de> for TracedParts<'_, '_> {
 }
 
 /// Format of a part; a part that took no input has an own word.
-fn noted(found: Option<ValueFormat>) -> ValueFormat {
+fn format_or_nothing(found: Option<ValueFormat>) -> ValueFormat {
     found.unwrap_or(ValueFormat::Plain("nothing"))
 }
 
@@ -262,7 +263,7 @@ impl<'de> VariantAccess<'de> for TracedVariant<'_> {
         self.parts(PartNames::Numbered(1), |trace, parts, is_filling| {
             let mut found = None;
             let value = seed.deserialize(TracedInput { trace, found: &mut found, is_filling })?;
-            parts.push(noted(found));
+            parts.push(format_or_nothing(found));
             Ok(value)
         })
     }
@@ -377,7 +378,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             } else {
                 visitor.visit_some(TracedInput { trace, found: &mut inner, is_filling })
             };
-            Ok((value?, ValueFormat::Option(Box::new(noted(inner)))))
+            Ok((value?, ValueFormat::Option(Box::new(format_or_nothing(inner)))))
         })
     }
 
@@ -386,7 +387,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
             let mut parts = Vec::new();
             let left = usize::from(!is_filling);
             let value = visitor.visit_seq(TracedParts { trace, parts: &mut parts, left, is_filling })?;
-            Ok((value, ValueFormat::Sequence(Box::new(noted(parts.pop())))))
+            Ok((value, ValueFormat::Sequence(Box::new(format_or_nothing(parts.pop())))))
         })
     }
 
@@ -402,7 +403,10 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         self.in_unnamed(|trace, is_filling| {
             let mut entry = TracedEntry { trace, key: None, value: None, has_key: false, is_filling };
             let value = visitor.visit_map(&mut entry)?;
-            Ok((value, ValueFormat::Map(Box::new((noted(entry.key), noted(entry.value))))))
+            Ok((
+                value,
+                ValueFormat::Map(Box::new((format_or_nothing(entry.key), format_or_nothing(entry.value)))),
+            ))
         })
     }
 
@@ -425,7 +429,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         self.in_struct(identity, |trace, parts, is_filling| {
             let mut found = None;
             let value = visitor.visit_newtype_struct(TracedInput { trace, found: &mut found, is_filling })?;
-            parts.push(noted(found));
+            parts.push(format_or_nothing(found));
             Ok(value)
         })
     }
@@ -468,7 +472,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
         let number = trace.number_of(identity, Some(variants));
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
-        trace.within(number, is_filling, |trace| {
+        trace.visit_named_type(number, is_filling, |trace| {
             let to_trace = if is_filling { None } else { trace.variant_to_trace(number) };
             let is_filling = to_trace.is_none();
             let Some(variant) = to_trace.or_else(|| trace.variant_to_fill(number)) else {

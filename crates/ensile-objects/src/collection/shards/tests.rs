@@ -15,6 +15,6 @@ fn r1_an_absence_rests_on_the_largest_epoch_of_all_that_went_from_its_shard() {
         state.tid = Tid::first_of(Epoch::new(epoch));
         shards.remove(CellPlace { shard, number }, &mut state);
     }
-    assert_eq!(shards.gone(shard), Epoch::new(9));
+    assert_eq!(shards.removal_epoch(shard), Epoch::new(9));
     assert_eq!(shards.find(&keys[2], shards.hash(&keys[2])).err(), Some(Epoch::new(9)));
 }

@@ -78,7 +78,7 @@ fn changes_that_the_log_refuses_take_no_worker_each_and_leave_no_object() {
     counters.update(1, &1).expect("is durable");
     disk.fail_all_syncs(true);
     counters.update(1, &1).expect_err("its sync fails, and the log ends");
-    let figures = || (counters.runtime().epochs.registered().0, counters.stats().objects);
+    let figures = || (counters.runtime().epochs.registered_counts().0, counters.stats().objects);
     let before = figures();
     for key in 0..1000 {
         counters.submit(key, &1).expect_err("the log has ended");
@@ -192,7 +192,7 @@ type CallWhenEncoded<const NUMBER: usize> = Calling<WhenEncoded<NUMBER>>;
 static CALLS: [OnceLock<Call>; 4] = [const { OnceLock::new() }; 4];
 
 impl<const NUMBER: usize> Calls for WhenEncoded<NUMBER> {
-    fn encoded() {
+    fn on_encode() {
         if let Some(call) = CALLS[NUMBER].get() {
             call();
         }
@@ -277,7 +277,7 @@ type CallWhenApplied = Calling<WhenApplied>;
 static WHEN_APPLIED: [OnceLock<Call>; 2] = [const { OnceLock::new() }; 2];
 
 impl Calls for WhenApplied {
-    fn applied(number: u64) {
+    fn on_apply(number: u64) {
         if let Some(call) = WHEN_APPLIED[number as usize].get() {
             call();
         }

@@ -35,11 +35,11 @@ impl PhtBucket {
 #[test]
 fn it_has_what_a_map_has_whatever_is_done() {
     for seed in 0..40 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut bucket, mut map) = (PhtBucket::default(), BTreeMap::new());
-        let (keys, longest) = (1 + random.below(300), 1 + random.below(400));
+        let (keys, longest) = (1 + random.next_below(300), 1 + random.next_below(400));
         for _ in 0..4000 {
-            let number = random.below(keys);
+            let number = random.next_below(keys);
             let bytes = format!("key {number}{}", "x".repeat(number as usize % 20));
             // Tags that meet, and some that are the same.
             let at = key(bytes.as_bytes(), (number % 97) as u32 * 0x0100_0001);
@@ -47,7 +47,7 @@ fn it_has_what_a_map_has_whatever_is_done() {
                 bucket.remove(at);
                 map.remove(&bytes);
             } else {
-                let value = vec![number as u8; random.below(longest) as usize];
+                let value = vec![number as u8; random.next_below(longest) as usize];
                 bucket.set(at, &value);
                 map.insert(bytes.clone(), value);
             }

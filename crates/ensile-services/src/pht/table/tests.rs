@@ -49,11 +49,11 @@ fn several_keys_show_what_each_shows_by_itself_in_their_order() {
     let buckets = PhtBuckets::new();
     let all = names(5_000);
     all.iter().step_by(2).for_each(|name| set(&buckets, name, &name[4..]));
-    let mut random = Random::seeded(1);
+    let mut random = Random::from_seed(1);
     for count in (0..3 * TOGETHER).chain([1000]) {
         // Some of them twice, and of one bucket.
         let asked: Vec<&[u8]> =
-            (0..count).map(|_| all[random.below(all.len() as u64) as usize].as_slice()).collect();
+            (0..count).map(|_| all[random.next_below(all.len() as u64) as usize].as_slice()).collect();
         let asked = [&asked[..], &asked[..count.min(3)]].concat();
         let wanted: Vec<_> = asked
             .iter()
@@ -103,7 +103,7 @@ fn o6_a_bucket_whose_change_panics_is_refused_and_no_other_is() {
     let several = buckets.look_at_many(all.iter().map(Vec::as_slice), &rests, |_, _| Ok(()));
     assert!(matches!(several, Err(CallError::PoisonedBucket(_))));
     assert_eq!((0..BUCKETS).filter(|number| buckets.guarded.lock(*number, &rests).is_err()).count(), 1);
-    assert_eq!(buckets.guarded.poisoned(), 1);
+    assert_eq!(buckets.guarded.poisoned_count(), 1);
     // A panic of somebody who only looks changes nothing.
     let key = buckets.key(&all[8]);
     let looked = catch_unwind(AssertUnwindSafe(|| {
@@ -123,13 +123,13 @@ fn a_bucket_that_another_thread_has_is_waited_for_without_others() {
         for thread in 0..3 {
             let (buckets, all) = (&buckets, &all);
             scope.spawn(move || {
-                let mut random = Random::seeded(thread);
+                let mut random = Random::from_seed(thread);
                 for _ in 0..5_000 {
                     // Each in another order, so that two that waited for each other's would wait for ever.
                     let asked: Vec<&[u8]> =
-                        (0..TOGETHER).map(|_| all[random.below(64) as usize].as_slice()).collect();
+                        (0..TOGETHER).map(|_| all[random.next_below(64) as usize].as_slice()).collect();
                     assert!(shown(buckets, &asked).iter().all(|(_, value)| value.is_some()));
-                    set(buckets, &all[random.below(64) as usize], b"some other value");
+                    set(buckets, &all[random.next_below(64) as usize], b"some other value");
                 }
             });
         }

@@ -76,16 +76,16 @@ impl Execution {
     }
 
     fn step(&mut self, steps: &mut Vec<Step>, only_reads: bool) {
-        let register = self.random.below(FIRST_LIST);
-        let list = self.random.between(FIRST_LIST, KEYS - 1);
+        let register = self.random.next_below(FIRST_LIST);
+        let list = self.random.next_between(FIRST_LIST, KEYS - 1);
         self.next_value += 1;
         let value = self.next_value;
-        match self.random.below(if only_reads { 40 } else { 100 }) {
+        match self.random.next_below(if only_reads { 40 } else { 100 }) {
             0..15 => steps.push(Step::Read(register, self.seen(register))),
             15..25 => steps.push(Step::ReadList(list, self.state.get(&list).cloned().unwrap_or_default())),
             25..32 => steps.push(Step::Scan(self.registers())),
             32..40 => {
-                let group = self.random.below(value / 10 + 1);
+                let group = self.random.next_below(value / 10 + 1);
                 let of_group = |(_, value): &(Key, Value)| value / 10 == group;
                 steps.push(Step::ScanGroup(group, self.registers().into_iter().filter(of_group).collect()));
             }
@@ -121,7 +121,7 @@ impl Execution {
 /// A serial execution of `count` transactions. Each takes place at an instant within its time, so that times overlap
 /// at random and the order is still right.
 fn serial(seed: u64, count: u64) -> Vec<Told> {
-    let mut execution = Execution { state: BTreeMap::new(), next_value: 0, random: Random::seeded(seed) };
+    let mut execution = Execution { state: BTreeMap::new(), next_value: 0, random: Random::from_seed(seed) };
     let mut all = Vec::new();
     let mut epoch = 1;
     let mut tid = Tid::first_of(Epoch::new(epoch));
@@ -129,12 +129,13 @@ fn serial(seed: u64, count: u64) -> Vec<Told> {
     let mut boundary = (Epoch::new(epoch), execution.state.clone());
     for at in 0..count {
         if execution.random.percent(10) {
-            epoch += execution.random.between(1, 3);
+            epoch += execution.random.next_between(1, 3);
             tid = Tid::first_of(Epoch::new(epoch));
             boundary = (Epoch::new(epoch), execution.state.clone());
         }
         let instant = 1_000 + at * 10;
-        let (begin, end) = (instant - execution.random.below(60), instant + 1 + execution.random.below(60));
+        let (begin, end) =
+            (instant - execution.random.next_below(60), instant + 1 + execution.random.next_below(60));
         let is_snapshot = execution.random.percent(8);
         let is_answer = !is_snapshot && execution.random.percent(15);
         let now = (is_snapshot || is_answer).then(|| execution.state.clone());
@@ -143,7 +144,7 @@ fn serial(seed: u64, count: u64) -> Vec<Told> {
         }
         let mut steps = Vec::new();
         let only_reads = is_snapshot || execution.random.percent(20);
-        for _ in 0..execution.random.between(1, 5) {
+        for _ in 0..execution.random.next_between(1, 5) {
             execution.step(&mut steps, only_reads);
         }
         if let Some(now) = now {
@@ -188,7 +189,7 @@ type Damage = fn(&mut [Told], &mut Random) -> bool;
 
 /// Steps of transactions that commit. A list that an error's closure has changed itself has no one right content.
 fn steps<'a>(all: &'a mut [Told], random: &mut Random) -> impl Iterator<Item = &'a mut Step> {
-    let skip = random.below(all.len() as u64) as usize;
+    let skip = random.next_below(all.len() as u64) as usize;
     all.iter_mut().skip(skip).filter(|told| told.commits()).flat_map(|told| told.steps.iter_mut())
 }
 
@@ -228,7 +229,7 @@ fn lose_row(all: &mut [Told], random: &mut Random) -> bool {
         // Nobody who overlaps wrote the key, and it is no state of a boundary: there is one right answer.
         all.iter().all(|told| !writes(told) || told.end < by || told.begin > by + 200)
     };
-    for at in random.below(all.len() as u64) as usize..all.len() {
+    for at in random.next_below(all.len() as u64) as usize..all.len() {
         let begin = all[at].begin;
         if all[at].boundary.is_some() || all[at].steps.len() > 1 {
             continue;
@@ -246,7 +247,7 @@ fn lose_row(all: &mut [Told], random: &mut Random) -> bool {
 
 /// A write that was read is dropped.
 fn drop_write(all: &mut [Told], random: &mut Random) -> bool {
-    for at in random.below(all.len() as u64) as usize..all.len() {
+    for at in random.next_below(all.len() as u64) as usize..all.len() {
         for step in 0..all[at].steps.len() {
             let Step::Write(_, written) = all[at].steps[step] else { continue };
             let reads = |told: &Told| {
@@ -263,7 +264,7 @@ fn drop_write(all: &mut [Told], random: &mut Random) -> bool {
 
 /// A snapshot shows a value that was written at or above its boundary.
 fn show_too_new(all: &mut [Told], random: &mut Random) -> bool {
-    for at in random.below(all.len() as u64) as usize..all.len() {
+    for at in random.next_below(all.len() as u64) as usize..all.len() {
         let Some(boundary) = all[at].boundary else { continue };
         let newer = all[..at].iter().rev().filter(|told| told.commits() && told.tid.epoch() >= boundary);
         let last_write = |told: &Told| -> Option<(Key, Value)> {
@@ -283,7 +284,7 @@ fn show_too_new(all: &mut [Told], random: &mut Random) -> bool {
 
 /// Two transactions that each read what the other writes, at the same time and without seeing it.
 fn write_skew(all: &mut [Told], random: &mut Random) -> bool {
-    let first = random.below(all.len() as u64) as usize;
+    let first = random.next_below(all.len() as u64) as usize;
     let both_write = |at: &usize| all[*at..at + 2].iter().all(Told::commits);
     let Some(at) = (first..all.len() - 1).find(both_write) else { return false };
     let (begin, end) = (all[at].begin.min(all[at + 1].begin), all[at].end.max(all[at + 1].end));
@@ -300,7 +301,7 @@ fn write_skew(all: &mut [Told], random: &mut Random) -> bool {
 
 /// An error that was handed out rests on half of what another transaction did at the same time.
 fn answer_with_half(all: &mut [Told], random: &mut Random) -> bool {
-    let first = random.below(all.len() as u64) as usize;
+    let first = random.next_below(all.len() as u64) as usize;
     let commit_and_answer = |at: &usize| all[*at].commits() && all[at + 1].is_answer;
     let Some(at) = (first..all.len() - 1).find(commit_and_answer) else { return false };
     let (begin, end) = (all[at].begin.min(all[at + 1].begin), all[at].end.max(all[at + 1].end));
@@ -331,7 +332,7 @@ fn damaged_histories_are_seen() {
         let mut done = 0;
         for seed in 0..60 {
             let mut all = serial(seed, 150);
-            if !damage(&mut all, &mut Random::seeded(seed)) {
+            if !damage(&mut all, &mut Random::from_seed(seed)) {
                 continue;
             }
             done += 1;
@@ -352,7 +353,7 @@ fn a_value_of_another_moment_is_mostly_seen() {
     let (mut seen, mut done) = (0, 0);
     for seed in 0..200 {
         let mut all = serial(seed, 150);
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let values: Vec<(Key, Value)> = all
             .iter()
             .flat_map(|told| &told.steps)
@@ -373,7 +374,7 @@ fn a_value_of_another_moment_is_mostly_seen() {
             _ => None,
         });
         let Some((value, others)) = read else { continue };
-        *value = others[random.below(others.len() as u64) as usize];
+        *value = others[random.next_below(others.len() as u64) as usize];
         done += 1;
         seen += u64::from(judge(&all).is_err());
     }

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::{encode_block, opening};
+use super::{encode_block, encode_opening};
 use crate::block::entries::FramedEntries;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::origin::{Opened, Origin};
@@ -10,8 +10,8 @@ use crate::block::scan::ReadBlocks;
 use crate::block::{BlockKind, Header, Salt};
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::picture::directory::{decode_part, encode_part};
+use crate::checkpoint::picture::location::{BlockName, PageBound, PictureStamp};
 use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::place::{BlockName, PageBound, PictureStamp};
 use crate::checkpoint::picture::root::{DirectoryPlace, RemovesPlace, Root, TailPlace};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -75,7 +75,7 @@ fn documented() -> Vec<Vec<u8>> {
     let removes_place = RemovesPlace { number, checkpoint, place: removes_place };
     let root = Root { parts: vec![part_place], removes: vec![removes_place], tails: vec![tail_place] };
     let (root, _) = block(root.kind(), 0, 4, &root.encode(4), 1);
-    vec![opening(&origin(), NAME, 3).to_vec(), page, removes, part, root]
+    vec![encode_opening(&origin(), NAME, 3).to_vec(), page, removes, part, root]
 }
 
 #[test]
@@ -100,25 +100,28 @@ fn every_block_of_a_picture_is_found_at_its_place() {
         (BlockKind::PagesOpening, 1, 2)
     );
     assert_eq!(opened.origin, origin());
-    let mut in_page = ReadBlocks::of(&blocks[1], salt()).skip(1);
+    let mut in_page = ReadBlocks::new(&blocks[1], salt()).skip(1);
     let tail = in_page.next().expect("a block").expect("whole");
     assert!(in_page.next().is_none(), "a page has one tail");
     let mut found = blocks[1..].iter().map(|bytes| {
-        let block = ReadBlocks::of(bytes, salt()).next().expect("a block").expect("whole");
+        let block = ReadBlocks::new(bytes, salt()).next().expect("a block").expect("whole");
         let payload = block.payload().expect("whole").to_vec();
         (block.header, payload)
     });
     let mut next = || found.next().expect("another");
     let (header, payload) = next();
     assert_eq!((header.kind, header.section, header.entries), (BlockKind::Page, 3, 1));
-    assert!(FramedEntries::of(&payload).eq([Ok((tid(), &b"hello"[..]))]));
+    assert!(FramedEntries::new(&payload).eq([Ok((tid(), &b"hello"[..]))]));
     let (header, _) = next();
     assert_eq!((header.kind, header.section), (BlockKind::PendingRemoves, 0));
     let (part, pages) = next();
     let (header, root) = next();
     let root = Root::decode(&root, header.kind, header.entries, header.checkpoint).expect("a root");
-    assert!(root.tails[0].is_of(&tail.header, tail.crc, 4) && !root.tails[0].is_of(&tail.header, 0, 4));
-    assert!(!root.tails[0].is_of(&tail.header, tail.crc, 5), "N10: another picture's");
+    assert!(
+        root.tails[0].matches_block(&tail.header, tail.crc, 4)
+            && !root.tails[0].matches_block(&tail.header, 0, 4)
+    );
+    assert!(!root.tails[0].matches_block(&tail.header, tail.crc, 5), "N10: another picture's");
     let place = &root.parts[0];
     let name = |number, checkpoint| BlockName { kind: BlockKind::DirectoryPart, number, checkpoint };
     let is_it =

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::place::PageBound;
+use super::super::location::PageBound;
 use super::{
     DirectoryPart, PART_BYTES, PART_BYTES_MAX, PageDirectory, PagePlace, TakenRange, decode_part,
     encode_part, is_part,
@@ -219,23 +219,23 @@ fn a_part_is_cut_where_it_becomes_too_large() {
 #[test]
 fn any_runs_of_pages_are_replaced() {
     for seed in 0..200 {
-        let mut random = Random::seeded(seed);
-        let mut directory = many(1 + random.below(900) as usize);
+        let mut random = Random::from_seed(seed);
+        let mut directory = many(1 + random.next_below(900) as usize);
         let mut next_number = 10_000;
         for _ in 0..20 {
             let old: Vec<PagePlace> = directory.pages().cloned().collect();
             let mut expected: BTreeMap<PageBound, u64> =
                 old.iter().map(|page| (page.bound.clone(), page.number)).collect();
-            let (mut ranges, mut at) = (Vec::new(), random.below(300) as usize);
+            let (mut ranges, mut at) = (Vec::new(), random.next_below(300) as usize);
             while at < old.len() {
                 // A run of pages becomes one to three.
-                let run = (1 + random.below(5) as usize).min(old.len() - at);
+                let run = (1 + random.next_below(5) as usize).min(old.len() - at);
                 let (from, end) = (old[at].bound.clone(), old.get(at + run).map(|next| next.bound.clone()));
                 expected.retain(|bound, _| old[at..at + run].iter().all(|page| page.bound != *bound));
                 let mut bounds = vec![from.clone()];
                 // Where the next page begins right behind this key, there is no room for a bound.
                 let has_room = end.as_ref().is_none_or(|end| !end.first_key.starts_with(&from.first_key));
-                for part in 1..=if has_room { random.below(3) } else { 0 } {
+                for part in 1..=if has_room { random.next_below(3) } else { 0 } {
                     let cut = [&from.first_key[..], &[0, part as u8]].concat().into();
                     bounds.push(PageBound { section: 3, first_key: cut });
                 }
@@ -246,7 +246,7 @@ fn any_runs_of_pages_are_replaced() {
                     ranges.push(TakenRange { page, to });
                     next_number += 1;
                 }
-                at += run + random.below(400) as usize;
+                at += run + random.next_below(400) as usize;
             }
             ranges.reverse();
             let next = directory.next(ranges).0;

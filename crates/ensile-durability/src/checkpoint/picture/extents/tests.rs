@@ -68,15 +68,15 @@ fn a_unit_is_not_given_back_twice() {
 #[test]
 fn whatever_is_taken_and_given_back_no_unit_is_in_two_extents() {
     for seed in 0..50 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (mut free, mut held, mut used) = (FreeUnits::of_new(2), Vec::new(), BTreeSet::new());
         for _ in 0..400 {
             if held.is_empty() || random.percent(55) {
-                let extent = free.take(1 + random.below(9) as u32).expect("there is room");
+                let extent = free.take(1 + random.next_below(9) as u32).expect("there is room");
                 assert!((extent.first..extent.end()).all(|unit| unit > 0 && used.insert(unit)));
                 held.push(extent);
             } else {
-                let extent: Extent = held.swap_remove(random.below(held.len() as u64) as usize);
+                let extent: Extent = held.swap_remove(random.next_below(held.len() as u64) as usize);
                 (extent.first..extent.end()).for_each(|unit| assert!(used.remove(&unit)));
                 free.give_back(extent);
             }

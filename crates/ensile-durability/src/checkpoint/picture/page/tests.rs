@@ -2,7 +2,7 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::super::place::{PageBound, PlaceBytes};
+use super::super::location::{PageBound, PlaceBytes};
 use super::PagePlace;
 use crate::block::extent::{Extent, ExtentPlace};
 

@@ -2,11 +2,11 @@
 //!
 //! Neighbours: the tests of [`super`].
 
-use super::super::place::{PageBound, PictureStamp};
+use super::super::location::{PageBound, PictureStamp};
 use super::{DirectoryPlace, RemovesPlace, Root, TailPlace};
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header};
-use crate::twins;
+use crate::near_duplicates;
 use ensile_base::Epoch;
 
 fn place(first: u32) -> ExtentPlace {
@@ -33,7 +33,7 @@ fn with_tails() -> Root {
 
 /// What a root says of itself, read with what its header says.
 fn decoded(root: &Root, checkpoint: u64) -> Option<Root> {
-    Root::decode(&root.encoded(), root.kind(), root.parts.len() as u32, checkpoint)
+    Root::decode(&root.to_bytes(), root.kind(), root.parts.len() as u32, checkpoint)
 }
 
 #[test]
@@ -51,8 +51,8 @@ fn a_root_comes_back_as_it_was_written() {
         assert_eq!(Root::decode(&bytes, root.kind(), 3, 9), None);
     }
     assert_eq!(Root::decode(&with_tails().encode(9), BlockKind::Root, 2, 9), None, "tails are no blocks");
-    let mut none = root().encoded();
-    let parts = Root { removes: Vec::new(), ..root() }.encoded().len();
+    let mut none = root().to_bytes();
+    let parts = Root { removes: Vec::new(), ..root() }.to_bytes().len();
     none.splice(parts..parts, [0; 4]);
     assert_eq!(Root::decode(&none, BlockKind::RootWithTails, 2, 9), None, "it has tails");
 }
@@ -77,7 +77,7 @@ fn a_tail_that_no_unit_has_room_for_is_none() {
         ("has a number that no version writes", one(|tail| tail.number = 1 << 63)),
     ] {
         // Encoding checks each by itself, so the bytes are changed.
-        let mut bytes = with_tails().encoded();
+        let mut bytes = with_tails().to_bytes();
         let mut place = Vec::new();
         let wrong = root.tails[1];
         place.extend_from_slice(&wrong.number.to_le_bytes());
@@ -85,7 +85,7 @@ fn a_tail_that_no_unit_has_room_for_is_none() {
         place.extend_from_slice(&wrong.unit.to_le_bytes());
         place.extend_from_slice(&wrong.unit_offset.to_le_bytes());
         place.extend_from_slice(&wrong.bytes.to_le_bytes());
-        let first = Root { removes: Vec::new(), tails: Vec::new(), ..root.clone() }.encoded().len();
+        let first = Root { removes: Vec::new(), tails: Vec::new(), ..root.clone() }.to_bytes().len();
         let at = first + 4 + TailPlace::PLACE_BYTES;
         bytes[at..at + place.len()].copy_from_slice(&place);
         assert_eq!(Root::decode(&bytes, root.kind(), 2, 9), None, "it {why}");
@@ -118,14 +118,18 @@ fn a_block_that_is_in_all_but_one_part_the_one_of_a_tail_is_another_one() {
         payload_bytes: u32::from(tail.bytes) - HEADER_BYTES as u32,
         ..stamp.header(BlockKind::PendingRemoves, tail.number, unit)
     };
-    assert!(tail.is_of(&header, tail.header_crc, 9));
+    assert!(tail.matches_block(&header, tail.header_crc, 9));
     let in_a_place = ["kind", "sequence", "checkpoint", "owner", "first_unit"];
-    for (part, twin) in twins::headers(&header) {
-        assert_eq!(tail.is_of(&twin, tail.header_crc, 9), !in_a_place.contains(&part), "{part}: {twin:?}");
+    for (part, twin) in near_duplicates::headers(&header) {
+        assert_eq!(
+            tail.matches_block(&twin, tail.header_crc, 9),
+            !in_a_place.contains(&part),
+            "{part}: {twin:?}"
+        );
     }
-    for crc in twins::half_words(tail.header_crc) {
-        assert!(!tail.is_of(&header, crc, 9), "{crc:x}");
+    for crc in near_duplicates::half_words(tail.header_crc) {
+        assert!(!tail.matches_block(&header, crc, 9), "{crc:x}");
     }
     let shorter = Header { payload_bytes: header.payload_bytes - 16, ..header };
-    assert!(!tail.is_of(&shorter, tail.header_crc, 9), "it has another length");
+    assert!(!tail.matches_block(&shorter, tail.header_crc, 9), "it has another length");
 }

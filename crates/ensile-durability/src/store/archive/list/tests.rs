@@ -71,19 +71,27 @@ fn each_changed_byte_is_damage_and_a_newer_format_is_said_to_be_one() {
 #[test]
 fn a_generation_comes_in_open_is_closed_once_and_stays() {
     let none = |_| false;
-    let open = list(Vec::new()).with(&[generation(3, 61, None)], none).expect("goes together");
-    let closed = open.with(&[generation(3, 61, Some(66)), generation(4, 70, None)], none).expect("goes on");
+    let open = list(Vec::new()).with_generations(&[generation(3, 61, None)], none).expect("goes together");
+    let closed = open
+        .with_generations(&[generation(3, 61, Some(66)), generation(4, 70, None)], none)
+        .expect("goes on");
     assert_eq!(closed, list(vec![generation(3, 61, Some(66)), generation(4, 70, None)]));
     // A checkpoint has taken the first off the manifest's list.
-    assert_eq!(closed.with(&[generation(4, 70, None)], none), Ok(closed.clone()));
+    assert_eq!(closed.with_generations(&[generation(4, 70, None)], none), Ok(closed.clone()));
     for other in [generation(3, 61, Some(65)), generation(3, 61, None)] {
-        assert!(closed.with(&[other, generation(4, 70, None)], none).is_err(), "it has ended at 66");
+        assert!(
+            closed.with_generations(&[other, generation(4, 70, None)], none).is_err(),
+            "it has ended at 66"
+        );
     }
     let other = Generation { salt: Salt::parse("1a2b3c4e").expect("a salt"), ..generation(4, 70, None) };
-    assert!(closed.with(&[other], none).is_err(), "another life has that number");
-    assert!(closed.with(&[generation(3, 61, Some(66))], none).is_err(), "the manifest is an older one");
+    assert!(closed.with_generations(&[other], none).is_err(), "another life has that number");
     assert!(
-        open.with(&[generation(4, 70, None)], none).is_err(),
+        closed.with_generations(&[generation(3, 61, Some(66))], none).is_err(),
+        "the manifest is an older one"
+    );
+    assert!(
+        open.with_generations(&[generation(4, 70, None)], none).is_err(),
         "A3: nothing says where generation 3 ended"
     );
 }
@@ -93,12 +101,14 @@ fn what_was_merged_and_what_holds_nothing_is_left_out() {
     let before =
         list(vec![generation(3, 61, Some(66)), generation(4, 70, Some(72)), generation(5, 80, Some(81))]);
     let merged = Generation { number: 7, ..generation(7, 61, Some(81)) };
-    let next = before.with(&[merged, generation(8, 90, None)], |_| false).expect("goes together");
+    let next = before.with_generations(&[merged, generation(8, 90, None)], |_| false).expect("goes together");
     assert_eq!(next.generations.iter().map(|one| one.number).collect::<Vec<_>>(), [3, 4, 5, 8]);
-    let next = before.with(&[generation(6, 85, Some(86)), generation(8, 90, Some(91))], |one| one == 6);
+    let next =
+        before.with_generations(&[generation(6, 85, Some(86)), generation(8, 90, Some(91))], |one| one == 6);
     let next = next.expect("goes together");
     assert_eq!(next.generations.iter().map(|one| one.number).collect::<Vec<_>>(), [3, 4, 5, 8]);
     // One that was in the manifest when the archive was begun is as any.
-    let begun = list(Vec::new()).with(&[Generation { logs: 1, ..generation(7, 61, Some(81)) }], |_| false);
+    let begun = list(Vec::new())
+        .with_generations(&[Generation { logs: 1, ..generation(7, 61, Some(81)) }], |_| false);
     assert!(begun.expect("goes together").lists(7));
 }

@@ -6,10 +6,10 @@ use super::{
     ranges, with_checksum, without_checkpoint,
 };
 use crate::identity::Identity;
-use crate::store::kept::{FilesState, KeptState, LogSpan};
-use crate::store::made_from::MadeFrom;
+use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::names::SegmentName;
-use crate::store::unfinished::UnfinishedCopy;
+use crate::store::origin::MadeFrom;
 use ensile_base::Epoch;
 
 pub(super) fn backup_of() -> MadeFrom {
@@ -38,7 +38,7 @@ fn backup(kept: Vec<PictureCheckpoint>) -> Manifest {
 #[test]
 fn a_backup_and_what_began_as_one_come_back_in_a_manifest_of_the_newest_format() {
     for from in [Some(backup_of()), Some(restored())] {
-        for manifest in [backup(Vec::new()), manifest(), Manifest::creating(identity(), main())] {
+        for manifest in [backup(Vec::new()), manifest(), Manifest::new(identity(), main())] {
             let manifest = Manifest { made_from: from, ..manifest };
             let text = manifest.to_string();
             assert!(text.starts_with("ensile manifest 4\n"), "{text}");
@@ -54,8 +54,8 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
     let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
     let begun = unfinished().into_iter().chain([UnfinishedCopy::TakeOver { from: store }]);
     for copy in begun {
-        let creating = copy.begin(Manifest::creating(Identity::draw(), main()));
-        assert_eq!(UnfinishedCopy::of(&creating), Some(copy));
+        let creating = copy.begin(Manifest::new(Identity::draw(), main()));
+        assert_eq!(UnfinishedCopy::from_manifest(&creating), Some(copy));
         let text = creating.to_string();
         // Of a take-over the line `ships to` says it.
         let title = if creating.unfinished.is_some() { "ensile manifest 5\n" } else { "ensile manifest 4\n" };
@@ -68,7 +68,7 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
             Manifest::parse(&ended.to_string()),
             Err(Unusable::Damaged("its lines contradict each other"))
         );
-        let text = copy.begin(Manifest::creating(identity(), main())).to_string();
+        let text = copy.begin(Manifest::new(identity(), main())).to_string();
         let line = format!("{copy}\n");
         for (why, changed) in [
             ("it stands twice", text.replacen(&line, &line.repeat(2), 1)),
@@ -82,7 +82,7 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
         }
     }
     // As an open begins a folder, and as a version did that did not say it.
-    assert_eq!(UnfinishedCopy::of(&Manifest::creating(identity(), main())), None);
+    assert_eq!(UnfinishedCopy::from_manifest(&Manifest::new(identity(), main())), None);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn the_line_of_a_backup_stands_once_and_behind_what_is_reserved() {
 
 #[test]
 fn a_backup_becomes_a_database_once_and_one_that_was_restored_stays_what_it_is() {
-    assert_eq!(backup_of().opened(Epoch::new(63)), restored());
-    assert_eq!(restored().opened(Epoch::new(90)), restored());
+    assert_eq!(backup_of().after_recovery(Epoch::new(63)), restored());
+    assert_eq!(restored().after_recovery(Epoch::new(90)), restored());
 }
 
 #[test]

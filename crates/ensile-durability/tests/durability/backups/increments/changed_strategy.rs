@@ -1,6 +1,6 @@
 //! The strategy of checkpoints was changed between two backups into one folder.
 
-use ensile_durability::examine::BackupFacts;
+use ensile_durability::examination::BackupFacts;
 use ensile_durability::{CheckpointConfig, DurabilityError};
 use ensile_sim::SimDisk;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCHS_RESERVED_MIN;
-use ensile_durability::examine::BackupFacts;
+use ensile_durability::examination::BackupFacts;
 use ensile_durability::{CheckpointConfig, CopyOptions, CopyPhase, CopyStep, LogConfig, backup};
 use ensile_sim::{SimDisk, Survival};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
-use ensile_durability::archived::EpochSpan;
+use ensile_durability::archive::EpochSpan;
 use ensile_durability::{
     Archiving, CheckpointConfig, CopyOptions, CopyReport, DurabilityError, LogConfig, backup,
     restore_to_epoch,

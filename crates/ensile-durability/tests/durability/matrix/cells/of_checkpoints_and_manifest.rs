@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ensile_disk::Disk;
-use ensile_durability::examine::{Damage, Remedy, examine};
+use ensile_durability::examination::{Damage, Remedy, examine};
 use ensile_durability::{DurabilityError, recover};
 use ensile_sim::{SimDisk, Survival};
 

@@ -11,12 +11,12 @@ use super::NumberTable;
 #[test]
 fn what_is_in_it_is_found_and_nothing_else_whatever_was_taken_out() {
     for seed in 0..50 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::from_seed(seed);
         let (table, mut model) = (NumberTable::new(), BTreeSet::new());
         // Few tags, at both ends of any table: runs of slots are long, and go round its end.
-        let tag = |random: &mut Random| (random.below(8) as u32).wrapping_sub(4);
+        let tag = |random: &mut Random| (random.next_below(8) as u32).wrapping_sub(4);
         for _ in 0..400 {
-            let (tag, number) = (tag(&mut random), random.below(40) as u32);
+            let (tag, number) = (tag(&mut random), random.next_below(40) as u32);
             if model.remove(&(tag, number)) {
                 table.remove(tag, number);
             } else {

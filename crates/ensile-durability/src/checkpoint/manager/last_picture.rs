@@ -1,0 +1,87 @@
+//! The last picture of a database without a log, and the picture that holds a result.
+//!
+//! Invariant: N18: a close loses changes that no picture shows. So a close takes a picture if there are changes, or
+//! reports the lost epochs.
+//!
+//! Neighbours: `manager` steps; `Log::close` follows; the engine's close and receipts ask.
+
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::sleep;
+use ensile_epoch::Advance;
+
+use super::{CheckpointStep, Checkpoints};
+use crate::DurabilityError;
+use crate::checkpoint::request::CheckpointReport;
+use crate::checkpoint::walk::Walk;
+
+impl Checkpoints {
+    /// True if the database has no log, and commits have made changes that the installed picture does not show. The
+    /// result is exact once all commits have ended.
+    #[must_use]
+    pub fn has_changes(&self, walk: &dyn Walk) -> bool {
+        !self.log.has_loggers() && self.life.lock().has_changed(walk.changed_bytes())
+    }
+
+    /// Takes a last picture of a database without a log, if there are changes. The caller has ended its commits.
+    /// Checkpointers' threads may still run; the calling thread takes the steps of every checkpointer as well.
+    ///
+    /// # Errors
+    /// [`DurabilityError::OutcomeUnknown`] names the epoch up to which the database is durable, and the reason. The log
+    /// is stopped then.
+    pub fn take_last(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+        if self.store.is_forked() || !self.has_changes(walk) {
+            return Ok(());
+        }
+        self.log.use_kept_epochs();
+        self.life.lock().begin_last();
+        let mut taken = self.take_one(walk);
+        // The reserve exists for such a moment, and may suffice.
+        if taken.is_err() && self.log.give_up_reserve() {
+            taken = self.take_one(walk);
+        }
+        let Err(why) = taken else {
+            assert!(!self.has_changes(walk), "N18: the last picture shows all commits");
+            return Ok(());
+        };
+        let durable = self.log.durable_epoch();
+        Err(self.log.poison(&format!(
+            "closed without its last picture, durable up to epoch {durable} and not beyond: {why}"
+        )))
+    }
+
+    /// Takes a picture that begins after the call.
+    fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
+        let handle = self.demand();
+        loop {
+            if let Some(outcome) = handle.outcome() {
+                return outcome.map(drop);
+            }
+            let mut has_worked = false;
+            for checkpointer in 0..self.checkpointers() {
+                has_worked |= self.step(checkpointer, walk) == CheckpointStep::Worked;
+            }
+            if has_worked {
+                continue;
+            }
+            // A clock that stands still would never let an epoch close; the machine's clock ignores `advance`.
+            self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+            if self.epochs.try_advance_early(self.clock.nanos()) == Advance::AtLimit {
+                return Err(DurabilityError::CheckpointFailed("no epoch is left for it".into()));
+            }
+            sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+        }
+    }
+
+    /// The last picture installed since the open, if the picture holds the durable epoch `epoch`.
+    #[must_use]
+    pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
+        if self.store.is_forked() || self.log.has_loggers() {
+            return None;
+        }
+        let life = self.life.lock();
+        life.last().filter(|last| last.high >= epoch).cloned()
+    }
+}

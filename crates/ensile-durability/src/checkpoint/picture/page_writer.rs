@@ -1,0 +1,244 @@
+//! Work of a checkpointer on a part of a picture: takes page after page, and writes the page into an extent of the
+//! folder's page file.
+//!
+//! Invariants:
+//! - N9: after the last page, a part takes the versions that commits have left beside the pages, until no version is
+//!   left.
+//! - Taken versions that do not fill a block wait for the tail of the next page that the part writes (§3.3).
+//! - N17: a part takes whole slices. A page that keeps its range keeps its number.
+//! - No entry of an epoch above e_c is written (N2, N15).
+//!
+//! Neighbours: `manager` steps the work, a page at a time; [`super::block_writer`] has the blocks,
+//! [`super::picture_set`] the whole picture.
+
+use ensile_base::{Epoch, Tid};
+
+use super::block_writer::{BlockWriter, PageTail, tail_room_of};
+use super::directory::TakenRange;
+use super::file::HeldExtents;
+use super::location::PageBound;
+use super::page::PagePlace;
+use super::picture_set::PictureKeeper;
+use super::root::{RemovesPlace, TailPlace};
+use crate::block::HEADER_BYTES;
+use crate::block::extent::UNIT_BYTES;
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::page::PageContents;
+use crate::checkpoint::pages::{Pages, PictureAttempt, TakenPage};
+use crate::checkpoint::pending_removes::DisplacedBlock;
+use crate::checkpoint::slices::{PartSlices, PartStep};
+use crate::recoverable::EntryKind;
+
+/// A part of a picture under way.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct PageWork {
+    pub(in crate::checkpoint) slices: PartSlices,
+    attempt: PictureAttempt,
+    kind: EntryKind,
+    page: PageContents,
+    /// Taken and unwritten versions that commits have left beside pages.
+    block: CheckpointBlock,
+    /// Versions for the tail of the page that is written.
+    tail: Vec<u8>,
+    /// Commits' lists may have versions: a page was taken since the lists were found empty, or the lists were never
+    /// read.
+    may_be_displaced: bool,
+    writer: BlockWriter,
+    written: PagesWritten,
+    unsynced_bytes: u64,
+    sync_bytes: u64,
+}
+
+/// Results of one checkpointer's part of a picture.
+#[derive(Debug, Default)]
+pub(in crate::checkpoint) struct PagesWritten {
+    pub(in crate::checkpoint) taken: Vec<TakenRange>,
+    pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
+    pub(in crate::checkpoint) tails: Vec<TailPlace>,
+    /// Number of entries of pages, and of versions left beside the pages.
+    pub(in crate::checkpoint) entries: u64,
+    pub(in crate::checkpoint) displaced: u64,
+    /// Bytes of tails: of whole blocks.
+    pub(in crate::checkpoint) tail_bytes: u64,
+    /// Bytes of extents.
+    pub(in crate::checkpoint) bytes: u64,
+    /// The extents.
+    pub(in crate::checkpoint) held: Vec<HeldExtents>,
+}
+
+impl PageWork {
+    /// Begins a part with these slices. `writer` writes the part's blocks, and syncs them once at least `sync_bytes`
+    /// are unsynced.
+    pub(in crate::checkpoint) fn new(
+        slices: PartSlices,
+        attempt: PictureAttempt,
+        kind: EntryKind,
+        writer: BlockWriter,
+        sync_bytes: u64,
+        block: CheckpointBlock,
+    ) -> Self {
+        Self {
+            slices,
+            attempt,
+            kind,
+            page: PageContents::new(),
+            block,
+            tail: Vec::with_capacity(UNIT_BYTES),
+            may_be_displaced: true,
+            writer,
+            written: PagesWritten::default(),
+            unsynced_bytes: 0,
+            sync_bytes,
+        }
+    }
+
+    /// Takes one page and writes the page, or a block of versions that commits have left. While the bandwidth is used
+    /// up, the step only writes versions, once the versions fill a block or no page follows; `None` if the step wrote
+    /// nothing.
+    ///
+    /// # Errors
+    /// The reason for the part's failure.
+    pub(in crate::checkpoint) fn step(
+        &mut self,
+        pages: &dyn Pages,
+        keeper: &PictureKeeper,
+        has_bandwidth: bool,
+    ) -> Result<Option<PartStep>, String> {
+        if self.may_be_displaced || !has_bandwidth {
+            let displaced = self.step_displaced(pages, keeper)?;
+            if displaced.is_some() {
+                return Ok(displaced);
+            }
+        }
+        if has_bandwidth { self.step_page(pages, keeper).map(Some) } else { Ok(None) }
+    }
+
+    /// S, which is above the epoch of every entry.
+    fn freeze(&self) -> Epoch {
+        self.writer.stamp().epoch.next()
+    }
+
+    /// Takes the versions that commits have left beside the pages. Writes a block if the block is full or no page
+    /// follows.
+    fn step_displaced(
+        &mut self,
+        pages: &dyn Pages,
+        keeper: &PictureKeeper,
+    ) -> Result<Option<PartStep>, String> {
+        let freeze = self.freeze();
+        let is_full = loop {
+            let before = self.block.entries();
+            let mut block = DisplacedBlock::new(&mut self.block);
+            let taken = pages.take_displaced(self.attempt, freeze, &mut block);
+            self.may_be_displaced = taken.map_err(|ended| ended.to_string())?;
+            if !self.may_be_displaced || self.block.entries() == before {
+                break self.may_be_displaced;
+            }
+        };
+        let (entries, is_refused) = (self.block.entries(), self.block.take_refusal());
+        if entries == 0 {
+            assert!(is_refused || !is_full, "an empty block has room for any entry");
+            return Ok(is_full.then_some(PartStep::Refused));
+        }
+        debug_assert!(self.block.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
+        // A large block is not kept, because no other checkpointer may have a large block meanwhile.
+        if is_full || self.block.is_large() || self.slices.are_through() {
+            return self.write_displaced(entries, keeper).map(Some);
+        }
+        Ok(None)
+    }
+
+    /// Writes the taken versions as a block of their own.
+    fn write_displaced(&mut self, entries: u32, keeper: &PictureKeeper) -> Result<PartStep, String> {
+        let payload = &self.block.block()[HEADER_BYTES..];
+        let place = self.writer.write_removes(keeper.next_removes(), entries, payload)?;
+        self.block.reset();
+        self.written.removes.push(place);
+        self.written.displaced += u64::from(entries);
+        self.wrote(place.place.extent.bytes(), u64::from(entries), false)
+    }
+
+    fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
+        let freeze = self.freeze();
+        let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };
+        // The page is closed now, so versions left beside the page before are found from here on (N9).
+        self.may_be_displaced = true;
+        let first_key = if resume.is_empty() { slice.from.clone() } else { resume[..].into() };
+        let bound = PageBound { section: slice.section, first_key };
+        let taken = pages.take_page(self.attempt, slice, resume, freeze, &mut self.page);
+        let is_last = taken.map_err(|ended| ended.to_string())? == TakenPage::Last;
+        debug_assert!(self.page.iter().all(|(tid, _)| may_hold(self.kind, tid, freeze)), "N15");
+        let to = if is_last { slice.to.clone() } else { Some(resume[..].into()) };
+        let number = keeper.number_of(&bound, to.as_deref());
+        let (page, beside) = self.write_page(bound, number, keeper)?;
+        let (bytes, entries) = (page.bytes(), u64::from(page.entries) + u64::from(beside));
+        self.written.taken.push(TakenRange { page, to });
+        self.page.clear();
+        if is_last {
+            self.slices.end_current();
+        }
+        self.wrote(bytes, entries, true)
+    }
+
+    /// Writes the taken page, and puts as many waiting versions as fit into the page's tail. Returns the number of
+    /// these versions.
+    fn write_page(
+        &mut self,
+        bound: PageBound,
+        number: u64,
+        keeper: &PictureKeeper,
+    ) -> Result<(PagePlace, u32), String> {
+        let room = tail_room_of(self.page.payload()).unwrap_or(0);
+        self.tail.clear();
+        // If the write fails, the attempt fails too.
+        let entries = self.block.take_fitting(room, &mut self.tail);
+        let payload = &self.tail[..];
+        let tail = (entries > 0).then(|| PageTail { number: keeper.next_removes(), entries, payload });
+        let (page, place) = self.writer.write_page(bound, number, &self.page, tail)?;
+        assert_eq!(place.is_some(), entries > 0, "what goes into a tail is named");
+        if let Some(place) = place {
+            self.written.tails.push(place);
+            self.written.displaced += u64::from(entries);
+            self.written.tail_bytes += u64::from(place.bytes);
+        }
+        Ok((page, entries))
+    }
+
+    /// Counts a write, and syncs once enough bytes are unsynced.
+    fn wrote(&mut self, bytes: u64, entries: u64, is_paced: bool) -> Result<PartStep, String> {
+        assert_eq!(entries > 0, bytes > 0, "an empty page has no block");
+        self.written.entries += entries;
+        self.unsynced_bytes += bytes;
+        let is_synced = self.unsynced_bytes >= self.sync_bytes;
+        if is_synced {
+            self.writer.sync()?;
+            self.unsynced_bytes = 0;
+        }
+        self.slices.count(bytes, entries);
+        Ok(PartStep::Written { bytes, entries, is_synced, is_paced })
+    }
+
+    /// Asks the medium to begin writing the bytes written so far, if there are at least `at_once` of them.
+    pub(in crate::checkpoint) fn write_behind(&self, at_once: u64) {
+        self.writer.write_behind(at_once);
+    }
+
+    /// Ends the part: all written blocks survive a crash.
+    ///
+    /// # Errors
+    /// An error of the disk.
+    pub(in crate::checkpoint) fn end(mut self) -> Result<PagesWritten, String> {
+        assert!(self.slices.are_through(), "N17: every slice is taken as a whole");
+        assert!(!self.may_be_displaced, "N9: what was displaced is written behind the last page");
+        assert_eq!(self.block.entries(), 0, "N9: and what waited for a tail");
+        self.writer.sync()?;
+        self.written.bytes = self.writer.bytes();
+        self.written.held.push(self.writer.into_held());
+        Ok(self.written)
+    }
+}
+
+/// True if an entry with this TID may stand in a picture. The state decides how far operations reach.
+fn may_hold(kind: EntryKind, tid: Tid, freeze: Epoch) -> bool {
+    kind == EntryKind::Operations || tid.epoch() < freeze
+}

@@ -1,0 +1,149 @@
+//! Inputs and outputs of the decisions over checkpoints.
+//!
+//! Neighbours: `super` decides; `manager` fills [`Circumstances`], carries out the [`Action`]s and sends the
+//! [`Answers`].
+
+use ensile_base::Epoch;
+use std::sync::Arc;
+
+use super::range_schedule::Taken;
+use crate::Health;
+use crate::block::Salt;
+use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::pages::PictureAttempt;
+use crate::checkpoint::request::{AttemptOutcome, Ticket};
+use crate::checkpoint::walk::Slice;
+use crate::control::load::LoadCounts;
+use crate::range::RangeStart;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+
+/// Inputs of the next decision, as they are now.
+#[derive(Clone, Debug)]
+pub(in crate::checkpoint) struct Circumstances {
+    pub(in crate::checkpoint) now_nanos: u64,
+    /// E.
+    pub(in crate::checkpoint) epoch: Epoch,
+    pub(in crate::checkpoint) health: Health,
+    /// Bytes of log written since the open; without a log, bytes that commits have changed.
+    pub(in crate::checkpoint) log_bytes: u64,
+    /// Number of entries written since the open.
+    pub(in crate::checkpoint) log_records: u64,
+    /// Time of applying the entries, where the state measures the time.
+    pub(in crate::checkpoint) applied_nanos: Option<u64>,
+    /// Requests that the application reports: requests that succeeded, and lost requests.
+    pub(in crate::checkpoint) served: u64,
+    pub(in crate::checkpoint) lost: u64,
+    /// Without a log: a result waits for a picture.
+    pub(in crate::checkpoint) is_awaited: bool,
+    /// The reserve for a full disk exists.
+    pub(in crate::checkpoint) has_reserve: bool,
+    /// Every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
+    pub(in crate::checkpoint) has_marks: bool,
+    /// Number of loggers' attempts to write to a full disk.
+    pub(in crate::checkpoint) full_tries: u64,
+}
+
+impl Circumstances {
+    /// Counts for the estimate of the load.
+    pub(super) fn load_counts(&self) -> LoadCounts {
+        let Self { log_bytes, log_records, served, lost, .. } = *self;
+        LoadCounts { log_bytes, log_records, served, lost }
+    }
+}
+
+/// Next action of a checkpointer.
+#[derive(Debug)]
+pub(in crate::checkpoint) enum Action {
+    /// Nothing, for good.
+    Stop(Answers),
+    /// Nothing: no checkpoint is under way.
+    Rest,
+    /// Nothing: the checkpoint waits for the remaining checkpointers, or for the log.
+    Wait,
+    /// Close the epoch early, and wait.
+    CloseEpoch,
+    /// Step again.
+    GoOn,
+    /// Make the reserve that is missing.
+    MakeReserve,
+    /// Find out whether a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
+    /// [`super::Life::put_off`].
+    LookForRoom { bytes: u64 },
+    /// Publish a picture's pages: [`super::Life::record_publication`] or [`super::Life::cannot_publish`].
+    Publish,
+    /// Announce the freeze of the picture whose pages are published: [`super::Life::record_freeze`].
+    Announce,
+    /// Cut the part of the state that the attempt takes into a part for each checkpointer: [`super::Life::cut`].
+    Cut(Taken),
+    /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
+    WritePart(PartTask),
+    /// Write the directory and the root of the picture whose parts are written: [`super::Life::record_close`].
+    ClosePicture,
+    /// Give up the reserve, so that the marks of e_h find space: [`super::Life::reserve_given_up`].
+    GiveUpReserve,
+    /// Name the checkpoint in the manifest: [`super::Life::record_install`].
+    Install(InstalledCheckpoint),
+    /// Remove the files that the checkpoint covers: [`super::Life::record_clear`].
+    Clear(InstalledCheckpoint),
+    /// Remove the covered files again, because a lease kept the files: [`super::Life::removed_again`].
+    RemoveAgain(InstalledCheckpoint),
+    /// Remove the files of checkpoints with larger numbers than this: [`super::Life::cleaned_up`].
+    CleanUp { kept: u64 },
+}
+
+/// A part of a checkpoint that one checkpointer writes.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct PartTask {
+    pub(in crate::checkpoint) number: u64,
+    pub(in crate::checkpoint) low: Epoch,
+    /// Attempt that the pages belong to; `None` for a fuzzy checkpoint.
+    pub(in crate::checkpoint) pages: Option<PictureAttempt>,
+    pub(in crate::checkpoint) salt: Salt,
+    /// Slices by set of files. A turn that takes several ranges has a set for each range, with numbers from `number`
+    /// upwards.
+    pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
+    pub(in crate::checkpoint) ticket: Arc<Ticket>,
+    pub(in crate::checkpoint) room: Arc<Room>,
+}
+
+/// The part of the state that an attempt takes, cut.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct CutParts {
+    /// Starts of all ranges, if the attempt takes all ranges.
+    pub(in crate::checkpoint) starts: Vec<RangeStart>,
+    /// Slices by checkpointer and set of files.
+    pub(in crate::checkpoint) parts: Vec<Vec<Vec<Slice>>>,
+}
+
+impl CutParts {
+    /// The parts of an attempt with one set of files.
+    pub(in crate::checkpoint) fn whole(parts: Vec<Vec<Slice>>) -> Self {
+        Self { starts: Vec::new(), parts: parts.into_iter().map(|slices| vec![slices]).collect() }
+    }
+}
+
+/// Reason why the manifest does not name the checkpoint.
+#[derive(Debug)]
+pub(in crate::checkpoint) enum NotInstalled {
+    /// The old manifest still stands.
+    OldStands(String),
+    /// The standing manifest is unknown, so not even a file of the attempt may be removed.
+    Unknown(String),
+}
+
+/// Answers to callers that asked for a checkpoint, sent once the lock is free.
+#[derive(Debug, Default)]
+#[must_use = "callers wait for it"]
+pub(in crate::checkpoint) struct Answers {
+    pub(super) outcomes: Vec<(Arc<Ticket>, AttemptOutcome)>,
+    /// Number of failed attempts, including attempts not begun for want of space.
+    pub(in crate::checkpoint) failed: u64,
+    /// Reason why results that wait for the next picture are not durable yet.
+    pub(in crate::checkpoint) put_off: Option<Arc<str>>,
+}
+
+impl Answers {
+    pub(in crate::checkpoint) fn send(self) {
+        self.outcomes.into_iter().for_each(|(ticket, outcome)| ticket.answer(outcome));
+    }
+}

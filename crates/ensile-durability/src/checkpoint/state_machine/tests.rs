@@ -1,0 +1,569 @@
+//! A test for each arrow of the picture, and for what must not be one.
+
+use ensile_base::Epoch;
+use std::sync::Arc;
+
+use super::{
+    Action, CLOSED, Circumstances, CutParts, Life, NotInstalled, OpenFigures, RESERVE_PAUSE_NANOS, Rules,
+    TRIED_EVERY, Terms,
+};
+use crate::block::Salt;
+use crate::block::extent::{Extent, ExtentPlace};
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::files::writer::PartWritten;
+use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
+use crate::checkpoint::picture::picture_set::ClosedPicture;
+use crate::checkpoint::request::{AttemptOutcome, Ticket};
+use crate::checkpoint::walk::Slice;
+use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
+use crate::control::trigger::Trigger;
+use crate::identity::Identity;
+use crate::store::installed_checkpoint::{InstalledCheckpoint, ListedPageFile};
+use crate::store::names::PageFileName;
+use crate::{DurabilityError, Health};
+
+const CHECKPOINTERS: usize = 2;
+const SECOND: u64 = 1_000_000_000;
+
+fn life() -> Life {
+    life_of(Strategy::Fuzzy)
+}
+
+pub(super) fn life_of(strategy: Strategy) -> Life {
+    let terms = Terms {
+        strategy,
+        ranges: 3,
+        bandwidth: None,
+        checkpointers: CHECKPOINTERS,
+        files: 1,
+        loggers: 1,
+        database: Identity::draw(),
+        generation: 3,
+        goes_on: false,
+    };
+    let outlook = RecoveryOutlook::new(RecoveryCosts::default(), 1, LogWork::default(), 0);
+    let opened = OpenFigures { now_nanos: 0, replayed_bytes: 0 };
+    Life::new(terms, rules(Trigger::default()), None, 1, opened, outlook)
+}
+
+pub(super) fn rules(trigger: Trigger) -> Rules {
+    Rules { adaptive: trigger.adaptive, recovery_time: trigger.recovery_time, policy: Box::new(trigger) }
+}
+
+pub(super) fn seen(epoch: u64) -> Circumstances {
+    Circumstances {
+        is_awaited: false,
+        now_nanos: SECOND,
+        epoch: Epoch::new(epoch),
+        health: Health::Running,
+        log_bytes: 0,
+        log_records: 0,
+        applied_nanos: None,
+        served: 0,
+        lost: 0,
+        has_reserve: true,
+        has_marks: false,
+        full_tries: 0,
+    }
+}
+
+pub(super) fn salt() -> Salt {
+    Salt::parse("1a2b3c4d").expect("one")
+}
+
+fn slice() -> Slice {
+    Slice { section: 1, from: Box::default(), to: None }
+}
+
+fn written(end: u32) -> Vec<PartWritten> {
+    vec![PartWritten { entries: 10, displaced: 3, tail_bytes: 30, bytes: 1000, ends: vec![end] }]
+}
+
+/// Asked for, and begun with e_l = `low`.
+fn begun(low: u64) -> (Life, Arc<Ticket>) {
+    let mut life = life();
+    let (ticket, answers) = life.demand();
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(low)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(low)));
+    (life, ticket)
+}
+
+/// Begun at e_l = 7 and cut at E = 8.
+fn walking() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = begun(7);
+    assert!(matches!(life.decide(1, &seen(8)), Action::Cut(_)));
+    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
+    (life, ticket)
+}
+
+/// Both parts are begun.
+fn at_parts() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = walking();
+    for checkpointer in 0..CHECKPOINTERS {
+        let Action::WritePart(task) = life.decide(checkpointer, &seen(8)) else { panic!("it has a part") };
+        assert_eq!((task.number, task.low, task.slices.len()), (1, Epoch::new(7), 1));
+    }
+    (life, ticket)
+}
+
+/// Both parts are written, the last one at E = 9: e_h.
+fn walked() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = at_parts();
+    life.part_ended(1, written(1), Epoch::new(8));
+    assert_eq!(life.awaited_marks(), None, "the other part is not written");
+    life.part_ended(0, written(2), Epoch::new(9));
+    (life, ticket)
+}
+
+fn to_install() -> (Life, Arc<Ticket>, InstalledCheckpoint) {
+    let (mut life, ticket) = walked();
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(9) }) else {
+        panic!("its marks are synced")
+    };
+    (life, ticket, installed)
+}
+
+fn failure(ticket: &Ticket) -> String {
+    match ticket.outcome() {
+        Some(Err(DurabilityError::CheckpointFailed(why))) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_due_without_a_reason() {
+    assert!(matches!(life().decide(0, &seen(7)), Action::Rest));
+}
+
+#[test]
+fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
+    let (mut life, _) = begun(7);
+    assert!(matches!(life.decide(0, &seen(7)), Action::CloseEpoch));
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
+    assert!(matches!(life.decide(1, &seen(8)), Action::Wait), "one checkpointer cuts");
+}
+
+#[test]
+fn each_checkpointer_writes_its_part_once() {
+    let (mut life, _) = at_parts();
+    assert!(matches!(life.decide(0, &seen(8)), Action::Wait));
+}
+
+#[test]
+fn k1_high_is_the_epoch_of_the_last_part_to_end() {
+    let (life, _) = walked();
+    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
+}
+
+#[test]
+fn k1_without_marks_of_high_nothing_is_installed() {
+    let (mut life, _) = walked();
+    assert!(
+        matches!(life.decide(0, &seen(9)), Action::CloseEpoch),
+        "no mark covers an epoch that has not ended"
+    );
+    assert!(matches!(life.decide(0, &seen(10)), Action::Wait));
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(10) }) else {
+        panic!("its marks are synced")
+    };
+    assert_eq!((installed.redo_epoch(), installed.durable_min()), (Epoch::new(7), Epoch::new(9)));
+    assert_eq!((installed.entries(), installed.bytes(), installed.generations()), (20, 2000, 3..=3));
+}
+
+#[test]
+fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
+    let (mut life, ticket, installed) = to_install();
+    let (is_installed, answers) = life.record_install(Ok(installed.clone()), 3 * SECOND);
+    assert!(is_installed);
+    answers.send();
+    assert!(ticket.outcome().is_none());
+    assert!(matches!(life.decide(1, &seen(10)), Action::Clear(covered) if covered == installed));
+    life.record_clear(None, 4 * SECOND).send();
+    let report = ticket.outcome().expect("answered").expect("installed");
+    assert_eq!((report.number, report.elapsed.as_secs()), (1, 2));
+    assert!(matches!(life.decide(0, &seen(10)), Action::Rest));
+}
+
+#[test]
+fn what_a_lease_keeps_is_removed_later() {
+    let (mut life, _, installed) = to_install();
+    life.record_install(Ok(installed.clone()), SECOND).1.send();
+    assert!(matches!(life.decide(0, &seen(10)), Action::Clear(_)));
+    life.record_clear(Some(5 * SECOND), SECOND).send();
+    assert!(matches!(life.decide(0, &Circumstances { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
+    let later = Circumstances { now_nanos: 5 * SECOND, ..seen(10) };
+    assert!(matches!(life.decide(0, &later), Action::RemoveAgain(covered) if covered == installed));
+    life.removed_again(None);
+    assert!(matches!(life.decide(0, &later), Action::Rest));
+}
+
+#[test]
+fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
+    let (mut life, ticket) = at_parts();
+    life.part_failed("the device is gone");
+    assert!(!life.is_walking());
+    assert!(matches!(life.decide(0, &seen(8)), Action::Wait), "the other one still writes");
+    life.part_left();
+    assert!(matches!(life.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
+    let answers = life.cleaned_up(2 * SECOND);
+    assert_eq!(answers.failed, 1);
+    answers.send();
+    assert_eq!(failure(&ticket), "the device is gone");
+}
+
+#[test]
+fn a_part_that_was_not_begun_is_not_waited_for() {
+    let (mut life, _) = walking();
+    assert!(matches!(life.decide(0, &seen(8)), Action::WritePart(_)));
+    life.part_failed("no space");
+    assert!(matches!(life.decide(1, &seen(8)), Action::CleanUp { .. }));
+}
+
+#[test]
+fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
+    let (mut life, ticket, _) = to_install();
+    let (is_installed, answers) =
+        life.record_install(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
+    assert!(!is_installed);
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(10)), Action::CleanUp { kept: 0 }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no space");
+    assert!(!life.has_ended());
+}
+
+#[test]
+fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing() {
+    let (mut life, ticket, _) = to_install();
+    life.record_install(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
+    assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+    assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
+}
+
+#[test]
+fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
+    let (mut life, ticket) = walked();
+    let full = |full_tries| Circumstances { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
+    assert!(matches!(life.decide(0, &full(4)), Action::GiveUpReserve));
+    assert!(matches!(life.decide(1, &full(4)), Action::Wait), "one checkpointer gives it up");
+    life.reserve_given_up(true, &full(4));
+    assert!(matches!(life.decide(0, &full(5)), Action::Wait), "each logger tries once more");
+    assert!(matches!(life.decide(0, &full(6)), Action::GoOn));
+    assert!(matches!(life.decide(0, &full(6)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert!(failure(&ticket).contains("cannot become durable: full"));
+}
+
+#[test]
+fn without_a_reserve_the_attempts_files_go_at_once() {
+    let (mut life, _) = walked();
+    let full = Circumstances { health: Health::Full("full".to_owned()), ..seen(10) };
+    assert!(matches!(life.decide(0, &full), Action::GiveUpReserve));
+    life.reserve_given_up(false, &full);
+    assert!(matches!(life.decide(0, &full), Action::CleanUp { .. }));
+}
+
+#[test]
+fn an_attempt_waits_for_no_epoch_that_never_ends() {
+    let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(7) };
+    for (mut life, ticket) in [begun(7), walked()] {
+        assert!(matches!(life.decide(0, &ended), Action::GoOn));
+        assert!(matches!(life.decide(0, &ended), Action::CleanUp { .. }));
+        life.cleaned_up(SECOND).send();
+        assert!(failure(&ticket).contains("used up"));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
+    let mut life = life();
+    for failed in 0..TRIED_EVERY {
+        let (ticket, answers) = life.demand();
+        answers.send();
+        life.needed_bytes = 1000;
+        let Action::LookForRoom { bytes } = life.decide(0, &seen(7)) else { panic!("it is due") };
+        assert_eq!(bytes, if failed + 1 == TRIED_EVERY { 0 } else { 1000 }, "{failed} failures");
+        let answers = life.put_off("too small".to_owned(), SECOND);
+        assert_eq!(answers.failed, 1);
+        answers.send();
+        assert_eq!((failure(&ticket).as_str(), life.misfit()), ("too small", Some("too small")));
+    }
+}
+
+#[test]
+fn a_missing_reserve_is_made_again_after_a_pause() {
+    let mut life = life();
+    let at = |now_nanos| Circumstances { now_nanos, has_reserve: false, ..seen(7) };
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS + 1)), Action::Rest));
+}
+
+#[test]
+fn callers_that_ask_meanwhile_share_the_next_checkpoint() {
+    let (mut life, ticket) = begun(7);
+    let (next, _) = life.demand();
+    assert!(!Arc::ptr_eq(&ticket, &next) && Arc::ptr_eq(&next, &life.demand().0));
+}
+
+#[test]
+fn an_end_answers_every_caller_whatever_the_stage() {
+    for (mut life, ticket) in [begun(7), walking(), at_parts(), walked()] {
+        let (next, _) = life.demand();
+        let answers = life.end(CLOSED, DurabilityError::Stopped);
+        assert_eq!(answers.failed, 1, "the attempt under way");
+        answers.send();
+        for ticket in [ticket, next] {
+            assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+        }
+        life.part_left();
+        assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
+        let (late, answers) = life.demand();
+        answers.send();
+        assert!(matches!(late.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+    }
+}
+
+/// Outcome of the walked checkpoint if the log has ended like this.
+fn outcome_at_end(health: Health) -> Option<AttemptOutcome> {
+    let (mut life, ticket) = walked();
+    let Action::Stop(answers) = life.decide(0, &Circumstances { health, ..seen(10) }) else {
+        panic!("nothing becomes durable any more")
+    };
+    answers.send();
+    ticket.outcome()
+}
+
+#[test]
+fn a_poisoned_log_ends_the_checkpoints() {
+    let outcome = outcome_at_end(Health::Poisoned("gone".to_owned()));
+    assert!(matches!(outcome, Some(Err(DurabilityError::Stopped(_)))));
+}
+
+#[test]
+fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
+    let outcome = outcome_at_end(Health::Removed("log0 is gone".to_owned()));
+    assert!(matches!(outcome, Some(Err(DurabilityError::Removed(_)))));
+}
+
+#[test]
+fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_names() {
+    let (mut life, _, installed) = to_install();
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.record_install(Ok(installed.clone()), SECOND).1.send();
+    assert_eq!(life.owes_removal(), (Some(installed), false));
+    assert!(life.last.is_none() && life.has_ended());
+    let (mut life, _) = begun(7);
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert!(!life.cut(CutParts::whole(Vec::new())) && life.has_ended());
+}
+
+/// Asked for, and its pages are to be published at E = 7.
+fn picture() -> (Life, Arc<Ticket>) {
+    let mut life = life_of(Strategy::Pictures);
+    let (ticket, answers) = life.demand();
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(7)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(7)));
+    assert!(matches!(life.decide(0, &seen(7)), Action::Publish));
+    (life, ticket)
+}
+
+const ATTEMPT: PictureAttempt = PictureAttempt::new(5);
+
+/// Pages that were published when E was this.
+fn pages(epoch: u64) -> PublishedPages {
+    PublishedPages { attempt: ATTEMPT, epoch: Epoch::new(epoch) }
+}
+
+/// Its pages were published at E = 7.
+fn published() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = picture();
+    assert!(matches!(life.decide(1, &seen(7)), Action::Wait), "one checkpointer publishes");
+    assert!(life.record_publication(pages(7)));
+    (life, ticket)
+}
+
+/// Its freeze, S = 10, was announced at E = 9.
+fn announced() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = published();
+    assert!(matches!(life.decide(1, &seen(9)), Action::Announce));
+    assert!(life.record_freeze(Epoch::new(10)));
+    (life, ticket)
+}
+
+/// Its parts are begun.
+fn at_pages() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = announced();
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
+    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
+    for checkpointer in 0..CHECKPOINTERS {
+        let Action::WritePart(task) = life.decide(checkpointer, &seen(11)) else { panic!("it has a part") };
+        assert_eq!((task.low, task.pages), (Epoch::new(10), Some(ATTEMPT)));
+    }
+    (life, ticket)
+}
+
+#[test]
+fn n1_a_freeze_is_announced_once_every_commit_sees_the_pages() {
+    let (mut life, _) = published();
+    for epoch in [7, 8] {
+        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+    }
+    assert!(matches!(life.decide(0, &seen(9)), Action::Announce));
+}
+
+#[test]
+fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
+    let (mut life, _) = announced();
+    for epoch in [9, 10] {
+        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+    }
+    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
+}
+
+#[test]
+fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
+    let (mut life, ticket) = at_pages();
+    life.part_ended(1, written(1), Epoch::new(20));
+    assert_eq!(life.gives_up_pages(), None, "the other part takes pages");
+    life.part_ended(0, written(2), Epoch::new(21));
+    assert!(ends_once(&mut life), "before its root is written");
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    assert!(matches!(life.decide(1, &seen(21)), Action::Wait), "one checkpointer writes the root");
+    assert_eq!(life.awaited_marks(), None);
+    life.record_close(Ok(closed()));
+    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
+    assert!(matches!(life.decide(0, &seen(21)), Action::Wait));
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
+        panic!("its marks are synced")
+    };
+    assert_eq!((installed.redo_epoch(), installed.durable_min()), (Epoch::new(10), Epoch::new(9)));
+    life.record_install(Ok(installed), SECOND).1.send();
+    assert!(matches!(life.decide(0, &seen(21)), Action::Clear(_)));
+    life.record_clear(None, SECOND).send();
+    let report = ticket.outcome().expect("answered").expect("installed");
+    assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
+    assert_eq!((report.entries, report.displaced, report.displaced_tail_bytes), (700, 6, 60));
+    assert_eq!((report.pages_written, report.pages_kept), (3, 17));
+    assert_eq!((report.bytes, report.bytes_written), (90_000, 20_000));
+}
+
+/// Of a picture that has written 3 of its 20 pages.
+fn closed() -> ClosedPicture {
+    let file = ListedPageFile { name: PageFileName { folder: 0, number: 4 }, salt: salt() };
+    ClosedPicture {
+        entries: 700,
+        bytes: 90_000,
+        pages: 20,
+        pages_written: 3,
+        bytes_written: 20_000,
+        next_page: 31,
+        root: ExtentPlace { extent: Extent { folder: 0, first: 1, units: 1 }, header_crc: 7 },
+        files: vec![file],
+    }
+}
+
+#[test]
+fn n12_a_picture_whose_root_cannot_be_written_fails() {
+    let (mut life, ticket) = at_pages();
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    life.record_close(Err("no space".to_owned()));
+    assert!(ends_once(&mut life));
+    assert!(matches!(life.decide(0, &seen(21)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no space");
+}
+
+#[test]
+fn a_root_that_is_written_behind_the_end_changes_nothing() {
+    let (mut life, _) = at_pages();
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.record_close(Ok(closed()));
+    assert!(matches!(life.decide(0, &seen(21)), Action::Stop(_)));
+}
+
+/// Whether the attempt's pages are to be ended, and only once.
+fn ends_once(life: &mut Life) -> bool {
+    life.gives_up_pages() == Some(ATTEMPT) && life.gives_up_pages().is_none()
+}
+
+#[test]
+fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
+    for (mut life, _) in [published(), announced(), at_pages()] {
+        assert_eq!(life.gives_up_pages(), None);
+        life.end(CLOSED, DurabilityError::Stopped).send();
+        assert!(ends_once(&mut life));
+    }
+    let (mut life, _) = at_pages();
+    life.part_failed("the device is gone");
+    assert!(ends_once(&mut life), "while the other checkpointer still writes");
+    let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(8) };
+    let (mut life, _) = published();
+    assert!(matches!(life.decide(0, &ended), Action::GoOn));
+    assert!(ends_once(&mut life));
+}
+
+#[test]
+fn n13_pages_that_are_published_behind_the_end_are_ended() {
+    let (mut life, _) = picture();
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert_eq!(life.gives_up_pages(), None, "nobody ends what is not published yet");
+    assert!(!life.record_publication(pages(8)));
+    assert!(ends_once(&mut life));
+}
+
+#[test]
+fn n13_the_next_attempt_has_pages_of_its_own() {
+    let (mut life, _) = at_pages();
+    life.part_failed("no space");
+    assert!(ends_once(&mut life));
+    life.part_left();
+    assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    life.demand().1.send();
+    assert!(matches!(life.decide(0, &seen(12)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(12)));
+    assert!(matches!(life.decide(0, &seen(12)), Action::Publish));
+}
+
+#[test]
+fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
+    for is_announced in [false, true] {
+        let (mut life, ticket) = if is_announced { announced() } else { published() };
+        let action = life.decide(0, &seen(11));
+        assert!(matches!((is_announced, action), (false, Action::Announce) | (true, Action::Cut(_))));
+        life.pages_have_ended("they have ended");
+        assert!(ends_once(&mut life));
+        assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
+        life.cleaned_up(SECOND).send();
+        assert_eq!(failure(&ticket), "they have ended");
+    }
+}
+
+#[test]
+fn n13_a_picture_is_named_until_its_attempt_is_over() {
+    let (mut life, _) = at_pages();
+    assert!(life.gives_up_pages().is_none() && life.picture() == Some(ATTEMPT));
+    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
+    assert!(ends_once(&mut life));
+    assert_eq!(life.picture(), Some(ATTEMPT), "what is installed is told to its pages");
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert_eq!(life.picture(), None);
+}
+
+#[test]
+fn a_state_without_pages_fails_the_attempt() {
+    let (mut life, ticket) = picture();
+    life.cannot_publish("no pages");
+    assert_eq!(life.gives_up_pages(), None);
+    assert!(matches!(life.decide(0, &seen(7)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no pages");
+}

@@ -1,0 +1,250 @@
+//! A logger's files. The logger prepares the next file ahead of time, continues in the file when the current file is
+//! due, and closes the used file.
+//!
+//! Invariants:
+//! - L3: the log continues in a file whose name is synced. The log writes and syncs the file's opening mark before
+//!   anything behind it.
+//! - Commits wait only for the opening mark: files are made, cut and renamed under the lock of the next file, without
+//!   the writer's lock. The lock of the next file is always taken before the writer's lock.
+//! - On a full disk the logger first removes the next file, because blocks take precedence.
+//! - No file of a closed log changes: the close takes the lock of the next file too.
+//!
+//! Neighbours: `next` and `segments` do the work; a step decides when work is due.
+
+use ensile_base::sync::{MutexGuard, Ordering};
+use ensile_disk::DiskError;
+
+use super::{Log, Logger, PANICKED, Writer, poison_on_panic, stop};
+use crate::log::marks::Frontier;
+use crate::log::next_file::NextFile;
+use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
+use crate::store::names::SegmentName;
+
+/// The next file, as far as prepared.
+#[derive(Debug)]
+pub(super) struct NextFilePlan {
+    made: Option<NextFile>,
+    name: SegmentName,
+    /// Least initial size of the file, in bytes.
+    first_bytes: u64,
+    /// Time before which no new attempt is made.
+    not_before: u64,
+    /// True once no next file will exist.
+    is_over: bool,
+}
+
+impl NextFilePlan {
+    pub(super) fn new(segments: &Segments) -> Self {
+        let (name, first_bytes) = (segments.next_name(), segments.first_bytes());
+        Self { made: None, name, first_bytes, not_before: 0, is_over: false }
+    }
+
+    /// Makes the file ready for the log. A log with many writes gets no zeros here. `None`, here and below, means that
+    /// the disk has no space.
+    fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
+        let first_bytes = self.first_bytes;
+        match self.get_or_create(log, first_bytes)? {
+            Some(made) => made.make_ready(&**log.store.disk(), first_bytes, heavy),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes a part of the file; true once the file is ready.
+    fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
+        match self.get_or_create(log, wanted)? {
+            Some(made) => made.make_some(&**log.store.disk()),
+            None => Ok(None),
+        }
+    }
+
+    /// The next file, created now if missing, with `wanted` zeros to come.
+    fn get_or_create(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
+        assert!(!self.is_over, "a log that has ended begins no file");
+        if self.made.is_none() {
+            self.made = NextFile::create(log.store.disk(), self.name, wanted)?;
+        }
+        Ok(self.made.as_mut())
+    }
+
+    /// Checks that the prepared file has the next name, and that no file exists after the end.
+    fn check(&self) {
+        assert!(
+            self.made.as_ref().is_none_or(|made| made.name == self.name),
+            "a file of another name is made"
+        );
+        assert!(!self.is_over || self.made.is_none(), "a file is made that is not going to be used");
+        assert!(self.first_bytes > 0, "a file without space");
+    }
+
+    /// Removes the prepared file. True if the file existed.
+    fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
+        self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
+        self.made.take().map_or(Ok(false), |made| made.discard(&**log.store.disk()).map(|()| true))
+    }
+}
+
+impl Logger {
+    /// Notes for a later step the number of zeros of the next file, if the file is due.
+    pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
+        // Relaxed: only the logger's thread acts on the flag, and the thread reads the file's state again under the
+        // locks.
+        let is_ready = self.next_ready.load(Ordering::Relaxed);
+        let wanted = segments.next_wanted(now_nanos).filter(|_| !is_ready && !heavy);
+        // Relaxed: a hint for `prepare`, which reads the file's state under its lock.
+        self.next_wanted.store(wanted.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Makes a part of the next file, if the file is due.
+    pub(in crate::log) fn prepare(&self, log: &Log) {
+        // Relaxed: a hint; the file's state is read under its lock below.
+        let wanted = self.next_wanted.load(Ordering::Relaxed);
+        if wanted == 0 || log.full_reason().is_some() {
+            // On a full disk the blocks of every log take precedence.
+            return;
+        }
+        let _guard = poison_on_panic(log);
+        let mut next = self.next.lock();
+        let now = log.clock.nanos();
+        if next.is_over || log.waiters.has_ended() || now < next.not_before {
+            return;
+        }
+        let made = self.while_away(|| {
+            // An earlier wake-up, sent before this thread was marked as away, takes precedence.
+            if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
+        });
+        next.check();
+        let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
+        // Relaxed: a figure.
+        self.next_bytes.store(next.made.as_ref().map_or(0, NextFile::bytes), Ordering::Relaxed);
+        match made {
+            Ok(false) => {}
+            Ok(true) => {
+                // Relaxed, both: hints for the logger's thread, which reads the file's state under its lock.
+                self.next_wanted.store(0, Ordering::Relaxed);
+                self.next_ready.store(true, Ordering::Relaxed);
+            }
+            Err(error) => {
+                stop(log, next, &error);
+            }
+        }
+    }
+
+    /// True if a new file is due. All blocks of the current file are synced then.
+    pub(super) fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
+        // Relaxed: the wake-up orders the request before the step that it starts.
+        let asked = self.roll_asked.load(Ordering::Relaxed);
+        if asked && !writer.segments.has_blocks() {
+            // Relaxed: a request at this moment concerns a file without blocks.
+            self.roll_asked.store(false, Ordering::Relaxed);
+            return false;
+        }
+        // Relaxed: a hint; `roll` makes the file ready if necessary.
+        let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
+        let is_due =
+            writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
+        is_due && writer.steps.may_roll()
+    }
+
+    /// Continues in a new file. If another step or the close has written unsynced blocks meanwhile, the next mark does
+    /// this work. False if the log has stopped.
+    pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
+        let mut next = self.next.lock();
+        if next.is_over || log.waiters.has_ended() {
+            return false;
+        }
+        match self.while_away(|| next.make_ready(log, heavy)) {
+            Ok(Some(())) => {}
+            Ok(None) => return self.hold_roll(log, next, now_nanos),
+            Err(error) => return stop(log, next, &error),
+        }
+        // A panic's poison wakes wakers, so the lock of the next file is released before.
+        let Some(mut writer) = self.writer.lock_unless_panicked() else {
+            drop(next);
+            log.poison(PANICKED);
+            return false;
+        };
+        if writer.steps.is_closed() || log.waiters.has_ended() {
+            return false;
+        }
+        if !self.is_roll_due(&writer, now_nanos) {
+            return true;
+        }
+        let (synced, published) =
+            (log.marks.frontier_epoch(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
+        let used = match writer.segments.go_on_in(&mut next.made, synced, published, now_nanos) {
+            Ok(Some(used)) => used,
+            Ok(None) => {
+                drop(writer);
+                return self.hold_roll(log, next, now_nanos);
+            }
+            Err(error) => return stop(log, (writer, next), &error),
+        };
+        assert!(next.made.is_none(), "the file that was made is in use");
+        assert_ne!(next.name, writer.segments.next_name(), "the log is in the next file");
+        next.name = writer.segments.next_name();
+        next.check();
+        // Relaxed: the new file answers every request up to now.
+        self.roll_asked.store(false, Ordering::Relaxed);
+        // Relaxed, all: two figures, and a hint for the next step.
+        self.next_ready.store(false, Ordering::Relaxed);
+        self.next_bytes.store(0, Ordering::Relaxed);
+        self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
+        drop(writer);
+        log.counters.rolls.add(1);
+        match self.while_away(|| used.close(&**log.store.disk())) {
+            Ok(closed) => self.closed.push(closed),
+            Err(error) => return stop(log, next, &error),
+        }
+        true
+    }
+
+    /// Keeps the current file, because the disk has no space for a new file.
+    fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
+        log.counters.rolls_held.add(1);
+        if let Err(error) = next.give_up(log) {
+            return stop(log, next, &error);
+        }
+        // Relaxed: a hint for the next step.
+        self.next_ready.store(false, Ordering::Relaxed);
+        drop(next);
+        let Some(mut writer) = self.lock_writer(log) else { return false };
+        writer.segments.pause_rolls(now_nanos);
+        true
+    }
+
+    /// Removes the unused next file, because blocks take precedence over its space.
+    pub(super) fn give_up_next(&self, log: &Log) {
+        let mut next = self.next.lock();
+        if next.is_over || log.waiters.has_ended() {
+            // The folder may already belong to the next open.
+            return;
+        }
+        // Relaxed, both: hints; the file's state is read under its lock.
+        self.next_wanted.store(0, Ordering::Relaxed);
+        self.next_ready.store(false, Ordering::Relaxed);
+        match next.give_up(log) {
+            // The disk has space now, and any log may wait for space.
+            Ok(true) => log.wake_loggers(),
+            Ok(false) => {}
+            Err(error) => {
+                stop(log, next, &error);
+            }
+        }
+    }
+
+    /// Ends the preparation of files at the close of the log. The next recovery removes a file that cannot be removed
+    /// here.
+    pub(in crate::log) fn end_next(&self, log: &Log) {
+        let mut next = self.next.lock();
+        next.is_over = true;
+        let _ = next.give_up(log);
+        next.check();
+        // Relaxed: a figure.
+        self.next_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Waits until no file is being made or closed.
+    pub(super) fn wait_for_files(&self) {
+        drop(self.next.lock());
+    }
+}

@@ -1,0 +1,220 @@
+//! The steps of a logger as decisions. Pure: observations and results of an action go in, the next action comes out.
+//!
+//! ```text
+//!          entries, a mark of d or none        the file has all of it          the sync is done
+//! Empty ------------------------------> Encoded -------------------> Submitted ----------------> Empty, and d counts
+//!                                        |   ^   \-- no mark: nothing is to be synced --> Empty
+//!                               no space v   | a later step submits the same bytes
+//!                                         Held
+//! ```
+//! A close, or the end of the log, ends the steps at any stage: nothing is written any more.
+//!
+//! Invariants:
+//! - Held blocks are submitted before anything else is encoded, because held blocks come first in the chain (L5).
+//! - A mark counts once the sync after its write is done (L3). One sync serves all submitted blocks.
+//! - An asynchronous store may answer later than the request: the stage is `Submitted` until then.
+//!
+//! Neighbours: `super` carries the actions out, and reports their results.
+
+use ensile_base::Epoch;
+use ensile_base::limits::LOG_BUFFER_BYTES;
+
+/// Bytes since the last mark above which the device is busy, and epochs close at the heartbeat's interval.
+const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
+
+/// The thread that takes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StepBy {
+    /// The logger's own thread, or a thread that drives the logger.
+    Logger,
+    /// A waiter's thread: work that its result does not need is left to the logger.
+    Waiter,
+}
+
+/// Place of the encoded blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StepStage {
+    /// No encoded blocks: all blocks are written, and all marks synced.
+    Empty,
+    /// In memory.
+    Encoded,
+    /// In memory, because the disk is full.
+    Held,
+    /// In the file; the mark of the blocks waits for the sync.
+    Submitted,
+    /// The last mark is written, or the log is closed without the mark.
+    Closed,
+}
+
+/// First action of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FirstAction {
+    /// Nothing: the log has ended.
+    Stop,
+    /// Submit the held blocks.
+    SubmitHeld,
+    /// Take the entries of the workers, and encode them. If the device is idle, the epoch may close early before that.
+    Encode {
+        /// True if the device is idle.
+        may_close_epoch: bool,
+    },
+}
+
+/// Action after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterWrite {
+    /// Keep the unwritten blocks, and give space back.
+    Hold,
+    /// Sync: the written blocks include a mark of this d.
+    Sync(Epoch),
+    /// No mark was written.
+    Done,
+}
+
+/// Last action of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LastAction {
+    /// Begin a new file.
+    Roll,
+    /// Leave the new file to the logger's thread.
+    WakeLogger,
+    /// Nothing.
+    Rest,
+}
+
+/// Encoded and unwritten blocks of a logger, and the load of its device.
+#[derive(Debug)]
+pub(super) struct Steps {
+    stage: StepStage,
+    /// Encoded mark d that is not synced yet.
+    mark_due: Option<Epoch>,
+    /// Bytes since the last mark, and bytes between the last two marks.
+    bytes_since_mark: u64,
+    bytes_recent: u64,
+    /// True if the device was busy when the step began.
+    is_heavy: bool,
+}
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        Self {
+            stage: StepStage::Empty,
+            mark_due: None,
+            bytes_since_mark: 0,
+            bytes_recent: 0,
+            is_heavy: false,
+        }
+    }
+
+    /// Checks that stage and mark agree.
+    fn check(&self) {
+        let is_encoded = matches!(self.stage, StepStage::Encoded | StepStage::Held | StepStage::Submitted);
+        debug_assert!(self.mark_due.is_none() || is_encoded || self.is_closed(), "a mark of nothing encoded");
+        debug_assert!(self.stage != StepStage::Submitted || self.mark_due.is_some(), "a sync without a mark");
+    }
+
+    /// True if the device is busy.
+    fn is_busy(&self) -> bool {
+        self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
+    }
+
+    /// True if the device was busy when this step began.
+    pub(super) fn is_heavy(&self) -> bool {
+        self.is_heavy
+    }
+
+    /// True if encoded blocks wait for space.
+    pub(super) fn is_held(&self) -> bool {
+        self.stage == StepStage::Held
+    }
+
+    /// True if a waiter may take the next step. A waiter leaves a full disk and a busy device to the logger.
+    pub(super) fn is_for_waiter(&self) -> bool {
+        !self.is_held() && !self.is_busy()
+    }
+
+    /// True if a new file may begin. All blocks of the current file are synced before.
+    pub(super) fn may_roll(&self) -> bool {
+        self.bytes_since_mark == 0 && !self.is_held()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.stage == StepStage::Closed
+    }
+
+    /// Begins a step.
+    pub(super) fn begin(&mut self, has_ended: bool) -> FirstAction {
+        if has_ended || self.is_closed() {
+            return FirstAction::Stop;
+        }
+        debug_assert!(matches!(self.stage, StepStage::Empty | StepStage::Held), "a step within another one");
+        if self.is_held() {
+            self.is_heavy = true;
+            return FirstAction::SubmitHeld;
+        }
+        self.is_heavy = self.is_busy();
+        FirstAction::Encode { may_close_epoch: !self.is_heavy }
+    }
+
+    /// Notes encoded blocks, followed by a mark of this d or by none.
+    pub(super) fn record_encode(&mut self, mark: Option<Epoch>) {
+        assert_eq!(self.stage, StepStage::Empty, "what is held comes before anything else in the chain (L5)");
+        assert_eq!(self.mark_due, None, "one mark at a time");
+        (self.stage, self.mark_due) = (StepStage::Encoded, mark);
+        self.check();
+    }
+
+    /// Notes the write of `bytes` encoded bytes: all blocks, or as many as the disk had space for.
+    pub(super) fn record_write(&mut self, bytes: u64, is_full: bool) -> AfterWrite {
+        assert!(matches!(self.stage, StepStage::Encoded | StepStage::Held), "written without being encoded");
+        self.bytes_since_mark += bytes;
+        if is_full {
+            self.stage = StepStage::Held;
+            return AfterWrite::Hold;
+        }
+        if let Some(mark) = self.mark_due {
+            self.stage = StepStage::Submitted;
+            self.check();
+            return AfterWrite::Sync(mark);
+        }
+        self.stage = StepStage::Empty;
+        AfterWrite::Done
+    }
+
+    /// Notes that the sync after the write is done: the mark of this d counts.
+    pub(super) fn record_sync(&mut self, mark: Epoch) {
+        assert_eq!(self.stage, StepStage::Submitted, "synced without being written (L3)");
+        assert_eq!(self.mark_due, Some(mark), "synced is the mark that was written");
+        (self.stage, self.mark_due) = (StepStage::Empty, None);
+        self.bytes_recent = std::mem::take(&mut self.bytes_since_mark);
+        self.check();
+    }
+
+    /// Action for a new file that is due, by the thread that stepped. Results of this mark do not wait for the file.
+    pub(super) fn end(by: StepBy, is_roll_due: bool) -> LastAction {
+        match by {
+            _ if !is_roll_due => LastAction::Rest,
+            StepBy::Logger => LastAction::Roll,
+            StepBy::Waiter => LastAction::WakeLogger,
+        }
+    }
+
+    /// Closes the log: nothing is written afterwards.
+    pub(super) fn close(&mut self) {
+        self.stage = StepStage::Closed;
+    }
+}
+
+/// True if the next step should come soon. A strict result waits for a commit that is ending, or for the epoch's least
+/// length.
+pub(super) fn is_hurried(claim: Epoch, wanted: Epoch, durable: Epoch) -> bool {
+    wanted > durable && claim < wanted
+}
+
+/// True if the epoch may close early, because a strict result of the present epoch waits for D.
+pub(super) fn closes_epoch(wanted: Epoch, durable: Epoch, now: Epoch) -> bool {
+    wanted > durable && now <= wanted
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

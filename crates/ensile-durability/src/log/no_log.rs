@@ -1,0 +1,84 @@
+//! A log without loggers: pictures make its epochs durable (SIREN §5).
+//!
+//! Invariants:
+//! - N18: D is e_c of the installed picture. D moves only after the manifest that names the picture is durable.
+//! - A waiting result asks for a picture of its epoch by waiting: the checkpoints read the largest awaited epoch. So
+//!   all waiting results share a picture, and a failed picture is tried again.
+//!
+//! Neighbours: the checkpoints take pictures and report the outcome; `waiters` has the waiting results.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+
+use super::Log;
+use super::marks::Frontier;
+use super::waiters::LogEnd;
+use crate::DurabilityError;
+use crate::wake_up::WakeUp;
+
+impl Log {
+    /// True if the log has loggers. Otherwise only pictures make epochs durable.
+    #[inline]
+    #[must_use]
+    pub fn has_loggers(&self) -> bool {
+        !self.loggers.is_empty()
+    }
+
+    /// Checks that a commit without an entry may continue in a log without loggers.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::EpochsEnded`].
+    #[inline]
+    pub fn check(&self) -> Result<(), DurabilityError> {
+        if self.refuses() { self.check_refusal() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_refusal(&self) -> Result<(), DurabilityError> {
+        self.refusal().map_or(Ok(()), Err)
+    }
+
+    /// Wake-up of the checkpointer that checks for wanted pictures.
+    pub(crate) fn picture_wanted(&self) -> Arc<WakeUp> {
+        Arc::clone(&self.picture_wanted)
+    }
+
+    /// True if a result waits for a picture.
+    pub(crate) fn awaits_picture(&self) -> bool {
+        !self.has_loggers() && self.waiters.wanted_epoch() > self.durable_epoch()
+    }
+
+    /// Notes that the manifest names a picture of `epoch`: removals may rest on the epoch. The caller announces the
+    /// epoch.
+    pub(crate) fn picture_installed(&self, epoch: Epoch) {
+        if self.has_loggers() {
+            return;
+        }
+        assert!(epoch >= self.marks.of_all(Frontier::Synced), "N18: a later picture shows a later epoch");
+        for frontier in [Frontier::Appended, Frontier::Written, Frontier::Synced] {
+            self.marks.advance(0, frontier, epoch);
+        }
+    }
+
+    /// Reports a failed picture: waiting results hear the reason, and may wait for the next picture.
+    pub(crate) fn picture_failed(&self, reason: &Arc<str>) {
+        if !self.has_loggers() {
+            self.waiters.wake_all(self.waiters.expire_all(reason));
+        }
+    }
+
+    /// Ends a log without loggers: the epochs of its last picture are durable. The hint records D and E.
+    pub(super) fn end_without_loggers(&self) -> Result<(), DurabilityError> {
+        assert!(self.refuses() && !self.has_loggers(), "nothing is committed any more");
+        if let Some(end) = self.waiters.how_ended() {
+            return end.of_close();
+        }
+        let ended = self.epochs.stop();
+        self.store.close_hint(self.marks.of_all(Frontier::Synced), Vec::new(), ended);
+        self.end(LogEnd::Closed);
+        // The next open may need the reserve, and begins without the reserve otherwise.
+        let _ = self.store.reserve().make();
+        Ok(())
+    }
+}

@@ -1,0 +1,408 @@
+//! Entries that a restore takes from an archive: the entries after a state, up to an epoch, in one log file of the new
+//! database.
+//!
+//! ```text
+//! state at s | (s, ..] of generation 3 | void | generation 4 up to X | entries above X are left out
+//!            '------------ one file, in the order of TIDs, closed at X ------'
+//! ```
+//! The state is a picture at e_c, a copy of files that is closed at S, or nothing at all.
+//!
+//! Invariants:
+//! - A2: s and X are in one range of the archive, so no entry of (s, X] is missing.
+//! - A4: The archive belongs to the history of the backup.
+//! - L4: X is an epoch of a generation, at most the generation's D. From each generation, entries up to its D are
+//!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
+//!   of them.
+//!
+//! Neighbours: `super` has validated the archive. `merge` writes the file, as for closed generations. The copy of a
+//! backup puts the file beside the state.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+use ensile_disk::Disk;
+
+use super::{EpochSpan, ReadArchive};
+use crate::block::{FORMAT, Salt};
+use crate::copy_progress::ArchivePiece;
+use crate::identity::Identity;
+use crate::log::LogConfig;
+use crate::number;
+use crate::recovery::file_chain::FileChain;
+use crate::recovery::merge::{self, MergePieces};
+use crate::recovery::read_ahead::ReadBuffers;
+use crate::recovery::replay::{self, Bounds, LogPiece};
+use crate::recovery::report::RecoveryReport;
+use crate::store::lineage::Lineage;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::names::log_folder;
+use crate::{DurabilityError, EntryKind, Recoverable};
+
+/// Callback after each piece of the work.
+type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
+
+/// An archive that brings a database to an epoch.
+#[derive(Debug)]
+pub(crate) struct ArchiveSource {
+    disk: Arc<dyn Disk>,
+    read: ReadArchive,
+    /// X, the last epoch that is taken.
+    to: Epoch,
+}
+
+/// Epochs to which an archive brings a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForwardReach {
+    /// End of the archive's range; `None` if no range has the state.
+    pub(crate) end: Option<Epoch>,
+    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first. Discarded
+    /// epochs are in no span.
+    pub(crate) counted: Vec<(Epoch, Epoch)>,
+}
+
+/// A log file written from the entries of an archive.
+#[derive(Debug)]
+pub(crate) struct TakenLog {
+    /// Generation of the file, closed at X.
+    pub(crate) generation: Generation,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+}
+
+impl ArchiveSource {
+    /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database, or does not prove that `to` was
+    /// durable and counted.
+    pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
+        let source = Self::of_database(disk, of, to)?;
+        source.check_counted()?;
+        Ok(source)
+    }
+
+    /// As [`ArchiveSource::open`], without a check of `to`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database.
+    pub(crate) fn of_database(
+        disk: &Arc<dyn Disk>,
+        of: Identity,
+        to: Epoch,
+    ) -> Result<Self, DurabilityError> {
+        let read = ReadArchive::read(&**disk)?;
+        let source = Self { disk: Arc::clone(disk), read, to };
+        if source.read.list.database != of {
+            let found = source.read.list.database;
+            return Err(source.lacks(&format!("it is of database {found}, and the backup of {of}")));
+        }
+        Ok(source)
+    }
+
+    /// Checks that the archive belongs to the history of a backup with this lineage (A4).
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] if the histories differ.
+    pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
+        lineage.goes_on_in(&self.read.list.generations).map_err(|generation| {
+            self.not_in_archive(&format!(
+                "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
+                 was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same \
+                 history"
+            ))
+        })
+    }
+
+    /// Epochs to which the archive can bring the state at the end of epoch `state` (A2).
+    pub(crate) fn reach(&self, state: Epoch) -> ForwardReach {
+        let ranges = self.read.facts.ranges.iter();
+        assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
+        let ends = ranges.filter(|range| range.after <= state && state <= range.to).map(|range| range.to);
+        let Some(end) = ends.max() else { return ForwardReach::default() };
+        let counted = |generation: &Generation| {
+            let first = generation.first.max(state.next());
+            let last = generation.durable.map_or(end, |durable| durable.min(end));
+            (first <= last).then_some((first, last))
+        };
+        let counted = self.read.list.generations.iter().filter_map(counted).collect();
+        ForwardReach { end: Some(end), counted }
+    }
+
+    /// Epoch after which the archive begins.
+    pub(crate) fn begins_behind(&self) -> Epoch {
+        self.read.list.from
+    }
+
+    /// Last epoch up to which a range of the archive is complete.
+    pub(crate) fn durable(&self) -> Epoch {
+        let ranges = self.read.facts.ranges.iter();
+        assert!(ranges.clone().all(|range| range.after < range.to), "A2: a range has an epoch");
+        ranges.map(|range| range.to).max().unwrap_or_default()
+    }
+
+    /// X, the last epoch that is taken.
+    pub(crate) fn target_epoch(&self) -> Epoch {
+        self.to
+    }
+
+    /// Error with this reason.
+    pub(crate) fn not_in_archive(&self, why: &str) -> DurabilityError {
+        let folder = self.disk.folder_place("").unwrap_or_default();
+        DurabilityError::NotInArchive { folder, detail: why.to_owned() }
+    }
+
+    /// Error with this reason and the ranges that the archive has.
+    fn lacks(&self, why: &str) -> DurabilityError {
+        let ranges: Vec<String> = self.read.facts.ranges.iter().map(describe_span).collect();
+        let has = match ranges.is_empty() {
+            true => "nothing yet".to_owned(),
+            false => ranges.join("; "),
+        };
+        self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
+    }
+
+    fn check_counted(&self) -> Result<(), DurabilityError> {
+        self.check_target_epoch().map_err(|why| self.lacks(&why))
+    }
+
+    /// Checks that X is an epoch of a generation, and at most the generation's D (L4).
+    ///
+    /// # Errors
+    /// The reason, as a text.
+    pub(crate) fn check_target_epoch(&self) -> Result<(), String> {
+        let to = self.to;
+        let generations = &self.read.list.generations;
+        let begun = generations.iter().rev().find(|generation| generation.first <= to);
+        match begun {
+            Some(generation) if generation.durable.is_none_or(|durable| to <= durable) => Ok(()),
+            Some(generation) => {
+                let durable = generation.durable.unwrap_or_default();
+                let is_last = generations.last().is_some_and(|last| last.number == generation.number);
+                Err(match is_last {
+                    true => format!(
+                        "epoch {to} is above all that it proves to have been durable, epoch {durable}"
+                    ),
+                    false => format!(
+                        "epoch {to} was discarded: nothing between epoch {durable} and the next life counts"
+                    ),
+                })
+            }
+            None => Err(format!("epoch {to} is before all that it has")),
+        }
+    }
+
+    /// Missing entries and damaged files of the archive, in brackets; empty for a complete archive.
+    pub(crate) fn describe_missing(&self) -> String {
+        let lacks = self.read.facts.generations.iter().flat_map(|generation| &generation.lacks);
+        let damage = self.read.facts.damage.iter().map(|damage| format!("{} is damaged", damage.file));
+        let missing: Vec<String> = lacks.cloned().chain(damage).collect();
+        if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
+    }
+
+    /// Checks that the archive has every entry from the end of this epoch up to X (A2).
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotInArchive`] with the missing epochs and files.
+    pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
+        if self.reach(after).end.is_some_and(|end| self.to <= end) {
+            return Ok(());
+        }
+        let (from, to, missing) = (self.read.list.from, self.to, self.describe_missing());
+        let why = match after < from {
+            true => format!(
+                "it has what comes behind epoch {from} only, and a backup that goes that far is needed"
+            ),
+            false => format!("it does not have all of the epochs up to {to}{missing}"),
+        };
+        Err(self.lacks(&why))
+    }
+
+    /// Pieces of each log with entries of (`after`, X].
+    fn logs(&self, after: Epoch) -> Result<Vec<Vec<LogPiece>>, DurabilityError> {
+        let (disk, to) = (&*self.disk, self.to);
+        assert!(after <= to, "a picture is brought forward");
+        let mut logs = Vec::new();
+        let is_wanted = |generation: &&Generation| {
+            generation.first <= to && generation.durable.is_none_or(|durable| durable > after)
+        };
+        for generation in self.read.list.generations.iter().filter(is_wanted) {
+            let durable = generation.durable.map_or(to, |durable| durable.min(to));
+            let bounds = Bounds { first: generation.first, covered: after.next(), durable };
+            for logger in 0..generation.logs {
+                let chains = self.read.chains(disk, generation.number, logger)?;
+                let cut = |chain| replay::cut(chain, bounds, &mut RecoveryReport::default());
+                logs.push(chains.iter().flat_map(cut).collect());
+            }
+        }
+        Ok(logs)
+    }
+
+    /// Generation of the entries of (`after`, X], with this number, in this database.
+    fn generation(&self, database: Identity, number: u64, entries: EntryKind, after: Epoch) -> Generation {
+        assert!(after <= self.to, "a picture is brought forward");
+        Generation {
+            number,
+            first: after.next(),
+            format: FORMAT,
+            entries,
+            logs: 1,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            database,
+            durable: Some(self.to),
+            spans: Vec::new(),
+        }
+    }
+
+    /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
+    /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
+    fn take(
+        &self,
+        target: &Arc<dyn Disk>,
+        generation: Generation,
+        spend: &mut SpendArchivePiece<'_>,
+    ) -> Result<Option<TakenLog>, DurabilityError> {
+        assert_eq!(generation.durable, Some(self.to), "L4: it is closed at X");
+        let after = generation.first.previous();
+        let logs = self.logs(after)?;
+        let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
+        if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != generation.entries) {
+            return Err(DurabilityError::damaged_file(
+                &other.file.to_string(),
+                0,
+                "its entries are of another kind",
+            ));
+        }
+        assert!(first.newest > after, "A2: behind the picture");
+        let config = LogConfig::default();
+        let source: u64 = logs.iter().flatten().map(|piece| piece.bytes).sum();
+        let (bytes_total, mut told) = (2 * source, 0);
+        let mut wrote = |written| {
+            told += written;
+            spend(ArchivePiece { written, read: 0, bytes_total })
+        };
+        let pieces = MergePieces { disk: &*self.disk, logs };
+        let written = merge::write_file(pieces, target, &config, &generation, &mut wrote)?;
+        assert!(told < written.bytes, "it has an opening block too");
+        spend(ArchivePiece { written: written.bytes - told, read: 0, bytes_total })?;
+        target.sync_folder(&log_folder(0))?;
+        assert_eq!(written.largest, self.to, "L4: it is closed at X");
+        Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
+    }
+}
+
+impl ArchiveSource {
+    /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
+    /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
+    /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
+    /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
+    /// wait, and an error of `spend` ends the work.
+    ///
+    /// # Errors
+    /// As for [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
+    /// [`DurabilityError::Config`] if no number is left.
+    pub(crate) fn write_log_after(
+        &self,
+        disk: &Arc<dyn Disk>,
+        next: Manifest,
+        after: Epoch,
+        verifier: &dyn Recoverable,
+        spend: &mut SpendArchivePiece<'_>,
+    ) -> Result<(Manifest, Option<TakenLog>), DurabilityError> {
+        let open = next.open_generation().clone();
+        assert_eq!(open.logs, 0, "L4: nothing was written behind the state");
+        assert!(open.first <= after.next(), "A2: the state is of this epoch");
+        let number =
+            |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
+        let (own, last) = (number(open.number)?, number(open.number + 1)?);
+        let generation = self.generation(next.identity, own, open.entries, after);
+        let mut taken = self.take(disk, generation, spend)?;
+        if let Some(taken) = &mut taken {
+            taken
+                .verify(&**disk, verifier, spend)
+                .map_err(|error| self.told_where(error, after, verifier))?;
+        }
+        let open = Generation { number: last, first: self.to.next(), ..open };
+        let closed = taken.as_ref().map(|taken| taken.generation.clone());
+        // The reserved epoch is above every epoch that the open generation shows (L6).
+        let reserved = next.reserved.max(open.first.next());
+        // The new generations come after the log of the state itself.
+        let mut generations = next.generations;
+        generations.pop();
+        generations.extend(closed.into_iter().chain([open]));
+        Ok((Manifest { reserved, generations, ..next }, taken))
+    }
+
+    /// Gives the error of a refused entry of (`after`, X] the place of the entry in the archive. The entry is the
+    /// archive's, and the target has not damaged the entry. Other errors stay unchanged.
+    fn told_where(
+        &self,
+        error: DurabilityError,
+        after: Epoch,
+        verifier: &dyn Recoverable,
+    ) -> DurabilityError {
+        if !matches!(error, DurabilityError::Replay { .. }) {
+            return error;
+        }
+        let logs = match self.logs(after) {
+            Ok(logs) => logs,
+            Err(unread) => return unread,
+        };
+        let mut buffers = ReadBuffers::default();
+        let mut pieces = logs.iter().flatten();
+        let refused =
+            pieces.find_map(|piece| replay::replay(&*self.disk, piece, &mut buffers, verifier).err());
+        refused.unwrap_or(error)
+    }
+}
+
+impl TakenLog {
+    /// Reads the written file as an open would, and shows its entries to `verifier`.
+    ///
+    /// # Errors
+    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
+    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state
+    /// refuses an entry. The errors of `spend`.
+    fn verify(
+        &mut self,
+        disk: &dyn Disk,
+        verifier: &dyn Recoverable,
+        spend: &mut SpendArchivePiece<'_>,
+    ) -> Result<(), DurabilityError> {
+        let failed = |error| match error {
+            DurabilityError::Replay { .. } | DurabilityError::Unknown { .. } => error,
+            error => DurabilityError::target_failed(disk, error),
+        };
+        let mut buffers = ReadBuffers::default();
+        for piece in self.pieces(disk).map_err(failed)? {
+            let replayed = replay::replay(disk, &piece, &mut buffers, verifier).map_err(failed)?;
+            self.entries += replayed.entries;
+            spend(ArchivePiece { written: 0, read: piece.bytes, bytes_total: 2 * self.bytes })?;
+        }
+        Ok(())
+    }
+
+    /// Pieces of the file that an open would replay: the whole file.
+    fn pieces(&self, disk: &dyn Disk) -> Result<Vec<LogPiece>, DurabilityError> {
+        let file = merge::merged_file(self.generation.number);
+        let chain = FileChain::read(disk, file, None)?;
+        let (end, mark) = (chain.end, chain.mark);
+        super::chain::check_origin(&self.generation, &chain)?;
+        let durable = self.generation.durable.unwrap_or_default();
+        if mark != durable || end != self.bytes {
+            let detail = format!("it is whole up to epoch {mark}, and was written up to epoch {durable}");
+            return Err(DurabilityError::damaged_file(&file.to_string(), end, detail));
+        }
+        let bounds = Bounds { first: self.generation.first, covered: self.generation.first, durable };
+        let chain = super::Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
+        Ok(replay::cut(&chain, bounds, &mut RecoveryReport::default()))
+    }
+}
+
+/// Text of a range in an error.
+fn describe_span(EpochSpan { after, to }: &EpochSpan) -> String {
+    format!("a state of epoch {after} or later, brought up to epoch {to}")
+}

@@ -1,0 +1,290 @@
+//! Removals and cuts of a recovery: files behind the ends of logs, torn tails, generations that leave the list.
+//!
+//! Invariants:
+//! - Files of a listed log are removed one by one. Each removal is durable before the next: a crash leaves no gap.
+//! - A crash in between leaves the remainder to the next recovery.
+//! - A1, A3: a file to be archived is removed after archiving, and its generation leaves the list once the archive
+//!   records the generation's end. A file that cannot be archived stays, and the running database tries again. A
+//!   damaged file stays, and is reported.
+//! - L4: a repair's files show the used epochs. The files stay until the manifest records these epochs.
+//!
+//! Neighbours: `install_generation` calls after the manifest, and before the manifest if a full disk needs the space;
+//! `orphan_logs` judges the files that no manifest lists.
+
+use std::collections::BTreeSet;
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, DiskError};
+
+use super::chain::Chain;
+use super::generation_plan::Plan;
+use super::orphan_logs::{UnlistedFile, UnlistedFiles};
+use super::replay_state::Recovery;
+use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
+use crate::checkpoint::orphans;
+use crate::error::{unless_full, unless_missing};
+use crate::store::archive::Archive;
+use crate::store::closed_files::ClosedFile;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::store::manifest::Manifest;
+use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
+use crate::store::ownership::proves_ours;
+
+impl Recovery {
+    /// Removes files of logs that no manifest lists. An unfinished merge may have left such a file, and another merge
+    /// may need the name. Files in an unlisted folder stay (I1).
+    ///
+    /// A checkpoint may have taken files off the list without removing the files yet. A file that the archive lacks and
+    /// cannot take now is added to `waiting`; a damaged file stays, and is reported (A1).
+    pub(super) fn remove_unlisted(&mut self, waiting: &mut Vec<ClosedFile>) -> Result<(), DurabilityError> {
+        if !self.judged.unlisted.is_empty() || !self.judged.left.is_empty() {
+            // The manifest that does not list the files may be a rename that only the system's cache has.
+            self.disk.sync_folder("")?;
+        }
+        // The removal comes before this life makes files, because a new file may need such a name.
+        remove_ours(&*self.disk, self.keeper.manifest(), &self.judged.left)?;
+        let manifest = self.keeper.manifest();
+        let is_listed = |file: &SegmentFile| {
+            let SegmentName { generation, logger, .. } = file.name;
+            let mut listed = manifest.generations.iter();
+            listed.any(|listed| listed.number == generation && logger < listed.logs)
+        };
+        assert!(!self.judged.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
+        let is_in_listed = |file: &&SegmentFile| manifest.folders.contains_key(&log_folder(file.name.logger));
+        let mut staying = Vec::new();
+        for file in self.judged.unlisted.iter().filter(is_in_listed) {
+            match self.classify_orphan_log(*file)? {
+                UnlistedFile::Needless => self.disk.remove(&file.to_string())?,
+                UnlistedFile::Whole(closed) => match self.ensure_archived(&closed) {
+                    Ok(()) => self.disk.remove(&file.to_string())?,
+                    Err(why @ DurabilityError::Damaged { .. }) => staying.push(why),
+                    // The running database tries again.
+                    Err(_) => waiting.push(closed),
+                },
+                UnlistedFile::Stays(why) => staying.push(why),
+            }
+        }
+        for file in &self.judged.not_removable {
+            if let UnlistedFile::Stays(why) = self.classify_orphan_log(*file)? {
+                staying.push(why);
+            }
+        }
+        assert!(self.archive.is_some() || staying.is_empty(), "without an archive nothing waits for it");
+        if let Some(archive) = &self.archive {
+            archive.lacks(&staying);
+        }
+        self.report.not_archived = staying.iter().map(DurabilityError::to_string).collect();
+        Ok(())
+    }
+
+    /// Judgement of an unlisted file.
+    fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
+        let mut listed = self.keeper.manifest().generations.iter();
+        // No manifest has listed the file: its sources are listed, and its name may be needed.
+        let is_unfinished = file.is_merged && listed.all(|listed| listed.number < file.name.generation);
+        let Some(archive) = self.archive.as_ref().filter(|_| !is_unfinished) else {
+            return Ok(UnlistedFile::Needless);
+        };
+        let files = self.judged.unlisted.iter().chain(&self.judged.not_removable).copied().collect();
+        UnlistedFiles { disk: &*self.disk, archive, files }.judge(file)
+    }
+
+    /// Records in the archive the end of every generation, before a generation leaves the manifest's list (A3). If the
+    /// archive cannot record the ends, all generations stay.
+    pub(super) fn note_in_archive(&self, plan: &mut Plan) {
+        let Some(archive) = &self.archive else { return };
+        let chains = || self.judged.closed_chains.iter().chain(&self.judged.open_chains);
+        let is_empty = |number| chains().filter(|chain| chain.generation == number).all(Chain::is_empty);
+        let decided = plan.decided_generations();
+        assert!(plan.merge_sources().is_empty() || decided.len() > 1, "there is something to merge");
+        // An archive is begun once the manifest lists the archive's folder.
+        let is_noted = self.is_archive_listed
+            && archive.note_decided(self.keeper.manifest(), &decided, is_empty).is_ok();
+        if !is_noted {
+            plan.keep_all();
+        }
+    }
+
+    /// Archives a file, if an archive exists and lacks the file.
+    fn ensure_archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
+        self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(closed).map(drop))
+    }
+
+    /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
+    /// and unused space, and the files of dropped generations. A crash here leaves the rest to the next recovery.
+    /// Returns the files that stay.
+    pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+        self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
+        let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
+        folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        remove_ours(&*self.disk, self.keeper.manifest(), &self.judged.older)?;
+        self.judged.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
+        let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
+        for chain in self.judged.closed_chains.iter().chain(&self.judged.open_chains) {
+            let folder = log_folder(chain.logger);
+            self.remove_unread(chain)?;
+            let is_dropped = plan.drops(chain.generation);
+            let is_listed = self.keeper.manifest().lists(chain.generation);
+            assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
+            let removed = if is_dropped { &chain.links[..] } else { &[] };
+            for (link, closed) in removed.iter().zip(chain.closed_files()) {
+                // An empty generation is not in the archive's list.
+                if self.ensure_archived(&closed).is_ok() {
+                    self.disk.remove(&link.file.to_string())?;
+                } else {
+                    kept.push(closed);
+                }
+            }
+            if !(chain.discarded.is_empty() && removed.is_empty()) {
+                changed.insert(folder);
+            }
+            if !is_dropped {
+                self.cut_tail(chain)?;
+                kept.extend(chain.closed_files());
+            }
+        }
+        changed.iter().try_for_each(|folder| self.disk.sync_folder(folder))?;
+        Ok(kept)
+    }
+
+    /// Removes the files of a closed generation's log that recovery does not read. A missing file was removed before.
+    fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
+        let remove = |file: &SegmentFile| unless_missing(self.disk.remove(&file.to_string())).map(drop);
+        assert!(
+            chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
+            "in the order of their numbers"
+        );
+        // The last file goes first, durably before the next removal: a crash must not leave a gap in a listed log.
+        for file in chain.beyond.iter().rev() {
+            remove(file)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        chain.discarded.iter().try_for_each(remove)
+    }
+
+    /// Gives back the space behind the end of a chain, and behind the blocks of the earlier files. A logger cuts a file
+    /// when the logger begins the next file, and does not sync the cut. A disk without space for the cut keeps the
+    /// bytes, because the bytes mean nothing.
+    fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
+        let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
+        for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
+            unless_full(self.cut_file(&name, end))?;
+        }
+        Ok(())
+    }
+
+    fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
+        assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
+        let file = self.disk.open(name)?;
+        if file.len()? > end {
+            file.set_len(end)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of checkpoints other than the installed checkpoint.
+    pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
+        let installed = self.load.checkpoint().map(InstalledCheckpoint::number);
+        let listed = self.keeper.manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
+        assert_eq!(installed, listed, "K1: the manifest names what was loaded");
+        orphans::remove(&*self.disk, self.keeper.manifest(), |_: PartName| true)?;
+        orphans::remove(&*self.disk, self.keeper.manifest(), |_: PageFileName| true).map(drop)
+    }
+
+    /// Cuts page files behind the last block of the installed picture. An unfinished attempt, or an earlier picture,
+    /// has left the bytes there. No reader holds a lease of the bytes (I3). A disk without space for the cut keeps the
+    /// bytes.
+    pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
+        let Some(reader) = self.load.picture() else { return Ok(()) };
+        assert_eq!(self.load.remaining_items(), 0, "N12: all that the picture reaches was read");
+        let own = self.keeper.manifest().identity;
+        let is_own = self.load.checkpoint().is_some_and(|checkpoint| checkpoint.databases() == [own]);
+        let mut ends = reader.ends().filter(|_| is_own);
+        ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
+    }
+
+    /// Frees the files that the manifest read at the start does not need, and the torn tails of the logs that the
+    /// manifest lists as open.
+    ///
+    /// A torn tail may go: no entry in the tail was durable, and the bytes never come back. The tail stays if a file
+    /// follows, because that file shows that the torn file was closed (L4, L5). Page files are cut if no reader holds a
+    /// lease (I3).
+    pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
+        // The manifest that was read may be a rename that only the system's cache has.
+        self.disk.sync_folder("")?;
+        // The same call after the new manifest reports files that cannot be removed, or that belong to another
+        // database.
+        let _ = self.remove_other_parts();
+        if may_cut_pages {
+            self.cut_page_files()?;
+        }
+        if !self.judged.given_up.is_empty() || !self.judged.cuts.is_empty() {
+            // A repair's files show the used epochs, until the repair's manifest does (L4).
+            return Ok(());
+        }
+        for chain in &self.judged.closed_chains {
+            self.remove_unread(chain)?;
+            self.cut_tail(chain)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        for chain in self.judged.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
+            self.cut_tail(chain)?;
+        }
+        let (disk, covered) = (&*self.disk, self.load.low());
+        let archive = self.archive.as_ref();
+        let mut chains = self.judged.closed_chains.iter_mut().chain(&mut self.judged.open_chains);
+        chains.try_for_each(|chain| free_covered(disk, archive, chain, covered))
+    }
+}
+
+/// Removes log files that no state needs and that prove to be this database's (I1), and makes the removal durable. A
+/// missing file was removed before.
+///
+/// # Errors
+/// Errors of the disk.
+pub(crate) fn remove_ours(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    files: &[SegmentFile],
+) -> Result<(), DurabilityError> {
+    let mut folders = BTreeSet::new();
+    for file in files {
+        let name = file.to_string();
+        let is_ours = match proves_ours(disk, manifest, &name) {
+            Err(DurabilityError::Disk(error)) if error.is_not_found() => false,
+            // A copier wrote the file for a state that never counted.
+            Err(DurabilityError::NotOurs { .. } | DurabilityError::Unknown { .. }) => false,
+            is_ours => is_ours?,
+        };
+        if is_ours {
+            disk.remove(&name)?;
+            folders.insert(file.name.logger);
+        }
+    }
+    Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
+}
+
+/// Removes files at the beginning of a log whose entries the installed checkpoint holds, like a checkpoint after its
+/// installation (K1).
+pub(super) fn free_covered(
+    disk: &dyn Disk,
+    archive: Option<&Archive>,
+    chain: &mut Chain,
+    covered: Epoch,
+) -> Result<(), DiskError> {
+    while chain.links.len() > 1 && chain.links[0].largest < covered {
+        let oldest = chain.closed_files().next().expect("it has links");
+        if archive.is_some_and(|archive| archive.keep(&oldest).is_err()) {
+            // The file's space cannot be freed (A1).
+            break;
+        }
+        disk.remove(&chain.links[0].file.to_string())?;
+        // A removal is durable before the next removal: a crash must not leave a gap.
+        disk.sync_folder(&log_folder(chain.logger))?;
+        chain.links.remove(0);
+    }
+    assert!(!chain.links.is_empty(), "K1: the file in which a log ends stays");
+    Ok(())
+}

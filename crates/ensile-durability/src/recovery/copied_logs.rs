@@ -1,0 +1,266 @@
+//! Ends of the logs in a copy that was made while the loggers ran (N20).
+//!
+//! A copier reads a log file from beginning to end while a logger adds blocks. If the logger overtakes the reader, the
+//! copy has a gap: zeros, with blocks behind them. The copier also reads one log later than another, so blocks of the
+//! later log may show a D above the marks of the earlier log. A crash leaves neither, and a verdict would report both
+//! as damage. So the copy gets the state of S, the largest D that the first look shows. When S was shown, every log had
+//! a synced mark of S. A log that is whole for less is read again, once, from its end. Then every log is cut behind its
+//! first mark of S or more.
+//!
+//! A copy may outlast its lease. Then the source removes files behind the last copied file of a log, and the copied log
+//! ends there. S is the smallest last mark of such logs. S is at or above the D of the copy's beginning, because the
+//! files opened then are read to their ends. The remaining logs are whole for more, or are read again.
+//!
+//! Invariants:
+//! - L5: the cut copy equals the state after a crash at S. No block before the cut shows a D above S: a block shows no
+//!   D above the last mark of its own log, and the blocks of the first look show S at most.
+//! - No log is cut while a log is whole for less than S, lacks data that a block of the log shows to be synced, or has
+//!   a wrong payload before its cut. Such a log is read again from there on. If the log ends there again, the log is
+//!   damaged, and the verdict must report the damage.
+//! - S covers the D that the hint showed before the first look.
+//! - A log with removed files behind its last file is whole to that file's end, because the logger closed the file
+//!   there.
+//! - A5: a restore to an earlier epoch cuts logs in the same way, at that epoch.
+//! - N21: a file is removed once no state of the backup needs the file. The manifest and the next file show the need.
+//!
+//! Neighbours: a backup by files reads and cuts; `file_chain` and `chain` read as for an open.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+
+use super::chain::Chain;
+use super::cleanup::remove_ours;
+use super::file_chain::{self, FileChain, FileOpening, MarkSearch};
+use super::log_files::{self, FoundFiles, missing_file};
+use crate::DurabilityError;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::names::{SegmentFile, SegmentName};
+
+/// A place in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogPlace {
+    pub(crate) file: SegmentFile,
+    /// Offset in the file, in bytes.
+    pub(crate) offset: u64,
+}
+
+impl LogPlace {
+    /// End of a chain.
+    fn end_of(chain: &Chain) -> Self {
+        Self { file: chain.end.file, offset: chain.end.offset }
+    }
+}
+
+/// Logs to read again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShortLogs {
+    /// Epoch S.
+    pub(crate) shown: Epoch,
+    /// Places from which the logs are read again.
+    pub(crate) ends: Vec<LogPlace>,
+    /// By logger: the last available file of a log, and the file's length in the source. The source has removed the
+    /// files behind that file.
+    pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
+}
+
+/// State of the copied logs of the open generation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CopiedLogs {
+    /// At least one log is whole for less than S, or is damaged.
+    Short(ShortLogs),
+    /// All logs are whole for S. `ends` are the cuts by logger; `beyond` are the files behind the cuts.
+    Whole { shown: Epoch, ends: Vec<LogPlace>, beyond: Vec<SegmentFile> },
+}
+
+/// Reads the copied logs of the open generation. `files` lists the files by logger, in order, with the names of the
+/// source; the copy's own names lack the end that a closed file's name states. `hinted` is the D that the source's hint
+/// showed before. `before` is the result of the last look; `None` for the first look.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if files do not fit together; errors of the disk.
+pub(crate) fn look(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    hinted: Epoch,
+    files: &BTreeMap<u32, Vec<SegmentFile>>,
+    before: Option<&ShortLogs>,
+) -> Result<CopiedLogs, DurabilityError> {
+    let generation = manifest.generations.last().expect("a database that was created has one");
+    assert!(generation.durable.is_none(), "the last one is open");
+    let chains = chains(disk, manifest, generation, files)?;
+    let removed_behind = before.map_or_else(BTreeMap::new, |before| before.removed_behind.clone());
+    let shown_first = before.map_or_else(|| durable_lower_bound(&chains, hinted), |before| before.shown);
+    // Such a log ends at its last file, and the files behind were removed.
+    let is_closed_early =
+        |chain: &&Chain| removed_behind.get(&chain.logger) == Some(&LogPlace::end_of(chain));
+    let early = chains.iter().filter(is_closed_early).map(|chain| chain.mark);
+    let shown = early.fold(shown_first, Epoch::min);
+    assert!(shown == shown_first || !removed_behind.is_empty(), "N20: only a log that ends early lowers S");
+    // The next look fills a gap that the copier left. A damaged log ends in the same place again.
+    let is_short = |chain: &&Chain| {
+        if is_closed_early(chain) {
+            return chain.mark < hinted;
+        }
+        let is_as_before = before.is_some_and(|before| before.ends.contains(&LogPlace::end_of(chain)));
+        chain.mark < shown || is_as_before || (before.is_none() && chain.lost.is_some())
+    };
+    let mut again: Vec<LogPlace> = chains.iter().filter(is_short).map(LogPlace::end_of).collect();
+    let (mut ends, mut beyond) = (Vec::new(), Vec::new());
+    let whole = if again.is_empty() { &chains[..] } else { &[] };
+    for chain in whole {
+        let own = &files[&chain.logger];
+        let is_closed = |file: SegmentFile| own.iter().any(|one| one.name == file.name && one.to.is_some());
+        match cut_of(disk, chain, &is_closed, shown)? {
+            Err(wrong) => again.push(wrong),
+            Ok(end) => {
+                ends.push(end);
+                let behind = own.iter().filter(|other| other.name > end.file.name);
+                beyond.extend(behind.map(|file| file.archive_name()));
+            }
+        }
+    }
+    if again.is_empty() {
+        let shown = shown.max(generation.first.previous());
+        Ok(CopiedLogs::Whole { shown, ends, beyond })
+    } else {
+        Ok(CopiedLogs::Short(ShortLogs { shown: shown_first, ends: again, removed_behind }))
+    }
+}
+
+/// Chains of the copied logs of a generation in this manifest.
+fn chains(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    generation: &Generation,
+    files: &BTreeMap<u32, Vec<SegmentFile>>,
+) -> Result<Vec<Chain>, DurabilityError> {
+    assert!(manifest.lists(generation.number), "its manifest lists it");
+    let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
+    let mut chains = Vec::new();
+    for logger in 0..generation.logs {
+        let missing = SegmentName { generation: generation.number, logger, number: 0 };
+        let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
+        let own: Vec<SegmentFile> = own.iter().map(|file| file.archive_name()).collect();
+        let next = own.iter().skip(1).copied().map(Some).chain([None]);
+        let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
+        chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
+    }
+    Ok(chains)
+}
+
+/// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
+/// behind its first mark of D or more (A5). The second result lists the files behind the ends.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if a log is not whole up to D; errors of the disk.
+pub(crate) fn ends_at_durable(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    generation: &Generation,
+    files: &BTreeMap<u32, Vec<SegmentFile>>,
+) -> Result<(Vec<LogPlace>, Vec<SegmentFile>), DurabilityError> {
+    assert!(generation.logs > 0 && generation.durable.is_some(), "A5: a life that is closed");
+    let durable = generation.durable.unwrap_or_default();
+    let (mut ends, mut beyond) = (Vec::new(), Vec::new());
+    for chain in chains(disk, manifest, generation, files)? {
+        let damaged = |place: LogPlace, detail: &str| {
+            DurabilityError::damaged_file(&place.file.to_string(), place.offset, detail)
+        };
+        if chain.mark < durable {
+            return Err(damaged(LogPlace::end_of(&chain), chain.end.detail));
+        }
+        let end = cut_of(disk, &chain, &|_| false, durable)?;
+        let end = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
+        ends.push(end);
+        let behind = files[&chain.logger].iter().filter(|other| other.name > end.file.name);
+        beyond.extend(behind.map(|file| file.archive_name()));
+    }
+    Ok((ends, beyond))
+}
+
+/// S of the first look.
+fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
+    let published = chains.iter().map(|chain| chain.published).max();
+    least_mark(chains).max(published.unwrap_or_default()).max(hinted)
+}
+
+/// Smallest last mark; 0 without logs.
+fn least_mark(chains: &[Chain]) -> Epoch {
+    chains.iter().map(|chain| chain.mark).min().unwrap_or_default()
+}
+
+/// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has
+/// the place of a wrong payload before that mark. A file that was closed had been written as a whole. So had the
+/// opening block of its successor, which repeats the closed file's last mark. A log without such a mark ends at the end
+/// of its chain.
+fn cut_of(
+    disk: &dyn Disk,
+    chain: &Chain,
+    is_closed: &dyn Fn(SegmentFile) -> bool,
+    shown: Epoch,
+) -> Result<Result<LogPlace, LogPlace>, DurabilityError> {
+    for link in chain.links.iter().filter(|link| !is_closed(link.file)) {
+        match file_chain::end_of_mark(disk, link.file, link.end, shown)? {
+            MarkSearch::None => {}
+            MarkSearch::WrongPayload(offset) => return Ok(Err(LogPlace { file: link.file, offset })),
+            MarkSearch::EndsAt(end) => {
+                assert!(end <= link.end, "the cut is in the chain");
+                return Ok(Ok(LogPlace { file: link.file, offset: end }));
+            }
+        }
+    }
+    Ok(Ok(LogPlace::end_of(chain)))
+}
+
+/// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
+/// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
+///
+/// # Errors
+/// Errors of the disk.
+pub(crate) fn covered_files(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    files: impl Iterator<Item = SegmentFile>,
+) -> Result<Vec<SegmentFile>, DurabilityError> {
+    assert!(manifest.kept.is_empty() || manifest.is_of_backup(), "N21: only a backup has older states");
+    let low = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
+    let mut by_log = BTreeMap::<(u64, u32), Vec<SegmentFile>>::new();
+    for file in files {
+        by_log.entry((file.name.generation, file.name.logger)).or_default().push(file);
+    }
+    let mut covered = Vec::new();
+    for files in by_log.values_mut() {
+        files.sort_unstable_by_key(|file| file.name);
+        for pair in files.windows(2) {
+            // A file renamed since the listing proves nothing.
+            let opening = FileOpening::read_at(disk, &pair[1].to_string(), pair[1].name)?;
+            if opening.is_none_or(|opening| opening.before >= low) {
+                break;
+            }
+            covered.push(pair[0]);
+        }
+    }
+    Ok(covered)
+}
+
+/// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
+/// covers in every state with these files.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if names contradict each other; errors of the disk.
+pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
+    let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();
+    let mut needed = BTreeSet::new();
+    for state in manifest.kept_files().map(|state| manifest.with_kept(state)).chain([manifest.clone()]) {
+        let own = || files.iter().copied().filter(|file| state.log_bytes(file.name).is_some());
+        let covered = covered_files(disk, &state, own())?;
+        assert!(own().next().is_none() || own().count() > covered.len(), "N21: the last file of a log stays");
+        needed.extend(own().filter(|file| !covered.contains(file)));
+    }
+    let unneeded = files.into_iter().filter(|file| !needed.contains(file)).chain(left);
+    remove_ours(disk, manifest, &unneeded.collect::<Vec<_>>())
+}

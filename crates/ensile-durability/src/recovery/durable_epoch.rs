@@ -1,0 +1,164 @@
+//! Verdict over one generation: its D and torn tails, or its damage (L5). The verdict is pure: chains in, decision out.
+//!
+//! | generation | a log is missing or empty | its chain ends below a D that was shown | bytes behind the chain's end |
+//! |---|---|---|---|
+//! | closed (D in the manifest) | damaged | damaged | discarded since its recovery: ignored |
+//! | open | damaged | damaged | torn tail: cut and reported |
+//!
+//! The shown D of a closed generation is the manifest's D. The shown D of the open generation is the largest published
+//! D in the intact blocks of its logs, behind a gap too, or the hint's D. After a clean close the hint also counts the
+//! blocks of each log: a chain with fewer blocks is damaged. A published D comes from synced marks of all logs, so a
+//! crash cannot leave a log that is whole for less: another cause removed bytes. The same holds if a later block of a
+//! log shows that the blocks missing from its chain were synced. A listed log has at least its first mark.
+//!
+//! A generation without a log has no chains. Its D is e_c of the picture that was installed in the generation (N18), or
+//! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
+//! picture, the hint belongs to a later manifest.
+//!
+//! Neighbours: `chain` reads, `recovery` acts.
+
+use ensile_base::Epoch;
+
+use super::chain::{Chain, Lost};
+use super::report::TornTail;
+use crate::DurabilityError;
+use crate::store::hint::Hint;
+use crate::store::installed_checkpoint::{CheckpointShare, InstalledCheckpoint};
+use crate::store::manifest::Generation;
+use crate::store::names::MANIFEST;
+
+/// Decision of recovery on a generation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Last epoch whose entries count.
+    pub(super) durable: Epoch,
+    pub(super) torn: Vec<TornTail>,
+    /// Epochs above D that the marks of some logs cover, but not the marks of all logs.
+    pub(super) unfinished: Option<(Epoch, Epoch)>,
+}
+
+/// Decides over a generation. `chains` has a chain for every log.
+///
+/// # Errors
+/// Damage, with at most one finding a log and at least one finding in total.
+pub(super) fn decide(
+    generation: &Generation,
+    chains: &[Chain],
+    hint: Option<&Hint>,
+) -> Result<Verdict, Vec<DurabilityError>> {
+    assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
+    assert!(!chains.is_empty(), "without a log a picture decides");
+    // The first mark was synced before the manifest listed the log (L3): a crash cannot leave a listed log without a
+    // mark.
+    let empty = |chain: &Chain| {
+        let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
+        chain.links.is_empty().then(|| DurabilityError::damaged_file(&chain.end_file(), 0, detail))
+    };
+    all_or(chains.iter().filter_map(empty))?;
+    let mut by_marks: Vec<&Chain> = chains.iter().collect();
+    by_marks.sort_by_key(|chain| chain.mark);
+    let shown = proven_durable_epoch(generation, chains, hint);
+    let short = |chain: &&Chain| {
+        let detail = format!(
+            "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
+            chain.end.detail, chain.mark
+        );
+        (chain.mark < shown)
+            .then(|| DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail))
+    };
+    // An earlier recovery has decided over a closed generation, and bytes behind its D are discarded.
+    let is_open = generation.durable.is_none();
+    let lost = |chain: &Chain| {
+        let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
+        let detail = format!("{}; {why}", end.detail);
+        Some(DurabilityError::damaged_file(&end.file.to_string(), end.offset, detail))
+    };
+    let found: Vec<_> = by_marks.iter().filter_map(short).collect();
+    let more = chains.iter().filter(|chain| chain.mark >= shown).filter_map(lost);
+    all_or(found.into_iter().chain(more))?;
+    let ends = hint.filter(|_| is_open).map(|hint| &hint.closed[..]).unwrap_or_default();
+    all_or(chains.iter().zip(ends).filter(|(chain, blocks)| chain.blocks < **blocks).map(
+        |(cut, blocks)| {
+            let detail =
+                format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
+            DurabilityError::damaged_file(&cut.end_file(), cut.end.offset, detail)
+        },
+    ))?;
+    if let Some(durable) = generation.durable {
+        return Ok(Verdict { durable, torn: Vec::new(), unfinished: None });
+    }
+    let torn =
+        chains.iter().filter(|chain| chain.tail.bytes > 0 || chain.lacks_next()).map(|chain| TornTail {
+            file: chain.end_file(),
+            offset: chain.end.offset,
+            bytes: chain.tail.bytes,
+            epochs: chain.tail.epochs,
+            detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
+        });
+    // At the beginning of a generation, every epoch below its first epoch is durable, with or without entries.
+    let durable =
+        by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
+    // If a log lost blocks without a trace of its own, the marks of the other logs show the loss.
+    let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
+    let unfinished = (longest > durable).then(|| (durable.next(), longest));
+    Ok(Verdict { durable, torn: torn.collect(), unfinished })
+}
+
+/// Decides over a generation without a log. `picture` is the picture installed in the generation, if any.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] if the manifest is older than the hint.
+pub(super) fn decide_without_log(
+    generation: &Generation,
+    picture: Option<&InstalledCheckpoint>,
+    hint: Option<&Hint>,
+) -> Result<Verdict, DurabilityError> {
+    assert_eq!((generation.logs, generation.durable), (0, None), "only an open generation has no log");
+    assert!(picture.is_none_or(InstalledCheckpoint::is_picture), "K1: a fuzzy checkpoint needs a log");
+    let durable = picture.map_or(generation.first.previous(), InstalledCheckpoint::durable_min);
+    if let Some(hint) = hint.filter(|hint| hint.durable > durable) {
+        let detail = format!(
+            "it is an older one: it shows what was durable up to epoch {durable}, and HINT that epoch {} was",
+            hint.durable
+        );
+        return Err(DurabilityError::damaged_file(MANIFEST, 0, detail));
+    }
+    Ok(Verdict { durable, torn: Vec::new(), unfinished: None })
+}
+
+/// Largest D that is shown to have been durable; for a closed generation, its own D.
+pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hint: Option<&Hint>) -> Epoch {
+    let published = chains.iter().map(|chain| chain.published).max();
+    let hinted = hint.map(|hint| hint.durable);
+    generation.durable.or(published.max(hinted)).unwrap_or_default()
+}
+
+/// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
+/// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
+/// checkpoint's share that was written while this generation was open.
+pub(super) fn check_high(
+    share: &CheckpointShare,
+    durable: Epoch,
+    chains: &[Chain],
+) -> Result<(), DurabilityError> {
+    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    let CheckpointShare { number, durable_min } = *share;
+    if durable >= durable_min {
+        return Ok(());
+    }
+    let detail = format!(
+        "{}; checkpoint {number} was installed when epoch {durable_min} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail, shortest.mark
+    );
+    Err(DurabilityError::damaged_file(&shortest.end_file(), shortest.end.offset, detail))
+}
+
+/// Error with all findings, if there are findings.
+fn all_or(found: impl Iterator<Item = DurabilityError>) -> Result<(), Vec<DurabilityError>> {
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

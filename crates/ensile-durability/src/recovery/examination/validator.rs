@@ -1,0 +1,493 @@
+//! Examination of a folder in steps, from the manifest to the last block. A step reads a file or a piece of a file, and
+//! notes findings instead of ending at the first finding.
+//!
+//! ```text
+//! Folder -> Load, Load, .. -> Loaded -> Kept, .. -> Generation, .. -> End      an older state is one step
+//! Generation -> LogFile, .. -> Log, .. (each log) -> Verdict -> Piece, .. -> Counted -> Check, .. -> GenerationEnd
+//! ```
+//!
+//! Invariants:
+//! - Findings come in the order in which an open would meet the findings.
+//!
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; [`generation`] has the
+//! second line of the picture.
+
+mod generation;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, DiskError};
+
+use super::super::chain::Chain;
+use super::super::file_chain::FileChain;
+use super::super::load::Load;
+use super::super::mapped_tail::{self, JudgedLife, Lacking};
+use super::super::read_ahead::ReadBuffers;
+use super::super::replay::LogPiece;
+use super::super::validation::{self, Findings as _, Inventory};
+use super::Elsewhere;
+use super::facts::{
+    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
+    Role,
+};
+use crate::checkpoint::files::reader::PartReader;
+use crate::checkpoint::orphans::{self, CheckpointFile};
+use crate::store::backup_states::{FilesState, KeptState};
+use crate::store::hint::Hint;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::store::manifest::Manifest;
+use crate::store::mark_renewal::{is_renewable, lost_mark};
+use crate::store::names::{
+    ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW,
+    PageFileName, PartName, RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
+};
+use crate::store::ownership::{check_entries, expect_manifest, is_needed};
+use crate::store::{RememberedStore, Shipping, ShippingOpen};
+use crate::unproven_tail::NotProven;
+use crate::{DurabilityError, Recoverable};
+use generation::UnderWay;
+
+/// Approximate number of bytes of a checkpoint's file that one step reads.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Work of a step.
+#[derive(Debug)]
+enum Work {
+    /// Reads the folder's names and the manifest.
+    Folder,
+    /// Loads an item of the checkpoint, or a piece of that item's file.
+    Load(usize),
+    Loaded,
+    /// Reads an older state of a backup.
+    Kept(usize),
+    /// Begins the generation at this place of the manifest's list.
+    Generation(usize),
+    /// Reads a file of one of the generation's logs; the second file is the next file of that log.
+    LogFile(SegmentFile, Option<SegmentFile>),
+    /// Judges one of the generation's logs, with this number of files.
+    Log(usize),
+    Verdict,
+    /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
+    Piece(usize, LogPiece, Option<Epoch>),
+    Counted,
+    /// Checks a piece again, with all of its blocks.
+    Check(LogPiece),
+    GenerationEnd,
+    /// Lists files outside the generations, and ends the examination.
+    End,
+}
+
+/// Examination under way.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    disk: Arc<dyn Disk>,
+    /// Manifest, given by the caller or read in the first step.
+    manifest: Option<Manifest>,
+    /// True if the examination skips the older states of a backup.
+    skips_older: bool,
+    work: VecDeque<Work>,
+    covered: Epoch,
+    hint: Option<Hint>,
+    inventory: Inventory,
+    /// Reader of the checkpoint file under way.
+    part: Option<PartReader>,
+    under_way: Option<UnderWay>,
+    buffers: ReadBuffers,
+    pub(super) found: Examination,
+    /// Pieces that count, by log of a generation, in the log's order.
+    pub(super) logs: Vec<Vec<LogPiece>>,
+    /// Logs of the generation over which no recovery has decided.
+    pub(super) open_chains: Vec<Chain>,
+    /// Entries that an open would append to the logs (B5), if nothing is damaged.
+    pub(super) lacking: Option<Lacking>,
+    /// Largest epoch in the folder, damaged blocks included (L4).
+    pub(super) seen: Epoch,
+    /// Largest epoch in this database's own data: in connected chains and in the checkpoint (L6).
+    shown: Epoch,
+}
+
+impl Judge {
+    /// Examination of a folder with the manifest in the folder.
+    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
+        Self::with_manifest(disk, None)
+    }
+
+    /// Examination of a folder's newest state, with this manifest in place of the folder's.
+    pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
+        Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
+    }
+
+    fn with_manifest(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
+        Self {
+            disk: Arc::clone(disk),
+            manifest,
+            skips_older: false,
+            work: VecDeque::from([Work::Folder]),
+            covered: Epoch::ZERO,
+            hint: None,
+            inventory: Inventory::default(),
+            part: None,
+            under_way: None,
+            buffers: ReadBuffers::default(),
+            found: Examination::default(),
+            logs: Vec::new(),
+            open_chains: Vec::new(),
+            lacking: None,
+            seen: Epoch::ZERO,
+            shown: Epoch::ZERO,
+        }
+    }
+
+    /// Findings so far.
+    pub(crate) fn examination(&self) -> &Examination {
+        &self.found
+    }
+
+    /// Runs the whole examination.
+    pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        while self.step(target)?.is_some() {}
+        self.left_unproven()
+    }
+
+    /// Fills in the results of a process-safe life that nothing proves here. Runs after the last step.
+    fn left_unproven(&mut self) -> Result<(), DurabilityError> {
+        let Some(manifest) = &self.manifest else { return Ok(()) };
+        let Some(open) = manifest.generations.last() else { return Ok(()) };
+        let left = mapped_tail::find(&*self.disk, manifest, open)?;
+        let is_whole = self.found.is_whole();
+        if !is_whole {
+            // An open of a damaged folder ends before the open takes entries of buffers (L5).
+            (self.lacking, self.found.to_take) = (None, None);
+        }
+        let judged = self.found.generations.last().filter(|facts| facts.number == open.number);
+        let life = JudgedLife {
+            generation: open,
+            chains: &self.open_chains,
+            durable: judged.and_then(|facts| facts.durable),
+            covered: self.covered,
+            is_whole,
+        };
+        let Some(reason) = left.reason(is_whole) else { return Ok(()) };
+        let told = self.found.note(mapped_tail::left_unproven(&*self.disk, &left, life))?;
+        self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::without_files(reason, life.proven())));
+        Ok(())
+    }
+
+    /// Reads the next file, or a piece of a file. Returns the number of bytes read; `None` at the end.
+    ///
+    /// # Errors
+    /// As for [`super::examine`].
+    pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>, DurabilityError> {
+        let Some(work) = self.work.pop_front() else { return Ok(None) };
+        let mut read = 0;
+        match work {
+            Work::Folder => self.folder(target)?,
+            Work::Load(item) => read = self.load(item, target)?,
+            Work::Loaded => {
+                if let (Some(facts), Some(load)) = (&mut self.found.checkpoint, &self.inventory.load) {
+                    facts.picture = load.picture().map(PictureFacts::from_reader);
+                }
+            }
+            Work::Kept(at) => read = self.check_backup_state(at, target)?,
+            Work::Generation(at) => self.generation(at),
+            Work::LogFile(file, next) => read = self.log_file(file, next)?,
+            Work::Log(files) => self.log(files)?,
+            Work::Verdict => self.verdict()?,
+            Work::Piece(log, piece, passed) => read = self.piece(log, &piece, passed, target)?,
+            Work::Counted => self.plan_recheck(),
+            Work::Check(piece) => read = self.check_again(&piece)?,
+            Work::GenerationEnd => self.generation_end(),
+            Work::End => self.end(target)?,
+        }
+        Ok(Some(read))
+    }
+
+    /// Puts this work before the remaining work.
+    fn first(&mut self, work: Vec<Work>) {
+        work.into_iter().rev().for_each(|work| self.work.push_front(work));
+    }
+
+    fn manifest(&self) -> &Manifest {
+        self.manifest.as_ref().expect("it was given, or read in the first step")
+    }
+
+    /// Notes a used epoch.
+    fn saw(&mut self, epoch: Epoch) {
+        self.seen = self.seen.max(epoch);
+    }
+
+    /// Notes the epochs in a file, even if the file does not belong to its log's chain.
+    fn saw_file(&mut self, file: &FileChain) {
+        self.saw(file.seen.max(file.published));
+        self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
+    }
+
+    fn folder(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        let disk = Arc::clone(&self.disk);
+        assert!(self.found.files.is_empty(), "it is the first step");
+        self.list_root()?;
+        let manifest = match self.manifest.take() {
+            Some(given) => given,
+            None => match self.found.note(expect_manifest(&*disk))? {
+                Some(read) => read,
+                None => return Ok(()),
+            },
+        };
+        check_entries(&*disk, &manifest, target.entries())?;
+        self.found.backup = BackupFacts::from_manifest(&manifest);
+        self.found.application = manifest.application.as_ref().map(ToString::to_string);
+        self.found.types.clone_from(&manifest.types);
+        self.found.shared_store = manifest.ships_to.map(RememberedStore::from);
+        for name in manifest.folders.keys().filter(|name| *name != MAIN && !is_needed(&manifest, name)) {
+            if is_renewable(&*disk, &manifest, name)? {
+                self.found.refused.push(lost_mark(name).to_string());
+            }
+        }
+        let ships = ShippingOpen { shipping: Shipping::On, opens_fenced: false };
+        self.found.refused.extend(ships.check(&*disk, &manifest).err().map(|why| why.to_string()));
+        self.found.entries = manifest.generations.last().map(|open| open.entries);
+        self.hint = validation::hint(&*disk, &manifest, &mut self.found)?;
+        let Some(mut inventory) = Inventory::take(&*disk, &manifest, &mut self.found)? else {
+            self.manifest = Some(manifest);
+            return Ok(());
+        };
+        inventory.load = inventory.load.map(Load::with_version_check);
+        self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
+        self.checkpoint(&manifest)?;
+        let items = inventory.load.as_ref().map_or(0..0, Load::items);
+        self.work.extend(items.map(Work::Load));
+        self.work.push_back(Work::Loaded);
+        let older = if self.skips_older { 0 } else { manifest.kept.len() };
+        self.work.extend((0..older).map(Work::Kept));
+        self.work.extend((0..manifest.generations.len()).map(Work::Generation));
+        self.work.push_back(Work::End);
+        (self.manifest, self.inventory) = (Some(manifest), inventory);
+        Ok(())
+    }
+
+    /// Lists the remaining files, after all data that counts was read.
+    fn end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+        let Inventory { unlisted, unfinished, older, left, .. } = std::mem::take(&mut self.inventory);
+        for file in unlisted.values().flatten() {
+            let read = FileChain::read(&*self.disk, *file, None);
+            if let Some(chain) = self.found.note(read)? {
+                self.saw_file(&chain);
+            }
+            self.add_file(file.to_string(), Role::Discarded("of a generation that is not needed any more"))?;
+        }
+        for file in unfinished {
+            self.add_file(file.to_string(), Role::Discarded("of a merge that had not ended"))?;
+        }
+        for file in older {
+            let SegmentName { generation, logger, .. } = file.name;
+            self.add_file(file.to_string(), Role::Log { generation, logger })?;
+        }
+        for file in left {
+            self.add_file(file.to_string(), Role::Discarded("of a backup that had not ended"))?;
+        }
+        self.list_foreign()?;
+        let manifest = self.manifest.as_ref().expect("it was read");
+        validation::check_reserved_epochs(manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
+        if self.found.is_whole() {
+            // A recovery calls `passed` in the same way after the last entry (L8).
+            target.advance_watermark(Epoch::MAX);
+            let generations = &self.found.generations;
+            assert_eq!(generations.len(), manifest.generations.len(), "each generation is judged");
+            let durable = generations.last().and_then(|last| last.durable);
+            self.found.durable_epoch = durable;
+        }
+        Ok(())
+    }
+
+    /// Lists a file. A foreign file may be unreadable, or a link without a target: the database does not need the file.
+    fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
+        let length = self.disk.open_to_read(&name).and_then(|file| file.len());
+        let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
+        let bytes = length.unwrap_or(0);
+        self.found.files.push(FileFacts { name, role, bytes, whole_bytes: None, entries: 0, epochs: None });
+        Ok(())
+    }
+
+    fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
+        self.found.note(length.map_err(DurabilityError::from))
+    }
+
+    fn list_root(&mut self) -> Result<(), DurabilityError> {
+        for name in self.disk.list("")? {
+            // A link to a folder may be a folder of logs or checkpoints.
+            if logger_of(&name).is_some() || checkpointer_of(&name).is_some() || name == ARCHIVE_FOLDER {
+                continue;
+            }
+            let role = match &*name {
+                MANIFEST => Role::Manifest,
+                HINT => Role::Hint,
+                RATES => Role::Rates,
+                RESERVE => Role::Reserve,
+                MANIFEST_NEW => Role::Discarded("a manifest that was being written"),
+                LOCK | LEASES => Role::Lock,
+                _ => Role::Foreign,
+            };
+            self.add_file(name, role)?;
+        }
+        Ok(())
+    }
+
+    /// Lists files in the logs' folders that belong to no log.
+    fn list_foreign(&mut self) -> Result<(), DurabilityError> {
+        let loggers = self.found.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
+        for logger in 0..loggers {
+            let folder = log_folder(logger);
+            if !self.disk.exists(&folder)? {
+                continue;
+            }
+            for name in self.disk.list(&folder)? {
+                if SegmentFile::parse(logger, &name).is_none() {
+                    let role = match &*name {
+                        FOLDER => Role::Folder,
+                        RESERVE => Role::Reserve,
+                        other if BufferName::parse(logger, other).is_some() => Role::Buffer,
+                        other if BufferListName::parse(logger, other).is_some() => Role::Buffer,
+                        _ => Role::Foreign,
+                    };
+                    self.add_file(format!("{folder}/{name}"), role)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists the files of checkpoints, by names.
+    fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
+        let installed = manifest.checkpoint.as_ref();
+        let number = installed.map_or(0, InstalledCheckpoint::number);
+        for part in orphans::list::<PartName>(&*self.disk, manifest)? {
+            let is_installed = part.is_installed(manifest);
+            let other = Role::Discarded("of a checkpoint that is not installed");
+            let own = Role::Checkpoint { number: part.checkpoint };
+            self.add_file(part.to_string(), if is_installed { own } else { other })?;
+        }
+        for file in orphans::list::<PageFileName>(&*self.disk, manifest)? {
+            let is_installed = file.is_installed(manifest);
+            let other = Role::Discarded("of a picture that is not installed");
+            self.add_file(file.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
+        }
+        let Some(installed) = installed else { return Ok(()) };
+        assert!(installed.is_whole(), "a manifest that is read is whole");
+        let (low, high) = (installed.redo_epoch(), installed.durable_min());
+        self.covered = low;
+        self.saw(high);
+        self.shown = self.shown.max(high);
+        self.found.checkpoint = Some(CheckpointFacts {
+            number: installed.number(),
+            low,
+            high,
+            files: installed.files().len() as u64,
+            entries: installed.entries(),
+            bytes: installed.bytes(),
+            ranges: installed
+                .completed_walks()
+                .into_iter()
+                .filter_map(|(walked, keys)| RangeFacts::from_manifest(walked, keys))
+                .collect(),
+            picture: None,
+        });
+        Ok(())
+    }
+
+    /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged.
+    fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+        let load = self.inventory.load.as_ref().expect("it has items");
+        assert!(
+            load.items().contains(&item) && load.remaining_items() > 0,
+            "N10: an item that is not loaded"
+        );
+        let before = load.loaded_totals().0;
+        let more = load.load_more(item, &*self.disk, &mut self.part, STEP_BYTES, target);
+        let read = load.loaded_totals().0 - before;
+        // A state that keeps rows compares the rows too, and reports the same damage at the same place (N11).
+        let is_said = match &more {
+            Err(DurabilityError::Damaged { file, offset, .. }) => {
+                self.found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
+            }
+            _ => false,
+        };
+        if !is_said && self.found.note(more)? == Some(false) {
+            self.work.push_front(Work::Load(item));
+        }
+        Ok(read)
+    }
+
+    /// Reads an older state of a backup, like a restore of that state. Damage that also affects the newest state is
+    /// noted once.
+    fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
+        let kept = self.manifest().kept[at].clone();
+        let (epoch, what) = match &kept {
+            KeptState::Picture(picture) => (picture.epoch, "picture"),
+            KeptState::Files(state) => (state.epoch(), "state"),
+        };
+        let older = |error| match error {
+            DurabilityError::Damaged { file, offset, detail } => {
+                let detail = format!("{detail} (in an older {what}, of epoch {epoch}{NOT_OF_NEWEST}");
+                DurabilityError::Damaged { file, offset, detail }
+            }
+            other => other,
+        };
+        let is_known = |found: &Examination, error: &DurabilityError| match error {
+            DurabilityError::Damaged { file, offset, .. } => {
+                found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
+            }
+            _ => false,
+        };
+        let disk = Arc::clone(&self.disk);
+        let state = match kept {
+            KeptState::Picture(picture) => InstalledCheckpoint::Picture(picture),
+            KeptState::Files(state) => return self.kept_files(&state, &older, target),
+        };
+        let mut note = |outcome: Result<(), DurabilityError>| match outcome {
+            Err(error) if is_known(&self.found, &error) => Ok(()),
+            outcome => self.found.note(outcome.map_err(older)).map(drop),
+        };
+        let load = match Load::new(&*disk, Some(state)) {
+            Ok(load) => load.with_version_check(),
+            Err(error) => return note(Err(error)).map(|()| 0),
+        };
+        load.items().try_for_each(|item| note(load.load(item, &*disk, &Elsewhere(target))))?;
+        Ok(load.loaded_totals().0)
+    }
+
+    /// Reads an older state of files, by the manifest that the state alone would have.
+    fn kept_files(
+        &mut self,
+        state: &FilesState,
+        older: &dyn Fn(DurabilityError) -> DurabilityError,
+        target: &dyn Recoverable,
+    ) -> Result<u64, DurabilityError> {
+        let alone = self.manifest().with_kept(state);
+        let mut judge = Self::of_newest(&self.disk, &alone);
+        let (mut bytes, target) = (0, Elsewhere(target));
+        while let Some(read) = judge.step(&target)? {
+            bytes += read;
+        }
+        for Damage { file, offset, detail, is_refused } in judge.found.damage {
+            let is_known =
+                self.found.damage.iter().any(|known| (&known.file, known.offset) == (&file, offset));
+            if is_known {
+                continue;
+            }
+            let damage = match older(DurabilityError::Damaged { file, offset, detail }) {
+                DurabilityError::Damaged { file, offset, detail } => {
+                    Damage { file, offset, detail, is_refused }
+                }
+                other => return Err(other),
+            };
+            self.found.damage.push(damage);
+        }
+        let known = &self.found.unread;
+        let unread: Vec<_> =
+            judge.found.unread.into_iter().filter(|unread| !known.contains(unread)).collect();
+        self.found.unread.extend(unread);
+        Ok(bytes)
+    }
+}

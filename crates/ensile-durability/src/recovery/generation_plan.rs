@@ -1,0 +1,160 @@
+//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: read facts go in, the plan
+//! comes out.
+//!
+//! Invariants:
+//! - L4: the next generation begins above every epoch in the blocks of the folder, and above D of every earlier
+//!   generation.
+//! - L6: the next generation begins above every epoch that an earlier life may have shown. The epochs that the
+//!   generation may use are reserved with it.
+//! - A generation is kept if an entry of the generation counts. A generation number is used once.
+//!
+//! Neighbours: `replay_state` has read the facts, `merge` chooses and writes merged generations, `install_generation`
+//! carries the plan out.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+
+use super::merge;
+use crate::block::{FORMAT, Salt};
+use crate::number;
+use crate::recoverable::EntryKind;
+use crate::store::manifest::{Generation, Making, Manifest};
+use crate::store::reserved_epochs;
+
+/// Generation that was read and decided over.
+#[derive(Clone, Debug)]
+pub(super) struct DecidedGeneration {
+    /// Generation, closed at its D.
+    pub(super) generation: Generation,
+    /// True if an entry of the generation counts.
+    pub(super) has_entries: bool,
+    /// Bytes of the generation's logs; `None` in a repair, because a repair merges nothing.
+    pub(super) log_bytes: Option<u64>,
+}
+
+/// Facts for the plan.
+#[derive(Clone, Debug)]
+pub(super) struct Decided {
+    /// Generations that the manifest lists, oldest first; a repair may have fewer.
+    pub(super) generations: Vec<DecidedGeneration>,
+    /// First free generation number.
+    pub(super) number: u64,
+    /// Largest epoch in the blocks.
+    pub(super) seen: Epoch,
+    /// Last E of the previous life, if that life was closed cleanly.
+    pub(super) ended: Option<Epoch>,
+}
+
+/// Beginning of the next life, and fate of the earlier generations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// First epoch of the next generation, and first epoch that is not reserved for that generation.
+    pub(super) first: Epoch,
+    pub(super) reserved: Epoch,
+    /// Number of the next generation.
+    pub(super) number: u64,
+    /// D of the previous life.
+    durable: Epoch,
+    /// Generations that stay listed.
+    kept: Vec<Generation>,
+    /// Generations that leave the list.
+    dropped: Vec<Generation>,
+    /// Range of `kept` to be merged.
+    merging: Option<Range<usize>>,
+}
+
+impl Plan {
+    /// Plans the life after a recovery with this manifest. `None` if the epochs or the generation numbers are used up.
+    pub(super) fn new(decided: Decided, before: &Manifest, interval: Duration) -> Option<Self> {
+        let Decided { generations, number, seen, ended } = decided;
+        let mut all = generations.iter().map(|decided| &decided.generation);
+        assert!(all.clone().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        assert!(all.all(|generation| generation.number < number), "numbers come once");
+        // A hint of an unreserved epoch is damage: see `judgement::reserved`.
+        let unused = ended.map_or(before.reserved, Epoch::next);
+        assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
+        let durable = generations.last().and_then(|last| last.generation.durable).unwrap_or_default();
+        let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
+        assert!(first > seen, "L4: the next life begins above {seen}");
+        let reserved = reserved_epochs::at_open(first, interval)?;
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            generations.into_iter().partition(|generation| generation.has_entries);
+        let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
+        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
+        // older ranges by number.
+        let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
+        let merging = merge::sources(&kept, checkpoint);
+        let kept = kept.into_iter().map(|decided| decided.generation).collect();
+        number::next(number)?;
+        Some(Self { first, reserved, number, durable, kept, dropped, merging })
+    }
+
+    /// Generations to be merged into a generation with this plan's number; empty in most lives.
+    pub(super) fn merge_sources(&self) -> &[Generation] {
+        self.merging.clone().map_or(&[], |range| &self.kept[range])
+    }
+
+    /// Replaces the merged generations by `generation` in the list. The file of `generation` is synced.
+    pub(super) fn replace_merged(&mut self, generation: Generation) {
+        let range = self.merging.take().expect("there was something to merge");
+        let sources = &self.kept[range.clone()];
+        assert_eq!(generation.number, self.number, "it has a number of its own");
+        assert_eq!(
+            (generation.first, generation.durable),
+            (sources[0].first, sources[sources.len() - 1].durable),
+            "L4: it is closed where the last of them was"
+        );
+        self.dropped.extend(sources.iter().cloned());
+        self.kept.splice(range, [generation]);
+        self.number += 1;
+    }
+
+    /// True if this generation leaves the manifest's list.
+    pub(super) fn drops(&self, generation: u64) -> bool {
+        self.dropped.iter().any(|dropped| dropped.number == generation)
+    }
+
+    /// Generations that were decided over, oldest first.
+    pub(super) fn decided_generations(&self) -> Vec<Generation> {
+        let mut decided: Vec<Generation> = self.kept.iter().chain(&self.dropped).cloned().collect();
+        decided.sort_unstable_by_key(|generation| generation.number);
+        assert!(decided.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        decided
+    }
+
+    /// Keeps every generation with a log listed as is, because the archive does not know the generations yet (A3).
+    pub(super) fn keep_all(&mut self) {
+        let (with_log, without): (Vec<_>, Vec<_>) =
+            self.dropped.drain(..).partition(|generation| generation.logs > 0);
+        self.dropped = without;
+        self.kept.extend(with_log);
+        self.kept.sort_unstable_by_key(|generation| generation.number);
+        assert!(
+            self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)),
+            "L4: as the manifest had them"
+        );
+        self.merging = None;
+    }
+
+    /// Manifest that lists the next generation after the kept generations.
+    pub(super) fn manifest(&self, before: &Manifest, salt: Salt, entries: EntryKind, logs: u32) -> Manifest {
+        assert!(self.kept.iter().all(|kept| kept.durable < Some(self.first)), "L4: epochs grow");
+        assert!(self.first < self.reserved, "L6: what it may use is reserved");
+        let (number, first, database) = (self.number, self.first, before.identity);
+        let (format, durable, spans) = (FORMAT, None, Vec::new());
+        let open = Generation { number, first, format, entries, logs, salt, database, durable, spans };
+        let generations = self.kept.iter().cloned().chain([open]).collect();
+        // An opened backup becomes a database of its own: the database begins with the installed picture and keeps no
+        // older pictures.
+        let made_from = before.made_from.map(|made_from| made_from.after_recovery(self.durable));
+        let (state, reserved, kept) = (Making::Created, self.reserved, Vec::new());
+        // N23: generations that a repair gives up are not in the history.
+        let lineage = before.lineage_with(self.dropped.iter());
+        Manifest { state, reserved, made_from, lineage, kept, generations, ..before.clone() }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,163 @@
+//! A test for each decision over the next life.
+
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
+use ensile_disk::FolderId;
+
+use super::{Decided, DecidedGeneration, Plan};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::recoverable::EntryKind;
+use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::store::manifest::{Generation, Making, Manifest};
+
+const INTERVAL: Duration = Duration::from_millis(40);
+
+fn salt() -> Salt {
+    Salt::parse("1a2b3c4d").expect("one")
+}
+
+fn manifest(reserved: u64) -> Manifest {
+    let main = FolderId { inode: 7, born_nanos: None };
+    let creating = Manifest::new(Identity::draw(), main);
+    Manifest { state: Making::Created, reserved: Epoch::new(reserved), ..creating }
+}
+
+/// Of ten epochs, the last of which counts.
+fn generation(number: u64) -> Generation {
+    let durable = Some(Epoch::new(10 * number + 9));
+    let (first, entries, format) = (Epoch::new(10 * number), EntryKind::Values, FORMAT);
+    let (salt, database, spans) = (salt(), Identity::draw(), Vec::new());
+    Generation { number, first, format, entries, logs: 1, salt, database, durable, spans }
+}
+
+/// The generations `numbers`, each with entries and, in an open, with a hundred bytes of log.
+fn recovered(numbers: &[u64], log_bytes: Option<u64>) -> Decided {
+    let number = numbers.last().map_or(1, |last| last + 1);
+    let decided =
+        |number: &u64| DecidedGeneration { generation: generation(*number), has_entries: true, log_bytes };
+    Decided {
+        generations: numbers.iter().map(decided).collect(),
+        number,
+        seen: numbers.last().map_or(Epoch::ZERO, |last| Epoch::new(10 * last + 10)),
+        ended: None,
+    }
+}
+
+fn plan(decided: Decided, before: &Manifest) -> Plan {
+    Plan::new(decided, before, INTERVAL).expect("epochs are left")
+}
+
+#[test]
+fn a_new_database_begins_at_the_first_epoch_that_is_not_reserved() {
+    let plan = plan(recovered(&[], None), &manifest(1));
+    assert_eq!((plan.first, plan.number), (Epoch::new(1), 1));
+    assert!(plan.reserved > plan.first);
+}
+
+#[test]
+fn l6_after_a_crash_nothing_below_what_was_reserved_is_used_again() {
+    let plan = plan(recovered(&[1], None), &manifest(5000));
+    assert_eq!(plan.first, Epoch::new(5000));
+}
+
+#[test]
+fn l6_a_clean_close_gives_back_what_was_not_used() {
+    let closed = Decided { ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
+    assert_eq!(plan(closed, &manifest(5000)).first, Epoch::new(132));
+}
+
+#[test]
+fn l4_the_next_life_begins_above_every_block_that_was_seen() {
+    let torn = Decided { seen: Epoch::new(300), ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
+    assert_eq!(plan(torn, &manifest(5000)).first, Epoch::new(301));
+}
+
+#[test]
+fn when_the_epochs_are_used_up_there_is_no_plan() {
+    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..recovered(&[1], None) };
+    assert_eq!(Plan::new(last, &manifest(5000), INTERVAL), None);
+}
+
+#[test]
+fn generations_without_entries_leave_the_list() {
+    let mut some = recovered(&[1, 2, 3], None);
+    some.generations.iter_mut().for_each(|decided| decided.has_entries = decided.generation.number == 2);
+    let before = manifest(5000);
+    let plan = plan(some, &before);
+    assert_eq!([1, 2, 3].map(|number| plan.drops(number)), [true, false, true]);
+    let next = plan.manifest(&before, salt(), EntryKind::Values, 2);
+    let listed: Vec<_> = next.generations.iter().map(|listed| (listed.number, listed.logs)).collect();
+    assert_eq!(listed, [(2, 1), (4, 2)]);
+    assert_eq!(next.reserved, plan.reserved);
+}
+
+#[test]
+fn few_generations_are_not_merged() {
+    assert!(plan(recovered(&[1, 2], Some(100)), &manifest(5000)).merge_sources().is_empty());
+}
+
+#[test]
+fn many_small_generations_are_listed_as_one_once_they_are_merged() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    let before = manifest(5000);
+    let mut plan = plan(recovered(&numbers, Some(100)), &before);
+    let sources = plan.merge_sources().to_vec();
+    assert_eq!(sources.len(), numbers.len());
+    let merged =
+        Generation { number: plan.number, durable: sources[sources.len() - 1].durable, ..sources[0].clone() };
+    plan.replace_merged(merged.clone());
+    assert!(numbers.iter().all(|number| plan.drops(*number)));
+    let next = plan.manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.generations[0], merged);
+    assert_eq!((next.generations.len(), next.generations[1].number), (2, merged.number + 1));
+}
+
+#[test]
+fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    let mut before = manifest(5000);
+    let files = PartFiles {
+        number: 1,
+        generation: 1,
+        checkpointers: 1,
+        files: 1,
+        entries: 0,
+        bytes: 0,
+        salt: salt(),
+        seal: 0,
+        database: before.identity,
+    };
+    let (low, high) = (Epoch::new(12), Epoch::new(14));
+    before.checkpoint = Some(InstalledCheckpoint::Fuzzy(FuzzyCheckpoint { low, high, files }));
+    assert!(plan(recovered(&numbers, Some(100)), &before).merge_sources().is_empty(), "one too few are left");
+}
+
+#[test]
+fn a_repair_knows_no_bytes_and_merges_nothing() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    assert!(plan(recovered(&numbers, None), &manifest(5000)).merge_sources().is_empty());
+}
+
+#[test]
+fn n23_what_leaves_the_list_is_remembered_with_its_end_unless_a_repair_gives_it_up() {
+    // The manifest lists four; a repair cuts the second one to nothing, and gives up what is behind it.
+    let generations: Vec<_> = (1..=4).map(generation).collect();
+    let before = Manifest { generations, ..manifest(5000) };
+    let mut decided = recovered(&[1, 2], None);
+    decided.generations[1].has_entries = false;
+    decided.generations[1].generation.durable = Some(Epoch::new(22));
+    decided.number = 5;
+    let next = plan(decided, &before).manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.lineage.to_string(), "lineage 2:1a2b3c4d:22");
+    assert_eq!(next.lives().to_string(), "lineage 1:1a2b3c4d:19,2:1a2b3c4d:22,5:1a2b3c4d");
+    // The one that was open, in which nothing was written.
+    let generations = vec![generation(1), Generation { durable: None, ..generation(2) }];
+    let before = Manifest { generations, ..manifest(5000) };
+    let mut decided = recovered(&[1, 2], Some(100));
+    decided.generations[1].has_entries = false;
+    let next = plan(decided, &before).manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.lineage.to_string(), "lineage 2:1a2b3c4d:29");
+}

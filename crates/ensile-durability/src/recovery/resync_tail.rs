@@ -1,0 +1,68 @@
+//! Second write of the bytes that recovery decided to be durable, but that may be only in the system's cache.
+//!
+//! After a failed sync, or after the death of the process alone, bytes can be readable without being on the medium.
+//! Recovery serves results from these bytes, so the bytes must survive the next power loss too.
+//!
+//! Invariants:
+//! - Only bytes that are, at that moment, a whole block of the log are written back.
+//! - A failed attempt can be repeated: every byte is written again before the next sync.
+//!
+//! Neighbours: recovery's `install_generation` calls; `chain` knows the offset up to which later blocks show a sync.
+
+use ensile_disk::{Disk, DiskError, DiskFile};
+
+use super::chain::Chain;
+use crate::DurabilityError;
+use crate::block::scan::Scanner;
+
+/// Approximate largest number of bytes written together.
+const WRITE_BYTES: usize = 1 << 20;
+/// Bytes written at once on a full copy-on-write disk. The disk has room for this many: a sync frees the overwritten
+/// bytes.
+const TIGHT_BYTES: usize = 16 << 10;
+
+/// Amount written before a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtOnce {
+    /// The whole file.
+    File,
+    /// As little as possible, because space is short.
+    Little,
+}
+
+/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage.
+pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
+    for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
+        let name = link.file.to_string();
+        let file = disk.open(&name)?;
+        let mut scanner = Scanner::new(disk.open_to_read(&name)?)?;
+        let (mut from, mut bytes) = (link.synced_to, Vec::new());
+        while from + (bytes.len() as u64) < link.end {
+            let at = from + bytes.len() as u64;
+            let block = scanner
+                .block(at, link.origin.salt)?
+                .ok_or_else(|| DurabilityError::damaged_file(&name, at, "the block reads differently now"))?;
+            bytes.extend_from_slice(block);
+            if bytes.len() >= WRITE_BYTES {
+                write(&*file, &bytes, from, at_once)?;
+                from += bytes.len() as u64;
+                bytes.clear();
+            }
+        }
+        assert_eq!(from + bytes.len() as u64, link.end, "it is written up to the end of a block");
+        write(&*file, &bytes, from, at_once)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+fn write(file: &dyn DiskFile, bytes: &[u8], from: u64, at_once: AtOnce) -> Result<(), DiskError> {
+    if at_once == AtOnce::File {
+        return file.write_at(bytes, from);
+    }
+    for (piece, at) in bytes.chunks(TIGHT_BYTES).zip((from..).step_by(TIGHT_BYTES)) {
+        file.write_at(piece, at)?;
+        file.sync_data()?;
+    }
+    Ok(())
+}

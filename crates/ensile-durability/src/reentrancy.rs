@@ -1,0 +1,269 @@
+//! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. User code calls
+//! no handle. Wakers may call handles, except for waits that would wait for the waker (O8).
+//!
+//! ```text
+//! user code (operation, codec, replay, look, walk)      calls a handle of objects or of a database: refused
+//! a waker of A closes B                                 A's close waits for the waker, the waker for B
+//! meanwhile a waker of B closes A                       and B's close for this waker: refused
+//! ```
+//! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
+//!
+//! Neighbours: `log::waiters`, `checkpoint::manager` and objects report a thread inside such code. Engine and objects
+//! refuse calls from user code, and ask for leave before a close; `checkpoint::request` asks before a wait.
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+
+use ensile_base::sync::{Mutex, MutexGuard, OnceLock, thread_local};
+
+use crate::error::DurabilityError;
+
+/// Kind of a call-back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallBack {
+    /// Waker of a future.
+    Waker,
+    /// Step of a checkpoint that encodes an object.
+    CheckpointStep,
+}
+
+/// A log, by its address; the runner of the application's code keeps the log open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogAddress(pub(crate) usize);
+
+thread_local! {
+    /// Call-backs around this thread's code: a call-back may end another log, and so run inside a call-back of the
+    /// other log.
+    static CALL_BACKS: RefCell<Vec<(CallBack, LogAddress)>> = const { RefCell::new(Vec::new()) };
+}
+
+thread_local! {
+    /// Log of the objects whose user code this thread runs; [`NO_LOG`] for code before the log or beside it; or 0.
+    static USER_CODE_OF: Cell<usize> = const { Cell::new(0) };
+}
+
+thread_local! {
+    /// Number of guards of an application's objects that this thread holds.
+    static GUARDS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Address of no log, for user code that no log waits for by itself.
+const NO_LOG: usize = 1;
+
+/// Waits that the application's code has begun.
+static WAITS: OnceLock<Mutex<Vec<AwaitedLog>>> = OnceLock::new();
+
+/// A wait for the close or a checkpoint of the log `awaited`, begun in code for which the log `waits` may have to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct AwaitedLog {
+    waits: LogAddress,
+    awaited: LogAddress,
+}
+
+/// Marks this thread as inside a call-back until the drop.
+#[derive(Debug)]
+pub(crate) struct CallBackScope {
+    /// Number of outer call-backs; `None` on an ending thread, which records no call-backs.
+    outer: Option<usize>,
+}
+
+impl CallBackScope {
+    pub(crate) fn begin(call_back: CallBack, log: LogAddress) -> Self {
+        let begun = CALL_BACKS.try_with(|of| {
+            let mut of = of.borrow_mut();
+            of.push((call_back, log));
+            of.len() - 1
+        });
+        Self { outer: begun.ok() }
+    }
+
+    /// True if a close inside the call-back finds the record.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.outer.is_some()
+    }
+}
+
+impl Drop for CallBackScope {
+    fn drop(&mut self) {
+        let Some(outer) = self.outer else { return };
+        // An ending thread drops its thread-local values after its calls: without the values the record is gone too.
+        let _ = CALL_BACKS.try_with(|of| {
+            let mut of = of.borrow_mut();
+            debug_assert_eq!(of.len(), outer + 1, "call-backs within a call-back end before it does (O8)");
+            of.truncate(outer);
+        });
+    }
+}
+
+/// True if this thread is in a call-back of this kind and log. A handle dropped with the thread-local values may ask
+/// after the values are gone: the thread is then in no call-back.
+pub(crate) fn is_in(call_back: CallBack, log: LogAddress) -> bool {
+    CALL_BACKS.try_with(|of| of.borrow().contains(&(call_back, log))).unwrap_or(false)
+}
+
+/// Marks this thread as running user code of objects until the drop: handles refuse their calls (O8).
+#[derive(Debug)]
+#[must_use = "the mark ends with the value"]
+pub struct UserCode {
+    /// Log of the surrounding user code; or 0.
+    outer: usize,
+    _of_thread: OfThread,
+}
+
+/// Marker of a value that stays on its thread: the value counts in thread-local memory.
+type OfThread = PhantomData<MutexGuard<'static, ()>>;
+
+impl UserCode {
+    /// Begins user code that no log waits for by itself, such as a replay. Within user code of a log, the log still
+    /// waits for the code.
+    #[inline]
+    pub fn begin() -> Self {
+        let outer = USER_CODE_OF.with(Cell::get);
+        if outer == 0 {
+            USER_CODE_OF.with(|of| of.set(NO_LOG));
+        }
+        Self { outer, _of_thread: PhantomData }
+    }
+
+    /// True if this thread runs user code of objects.
+    #[inline]
+    #[must_use]
+    pub fn is_running() -> bool {
+        USER_CODE_OF.with(Cell::get) != 0
+    }
+
+    /// Refuses a call from user code.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InCallBack`]: this thread runs user code of objects.
+    #[inline]
+    pub fn check_outside() -> Result<(), DurabilityError> {
+        if Self::is_running() { Err(DurabilityError::InCallBack) } else { Ok(()) }
+    }
+}
+
+/// As [`UserCode`], for a call that was found outside user code: nothing surrounds the code.
+#[derive(Debug)]
+#[must_use = "the mark ends with the value"]
+pub struct OutermostUserCode(OfThread);
+
+impl OutermostUserCode {
+    #[inline]
+    pub(crate) fn begin(LogAddress(log): LogAddress) -> Self {
+        let outer = USER_CODE_OF.with(|of| of.replace(log));
+        debug_assert_eq!(outer, 0, "the caller was checked");
+        Self(PhantomData)
+    }
+}
+
+impl Drop for OutermostUserCode {
+    #[inline]
+    fn drop(&mut self) {
+        USER_CODE_OF.with(|of| of.set(0));
+    }
+}
+
+impl Drop for UserCode {
+    #[inline]
+    fn drop(&mut self) {
+        USER_CODE_OF.with(|of| of.set(self.outer));
+    }
+}
+
+/// Counts a guard of an object on this thread until the drop. A checkpoint may wait for the guard (O8).
+#[derive(Debug)]
+#[must_use = "the guard counts until the drop"]
+pub struct HeldGuard {
+    _of_thread: OfThread,
+}
+
+impl HeldGuard {
+    /// Counts a guard.
+    #[inline]
+    pub fn begin() -> Self {
+        GUARDS.with(|guards| guards.set(guards.get() + 1));
+        Self { _of_thread: PhantomData }
+    }
+
+    /// Refuses a wait for a checkpoint of objects.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InCallBack`]: this thread holds a guard.
+    pub fn check_none() -> Result<(), DurabilityError> {
+        if GUARDS.with(Cell::get) == 0 { Ok(()) } else { Err(DurabilityError::InCallBack) }
+    }
+}
+
+impl Drop for HeldGuard {
+    #[inline]
+    fn drop(&mut self) {
+        GUARDS.with(|guards| guards.set(guards.get() - 1));
+    }
+}
+
+/// True if a checkpoint of this log, and so a close, waits for this thread: the thread is in a step, or in user code,
+/// which may have an object's lock.
+pub(crate) fn is_awaited(log: LogAddress) -> bool {
+    is_in(CallBack::CheckpointStep, log) || USER_CODE_OF.with(Cell::get) == log.0
+}
+
+/// Logs that may have to wait for this thread's code, possibly repeated.
+fn blocked_logs() -> Vec<LogAddress> {
+    let call_backs = CALL_BACKS.try_with(|of| of.borrow().iter().map(|&(_, log)| log).collect::<Vec<_>>());
+    let mut logs = call_backs.unwrap_or_default();
+    logs.extend(Some(USER_CODE_OF.with(Cell::get)).filter(|&log| log > NO_LOG).map(LogAddress));
+    logs
+}
+
+/// Leave to close a log, or to wait for a checkpoint of the log, until the drop.
+#[derive(Debug)]
+#[must_use = "it lasts as long as the wait"]
+pub struct WaitLeave(
+    /// Waits under this leave.
+    Vec<AwaitedLog>,
+);
+
+/// Leave to close this log on this thread, or to wait for a checkpoint of the log. The log's owner decides about a
+/// close in the log's own code.
+///
+/// # Errors
+/// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.
+pub(crate) fn leave_to_wait(log: LogAddress) -> Result<WaitLeave, DurabilityError> {
+    let others = blocked_logs().into_iter().filter(|&waits| waits != log);
+    let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();
+    if others.is_empty() {
+        return Ok(WaitLeave(others));
+    }
+    let mut waits = waits().lock();
+    if others.iter().any(|of| waits_for(&waits, log, of.waits)) {
+        return Err(DurabilityError::InCallBack);
+    }
+    waits.extend(&others);
+    Ok(WaitLeave(others))
+}
+
+fn waits() -> &'static Mutex<Vec<AwaitedLog>> {
+    WAITS.get_or_init(Mutex::default)
+}
+
+/// True if code of `log` waits for `other`, directly or by a chain of logs. The waits have no cycle.
+fn waits_for(waits: &[AwaitedLog], log: LogAddress, other: LogAddress) -> bool {
+    let mut its = waits.iter().filter(|of| of.waits == log);
+    its.any(|of| of.awaited == other || waits_for(waits, of.awaited, other))
+}
+
+impl Drop for WaitLeave {
+    fn drop(&mut self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut waits = waits().lock();
+        for ended in &self.0 {
+            let at = waits.iter().position(|of| of == ended).expect("it is there until now");
+            waits.swap_remove(at);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

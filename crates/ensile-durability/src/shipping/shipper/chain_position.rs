@@ -1,0 +1,377 @@
+//! Place of a shipper in the chain of manifests: find the place, and leave the chain after a take-over by another
+//! machine.
+//!
+//! Invariants:
+//! - H6: a manifest of another term ends the shipping for good. The shipper looks for such a manifest also while an own
+//!   manifest waits for an answer.
+//! - H2: a listing without the own manifest says nothing about larger manifests.
+//! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
+//! - A manifest of this database with another history is an error.
+//!
+//! Neighbours: the steps of [`super`] call this module. `chain` reads manifests; `store::lineage` compares histories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::random::Random;
+
+use super::{LOOK_NANOS, ShipWork, Shipper};
+use crate::DurabilityError;
+use crate::entry_type::EntryType;
+use crate::identity::Identity;
+use crate::number;
+use crate::shipping::chain::{self, unusable};
+use crate::shipping::state_composition::{Base, ComposedState, ShippedFiles};
+use crate::store::application::ApplicationName;
+use crate::store::lineage::Lineage;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
+use crate::store::shipping_target::ShipsTo;
+
+/// Place of the shipper in the chain of manifests.
+#[derive(Debug)]
+pub(super) struct ManifestPlace {
+    pub(super) store: Identity,
+    /// Number of the newest manifest; 0 in an empty store.
+    pub(super) number: u64,
+    pub(super) term: u64,
+    pub(super) fenced: Vec<Identity>,
+    /// Newest manifest; `None` in an empty store.
+    pub(super) newest: Option<SharedManifest>,
+    /// Manifest that was offered and has no answer yet.
+    pub(super) offered: Option<OfferedManifest>,
+}
+
+/// A manifest that waits for an answer.
+#[derive(Clone, Debug)]
+pub(super) struct OfferedManifest {
+    pub(super) manifest: SharedManifest,
+    /// Base of the manifest, if the manifest is of a newer checkpoint.
+    pub(super) base: Option<Base>,
+}
+
+impl Shipper {
+    /// Finds the newest manifest, checks that this database may ship to the store, and lists the objects in the store.
+    pub(super) fn find_place(&self, work: &mut ShipWork) -> Result<(), DurabilityError> {
+        let newest = chain::newest(self.shared_store())?;
+        if let Some(newest) = &newest {
+            self.check_term(newest, None)?;
+            self.check_history(newest)?;
+        }
+        self.check_store(newest.as_ref())?;
+        let failed = |error| unusable(self.shared_store(), error);
+        let own = self.database.to_string();
+        for name in self.shared_store().list_unfinished(&own).map_err(failed)? {
+            // The unfinished object may belong to the next life if this life has ended.
+            if self.has_ended() {
+                return Ok(());
+            }
+            if !work.is_under_way(&name) {
+                self.shared_store().remove(&name).map_err(failed)?;
+            }
+        }
+        work.left = self.list_objects(&[self.database])?;
+        // H1: an earlier life may have died after an object got its name, and before the object was durable.
+        self.shared_store().settle(&own).map_err(failed)?;
+        // Removable objects are searched anew, because the newest manifest may name an object found before.
+        (work.unnamed, work.going) = Default::default();
+        // The closed files are listed before the folder's manifest is read: see [`Base::of_life`].
+        let closed = self.log.closed_list();
+        let listed = self.manifest();
+        let mut missing = None;
+        match newest {
+            Some(newest) => {
+                let known = ShippedFiles::from_manifest(&newest);
+                for (name, part) in known.parts {
+                    work.inventory.parts.entry(name).or_insert(part);
+                }
+                for (name, log) in known.logs {
+                    work.inventory.logs.entry(name).or_insert(log);
+                }
+                work.base = Base::of_shared(&newest, &listed.generations, &closed);
+                self.record_manifest(&newest);
+                let place = ManifestPlace::from_manifest(newest);
+                let there = self.list_objects(&place.writers(self.database))?;
+                work.place = Some(place);
+                missing = work.inventory.keep_listed(&there);
+            }
+            None => {
+                work.base = Base::of_life(None, &[], &[]);
+                work.place = Some(ManifestPlace::of_empty_store());
+            }
+        }
+        self.release_hold(work);
+        // The error reports a missing object. Later steps ship missing objects again if the local files exist.
+        missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
+    }
+
+    /// Checks that the store is the store that the folder remembers, or that the configuration names a new place. The
+    /// folder then remembers the store.
+    fn check_store(&self, newest: Option<&SharedManifest>) -> Result<(), DurabilityError> {
+        let known = self.manifest().ships_to.map(|ships_to| ships_to.store);
+        let found = newest.map(|newest| newest.store);
+        match (known, found) {
+            (None, Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
+            (Some(known), found) if found != Some(known) && !self.config.is_new_place => {
+                let what = found.map_or("it is empty".to_owned(), |found| format!("it is store {found}"));
+                let detail = format!(
+                    "{what}, and this database ships to store {known}: mount that, or say that it is a new place"
+                );
+                Err(unusable(self.shared_store(), detail))
+            }
+            (Some(_), Some(store)) => self.remember(ShipsTo { store, is_fenced: false }),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Writes `ships_to` to the manifest of the database's folder, unless the manifest has it already.
+    pub(super) fn remember(&self, ships_to: ShipsTo) -> Result<(), DurabilityError> {
+        let mut keeper = self.store.manifest();
+        // Checked under this lock, for which a close waits. After the close, another process may own the manifest.
+        if keeper.manifest().ships_to == Some(ships_to) || self.log.health().has_ended() {
+            return Ok(());
+        }
+        let next = Manifest { ships_to: Some(ships_to), ..keeper.manifest().clone() };
+        Ok(keeper.replace(next)?)
+    }
+
+    /// Objects of these databases, with lengths in bytes.
+    pub(super) fn list_objects(
+        &self,
+        databases: &[Identity],
+    ) -> Result<BTreeMap<String, u64>, DurabilityError> {
+        let mut there = BTreeMap::new();
+        for database in databases {
+            let listed = self
+                .shared_store()
+                .list(&database.to_string())
+                .map_err(|error| unusable(self.shared_store(), error))?;
+            there.extend(listed.into_iter().map(|object| (object.name, object.bytes)));
+        }
+        Ok(there)
+    }
+
+    pub(super) fn is_missing(&self, object: &str) -> DurabilityError {
+        chain::damaged_object_error(
+            self.shared_store(),
+            object,
+            "it is missing, or not as long as it was when it was shipped",
+        )
+    }
+
+    /// Checks that this folder continues the history of `newest`, a manifest of this database. The folder may be an
+    /// older copy, or may have been put back.
+    fn check_history(&self, newest: &SharedManifest) -> Result<(), DurabilityError> {
+        let (number, salt) = newest.next;
+        let listed = self.manifest();
+        let shipped = Some(newest.state.epoch());
+        let of = Generation { number, salt, durable: shipped, ..listed.open_generation().clone() };
+        let mut before = Lineage::default();
+        before.add(std::iter::once(&of));
+        listed.lives().is_behind(&before).map_err(|why| {
+            let detail = format!(
+                "its newest manifest is of {why} Take over from this place into an empty folder, or give an empty place"
+            );
+            unusable(self.shared_store(), detail)
+        })
+    }
+
+    /// Checks that this database, which has installed the manifest at `place`, may go on behind the larger manifest
+    /// `newest`.
+    pub(super) fn check_next(
+        &self,
+        place: &ManifestPlace,
+        newest: &SharedManifest,
+    ) -> Result<(), DurabilityError> {
+        if newest.store != place.store {
+            let detail = "it is another store than the one that this database ships to: its files were removed, or \
+                          another place is mounted there";
+            return Err(unusable(self.shared_store(), detail));
+        }
+        self.check_term(newest, Some(place.term))?;
+        let listed = self.manifest();
+        let open = listed.open_generation();
+        if newest.next != (open.number, open.salt) {
+            return self.check_history(newest);
+        }
+        let detail = format!(
+            "manifest {} is of this database as it runs, and this process did not install it: does a copy of the \
+             machine run?",
+            newest.number
+        );
+        Err(unusable(self.shared_store(), detail))
+    }
+
+    /// Converts the error for a manifest of a newer version of Ensile behind this database's own manifest: the database
+    /// is fenced, because no process of this database wrote the manifest. Returns other errors unchanged.
+    pub(super) fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
+        let DurabilityError::Unknown { file, .. } = error else { return error };
+        let place = self.shared_store().place();
+        let detail = format!("a newer version of Ensile has taken over with {file} of {place}");
+        DurabilityError::Fenced { detail: detail.into() }
+    }
+
+    /// Checks that this database may go on behind `newest`. `term` is the term of the shipper's place, once the place
+    /// is found.
+    pub(super) fn check_term(
+        &self,
+        newest: &SharedManifest,
+        term: Option<u64>,
+    ) -> Result<(), DurabilityError> {
+        if newest.shipper == self.database && term.is_none_or(|term| term == newest.term) {
+            return Ok(());
+        }
+        let SharedManifest { shipper, term: other, number, .. } = newest;
+        if term.is_some() || newest.fenced.contains(&self.database) {
+            let detail = format!(
+                "database {shipper} has taken over in term {other} with manifest {number} of {}",
+                self.shared_store().place()
+            );
+            return Err(DurabilityError::Fenced { detail: detail.into() });
+        }
+        let detail = format!(
+            "it has the files of database {shipper}, and this one is {}: give an empty place, or take over from it",
+            self.database
+        );
+        Err(unusable(self.shared_store(), detail))
+    }
+
+    /// Handles a lost offer: `newest` has the number of the offered manifest, or a larger number.
+    pub(super) fn lost_to(
+        &self,
+        work: &mut ShipWork,
+        newest: &SharedManifest,
+    ) -> Result<(), DurabilityError> {
+        let place = work.place.as_ref().expect("it was found");
+        if place.newest.is_some() {
+            self.check_next(place, newest)?;
+        }
+        // An earlier process of this database offered `newest` and died. The shipper goes on behind `newest`.
+        work.place = None;
+        self.check_term(newest, None)
+    }
+
+    /// Looks for a manifest of another machine after an offer failed with `refused`. A manifest equal to `offered` is
+    /// the own manifest: only the answer was lost.
+    pub(super) fn look_past_offer(
+        &self,
+        work: &mut ShipWork,
+        now: u64,
+        offered: &SharedManifest,
+        refused: DurabilityError,
+    ) -> Result<(), DurabilityError> {
+        let is_first = work.place.as_ref().is_some_and(|place| place.newest.is_none());
+        let newest = match chain::newest(self.shared_store()) {
+            Ok(newest) => newest,
+            // The store cannot be read either. The next attempt looks again.
+            Err(DurabilityError::SharedStore { .. }) => return Err(refused),
+            Err(error) => return Err(if is_first { error } else { self.is_fenced_if_newer(error) }),
+        };
+        (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
+        match newest {
+            Some(newest) if newest.number >= offered.number && newest != *offered => {
+                self.lost_to(work, &newest)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    /// Checks that no other machine has installed a manifest, and that the own newest manifest is still in the store.
+    pub(super) fn look_for_others(&self, work: &mut ShipWork, now: u64) -> Result<(), DurabilityError> {
+        let Some(place @ ManifestPlace { number, newest: Some(own), .. }) = &work.place else {
+            return Ok(());
+        };
+        let largest = chain::numbers(self.shared_store())?.into_iter().max().unwrap_or(0);
+        if largest <= *number {
+            let head = own.head().into_bytes();
+            let mut there = vec![0; head.len()];
+            let read = self.shared_store().read_at(&manifest_name(*number), &mut there, HEAD_AT);
+            if read.map_err(|error| unusable(self.shared_store(), error))? != Some(head.len())
+                || there != head
+            {
+                let detail = format!(
+                    "manifest {number}, which this database has installed, is gone: the store's files were removed, or \
+                     another store is mounted there"
+                );
+                return Err(unusable(self.shared_store(), detail));
+            }
+            if largest < *number {
+                return Err(chain::unlisted_manifest_error(self.shared_store(), *number));
+            }
+        }
+        if largest > *number {
+            let newest =
+                chain::newest(self.shared_store()).map_err(|error| self.is_fenced_if_newer(error))?;
+            if let Some(newest) = newest.filter(|newest| newest.number > *number) {
+                self.check_next(place, &newest)?;
+                // An earlier process of this database installed `newest` and died.
+                work.place = None;
+            }
+        }
+        // A failed look returns above, so the next step looks again before it ships.
+        (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
+        Ok(())
+    }
+}
+
+/// Message for a database that an earlier life found fenced.
+pub(super) fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
+    format!("another database has taken over in store {}, as this one's folder remembers", ships_to.store)
+        .into()
+}
+
+/// Facts of a shipping database that the next manifest states besides the shipped files.
+#[derive(Debug)]
+pub(super) struct ShipperFacts {
+    pub(super) shipper: Identity,
+    /// See [`SharedManifest::reserved`].
+    pub(super) reserved: Epoch,
+    /// See [`SharedManifest::durable`].
+    pub(super) durable: Epoch,
+    pub(super) application: Option<ApplicationName>,
+    pub(super) types: Vec<EntryType>,
+}
+
+impl ManifestPlace {
+    /// Databases with possible objects in the store: this database, and the databases it has taken over from.
+    pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
+        self.fenced.iter().copied().chain([own]).collect()
+    }
+
+    fn from_manifest(newest: SharedManifest) -> Self {
+        let SharedManifest { store, number, term, fenced, .. } = newest.clone();
+        Self { store, number, term, fenced, newest: Some(newest), offered: None }
+    }
+
+    fn of_empty_store() -> Self {
+        Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
+    }
+
+    /// Next manifest in the chain, with this state.
+    pub(super) fn next(
+        &self,
+        composed: ComposedState,
+        of: ShipperFacts,
+    ) -> Result<SharedManifest, DurabilityError> {
+        let ComposedState { state, next, parts, logs } = composed;
+        let ShipperFacts { shipper, reserved, durable, application, types } = of;
+        let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
+        Ok(SharedManifest {
+            store: self.store,
+            number: number::next(self.number).ok_or_else(used_up)?,
+            term: self.term,
+            attempt: Random::unpredictable().next_u64(),
+            shipper,
+            reserved,
+            durable: Some(durable.max(state.epoch())),
+            application,
+            types,
+            fenced: self.fenced.clone(),
+            next,
+            parts,
+            logs,
+            state,
+        })
+    }
+}

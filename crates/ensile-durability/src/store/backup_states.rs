@@ -1,0 +1,235 @@
+//! Older states of a backup, and the log files of each state (`docs/internals/formats/manifest.md`).
+//!
+//! ```text
+//! kept epoch 63
+//! checkpoint 7 generation 3 low 61 high 62 ..
+//! generation 3 first 61 .. durable 63 files 0-5:4096,3-7:128
+//! generation 4 first 64 .. logs 0 ..
+//! ```
+//! A state of files is a checkpoint and its generations, in the words of a manifest, and is a whole database without
+//! other states. The last generation of a state has no log, and the generation before the last is closed at the state's
+//! epoch. States of one database share files. The logs of a later state begin behind the epochs that its checkpoint
+//! covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and the last file
+//! of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log behind the
+//! picture. A picture without a log is a state too.
+//!
+//! Invariants:
+//! - N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes of the
+//!   span belong to the state.
+//! - A5: a state offers an earlier epoch only if the epoch counted, and is not below e_h of the state's checkpoint.
+//! - N16: no two states of a backup have the same epoch, and all pictures of a backup stand in one page file.
+//!
+//! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `listing` leaves out the files outside a
+//! span.
+
+use std::fmt;
+
+use ensile_base::Epoch;
+
+use super::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use super::manifest::{Generation, Manifest};
+use super::text::{parse_epoch, values};
+use crate::number;
+
+/// Copied part of one log of a generation: the files `first` to `last`, and the number of bytes of `last` that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogSpan {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) bytes: u64,
+}
+
+impl LogSpan {
+    /// Number of bytes of file `number` that count: 0 outside the span, `u64::MAX` before the last file.
+    pub(crate) fn bytes_of(self, number: u64) -> u64 {
+        match number {
+            _ if number < self.first || number > self.last => 0,
+            _ if number == self.last => self.bytes,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Parses the spans of all logs, which `Display` writes, with commas between the spans.
+    pub(super) fn parse_all(text: &str) -> Option<Vec<Self>> {
+        let parse = |span: &str| {
+            let (files, bytes) = span.split_once(':')?;
+            let (first, last) = files.split_once('-')?;
+            let (first, last) = (number::parse(first)?, number::parse(last)?);
+            let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
+            (first <= last).then_some(Self { first, last, bytes })
+        };
+        text.split(',').map(parse).collect()
+    }
+}
+
+impl fmt::Display for LogSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}:{}", self.first, self.last, self.bytes)
+    }
+}
+
+/// A state of files, in the terms of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FilesState {
+    /// Checkpoint of any kind, behind which the logs continue.
+    pub(crate) checkpoint: Option<InstalledCheckpoint>,
+    pub(crate) generations: Vec<Generation>,
+}
+
+impl FilesState {
+    /// The newest state of this manifest, if the state has files. The caller checks that the manifest is a backup's.
+    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<Self> {
+        let Manifest { checkpoint, generations, .. } = manifest;
+        let has_open_log = generations.last().is_none_or(|open| open.logs > 0);
+        let is_picture_alone = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture)
+            && generations.iter().all(|generation| generation.logs == 0);
+        (!has_open_log && !is_picture_alone)
+            .then(|| Self { checkpoint: checkpoint.clone(), generations: generations.clone() })
+    }
+
+    /// Picture behind which the logs continue; `None` if the checkpoint is of another kind.
+    pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
+        match &self.checkpoint {
+            Some(InstalledCheckpoint::Picture(picture)) => Some(picture),
+            _ => None,
+        }
+    }
+
+    /// Epoch of the state: the state is the database at the end of this epoch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.generations.last().map_or(Epoch::ZERO, |open| open.first.previous())
+    }
+
+    /// Least epoch that the state can be taken back to (A5): e_h of the checkpoint, for ranges the largest e_h. The
+    /// checkpoint is complete only with the log up to e_h (K1, K5).
+    pub(crate) fn least(&self) -> Epoch {
+        self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min)
+    }
+
+    /// Epochs that counted and that the state itself has: spans with inclusive ends, oldest first. A life has the
+    /// epochs from [`FilesState::least`] on. The last span ends with the state's own epoch.
+    pub(crate) fn own_epochs(&self) -> Vec<(Epoch, Epoch)> {
+        let (least, epoch) = (self.least(), self.epoch());
+        let lives = self.generations.iter().filter_map(|life| Some((life.first.max(least), life.durable?)));
+        let mut own: Vec<_> = lives.filter(|(first, last)| first <= last).collect();
+        let pictured = self.picture().map(|picture| (picture.epoch, picture.epoch));
+        if pictured.is_some_and(|(epoch, _)| own.first().is_none_or(|(first, _)| *first > epoch)) {
+            // The life of the picture has left the list.
+            own.splice(0..0, pictured);
+        }
+        if own.last().is_none_or(|(_, last)| *last < epoch) {
+            own.push((epoch, epoch));
+        }
+        own
+    }
+
+    /// The state at the end of an earlier epoch, without later generations, and with the generation of the epoch closed
+    /// there. `None` if [`FilesState::own_epochs`] does not have the epoch (A5).
+    pub(crate) fn back_to(&self, epoch: Epoch) -> Option<Self> {
+        let is_own = self.own_epochs().iter().any(|(first, last)| *first <= epoch && epoch <= *last);
+        let (open, lives) = self.generations.split_last().filter(|_| is_own)?;
+        if self.picture().is_some_and(|picture| picture.epoch == epoch) {
+            let open = Generation { first: epoch.next(), ..open.clone() };
+            return Some(Self { checkpoint: self.checkpoint.clone(), generations: vec![open] });
+        }
+        let mut generations: Vec<Generation> =
+            lives.iter().filter(|life| life.first <= epoch).cloned().collect();
+        let last = generations.last_mut()?;
+        last.durable = Some(epoch);
+        let number = last.number + 1;
+        assert!(number <= open.number, "numbers grow");
+        generations.push(Generation { number, first: epoch.next(), ..open.clone() });
+        Some(Self { checkpoint: self.checkpoint.clone(), generations })
+    }
+
+    /// Number of the generation in which the state was taken: the last generation with a log. A generation behind the
+    /// last log may belong to the folder alone.
+    pub(crate) fn generation(&self) -> u64 {
+        let with_log = self.generations.iter().rfind(|generation| generation.logs > 0);
+        with_log.or(self.generations.last()).map_or(0, |generation| generation.number)
+    }
+}
+
+/// A state of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeptState {
+    /// A picture without a log, in the page file of the backup.
+    Picture(PictureCheckpoint),
+    /// Logs among the files of the backup, and the checkpoint before the logs.
+    Files(FilesState),
+}
+
+impl KeptState {
+    /// The newest state of this manifest. `None` without a picture, if the database is in creation or has an open log.
+    pub(crate) fn newest(manifest: &Manifest) -> Option<Self> {
+        match (FilesState::from_manifest(manifest), &manifest.checkpoint) {
+            (Some(state), _) => Some(Self::Files(state)),
+            (None, Some(InstalledCheckpoint::Picture(picture))) => Some(Self::Picture(picture.clone())),
+            (None, _) => None,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        match self {
+            Self::Picture(picture) => picture.epoch,
+            Self::Files(state) => state.epoch(),
+        }
+    }
+
+    /// Picture of the state, with or without logs behind the picture.
+    pub(crate) fn picture(&self) -> Option<&PictureCheckpoint> {
+        match self {
+            Self::Picture(picture) => Some(picture),
+            Self::Files(state) => state.picture(),
+        }
+    }
+
+    pub(crate) fn files(&self) -> Option<&FilesState> {
+        match self {
+            Self::Picture(_) => None,
+            Self::Files(state) => Some(state),
+        }
+    }
+
+    /// True if this line of the manifest begins a state of files.
+    pub(super) fn is_line(line: &str) -> bool {
+        line.starts_with("kept ")
+    }
+
+    /// Parses the epoch in the first line of a state of files.
+    pub(super) fn parse_line(line: &str) -> Option<Epoch> {
+        parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
+    }
+
+    /// Merges pictures and states of files into one list. Both lists and the result have the newest first.
+    pub(super) fn merge(pictures: Vec<PictureCheckpoint>, files: Vec<FilesState>) -> Vec<Self> {
+        let mut merged = Vec::with_capacity(pictures.len() + files.len());
+        let (mut pictures, mut files) = (pictures.into_iter().peekable(), files.into_iter().peekable());
+        loop {
+            let is_picture_next = match (pictures.peek(), files.peek()) {
+                (Some(picture), Some(state)) => picture.epoch >= state.epoch(),
+                (is_there, _) => is_there.is_some(),
+            };
+            let next = match is_picture_next {
+                true => pictures.next().map(Self::Picture),
+                false => files.next().map(Self::Files),
+            };
+            let Some(next) = next else { return merged };
+            merged.push(next);
+        }
+    }
+}
+
+/// Lines of the state in a manifest, without the end of the last line.
+impl fmt::Display for KeptState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Picture(picture) => fmt::Display::fmt(picture, f),
+            Self::Files(state) => {
+                write!(f, "kept epoch {}", state.epoch())?;
+                state.checkpoint.iter().try_for_each(|checkpoint| write!(f, "\n{checkpoint}"))?;
+                state.generations.iter().try_for_each(|generation| write!(f, "\n{generation}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Unfinished copy in a folder in the state `Creating`: a backup, a restore or a take-over. An unfinished empty
+//! database is no copy (`docs/internals/formats/manifest.md`).
+//!
+//! ```text
+//! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! unfinished restore of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! ```
+//! The line of a take-over is `ships to`.
+//!
+//! Invariants:
+//! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
+//!   and only the named run goes on in the folder. The manifest with which the copy counts lacks the line.
+//!
+//! Neighbours: `manifest` has the line. `open` writes the line, and refuses a folder with the line. `crate::backup`,
+//! the restore of an archive and a take-over name their copies.
+
+use std::fmt;
+
+use super::manifest::{Making, Manifest};
+use super::shipping_target::ShipsTo;
+use super::text::values;
+use crate::DurabilityError;
+use crate::identity::Identity;
+use ensile_disk::Disk;
+
+/// First word of the line.
+const WORD: &str = "unfinished ";
+
+/// Copy that is being made into a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnfinishedCopy {
+    /// First backup of a database.
+    Backup {
+        /// Database that is backed up.
+        of: Identity,
+    },
+    /// New database, from a backup or an archive.
+    Restore {
+        /// Database of the backup or of the archive.
+        of: Identity,
+    },
+    /// Take-over from a shared store.
+    TakeOver {
+        /// Shared store.
+        from: Identity,
+    },
+}
+
+impl UnfinishedCopy {
+    pub(super) fn is_line(line: &str) -> bool {
+        line.starts_with(WORD)
+    }
+
+    /// Reads the line that `Display` writes for a backup or a restore.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let line = line.strip_prefix(WORD)?;
+        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+            return Some(Self::Backup { of: Identity::parse(of)? });
+        }
+        let [of] = values(line.strip_prefix("restore ")?, &["of"])?;
+        Some(Self::Restore { of: Identity::parse(of)? })
+    }
+
+    /// Copy that is being made in the folder of this manifest; `None` without a copy, or after its end.
+    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<Self> {
+        if manifest.state == Making::Created {
+            return None;
+        }
+        let taken_over = manifest.ships_to.map(|ships_to| Self::TakeOver { from: ships_to.store });
+        manifest.unfinished.or(taken_over)
+    }
+
+    /// The same manifest, with the line of this copy.
+    pub(super) fn begin(self, manifest: Manifest) -> Manifest {
+        assert_eq!(manifest.state, Making::Creating, "N24: nothing counts in it yet");
+        match self {
+            Self::TakeOver { from } => {
+                Manifest { ships_to: Some(ShipsTo { store: from, is_fenced: false }), ..manifest }
+            }
+            Self::Backup { .. } | Self::Restore { .. } => Manifest { unfinished: Some(self), ..manifest },
+        }
+    }
+
+    /// Checks that the folder has no unfinished copy.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Unfinished`].
+    pub(crate) fn check_none(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+        Self::from_manifest(manifest).map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
+    }
+
+    /// Error that refuses the folder.
+    pub(super) fn into_error(self, disk: &dyn Disk) -> Result<DurabilityError, DurabilityError> {
+        let what = match self {
+            Self::Backup { of } => format!("the first backup of database {of}"),
+            Self::Restore { of } => format!("a restore of {of}"),
+            Self::TakeOver { from } => format!("a take-over from the shared store {from}"),
+        };
+        Ok(DurabilityError::Unfinished { folder: disk.folder_place("")?, what })
+    }
+}
+
+/// Line of the copy, without a line end. A take-over has another line.
+impl fmt::Display for UnfinishedCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backup { of } => write!(f, "{WORD}backup of {of}"),
+            Self::Restore { of } => write!(f, "{WORD}restore of {of}"),
+            Self::TakeOver { .. } => unreachable!("`ships to` says it"),
+        }
+    }
+}

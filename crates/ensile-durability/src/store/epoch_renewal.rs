@@ -1,0 +1,89 @@
+//! Reservation of epochs in the manifest, before the epochs are used.
+//!
+//! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
+//!
+//! Neighbours: `reserved_epochs` decides. The log runs the step on a thread for which no caller waits, and reserves a
+//! few epochs at a close.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_disk::DiskError;
+
+use super::manifest::{Manifest, NotReplaced};
+use super::open_store::OpenStore;
+
+impl OpenStore {
+    /// Reserves more epochs when half of the reserved epochs are used (L6). True if the limit of E has moved. Writes
+    /// nothing if `has_ended` says that the database has ended.
+    pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
+        let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
+        let Some(due) = self.reserved_epochs.lock().due(now_nanos, epochs.now()) else { return false };
+        match self.write_reserved(due, has_ended) {
+            Ok(None) => false,
+            Ok(Some(due)) => {
+                let mut reserved_epochs = self.reserved_epochs.lock();
+                reserved_epochs.record_renewal(due);
+                assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
+                epochs.set_limit(reserved_epochs.limit());
+                true
+            }
+            Err(error) => {
+                // E stays below the earlier reservation, whichever manifest stands.
+                self.reserved_epochs.lock().record_failure(now_nanos, &error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Writes `due` into the manifest, unless the manifest has a larger bound by now. Returns the bound in the
+    /// manifest. `None` if the database has ended: the manifest and the limit of E do not change (L6).
+    fn write_reserved(&self, due: Epoch, has_ended: impl Fn() -> bool) -> Result<Option<Epoch>, DiskError> {
+        let mut keeper = self.manifest();
+        // The check is under the lock of the manifest, because a close waits for this lock. After the close, the
+        // manifest may belong to another process.
+        if has_ended() {
+            return Ok(None);
+        }
+        let reserved = keeper.manifest().reserved;
+        if due <= reserved {
+            return Ok(Some(reserved));
+        }
+        let next = Manifest { reserved: due, ..keeper.manifest().clone() };
+        let replaced = keeper.replace(next);
+        assert!(replaced.is_err() || keeper.manifest().reserved == due, "what was reserved stands (L6)");
+        replaced
+            .map(|()| Some(due))
+            .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
+    }
+
+    /// Bound that a close needs if even the epochs for a close are used (L6); `None` if no epochs are left.
+    pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
+        self.reserved_epochs.lock().for_close(self.epochs().now())
+    }
+
+    /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`
+    /// says that the close has ended meanwhile.
+    pub(crate) fn reserve_for_close(
+        &self,
+        due: Epoch,
+        has_ended: impl Fn() -> bool,
+    ) -> Result<(), DiskError> {
+        if let Some(due) = self.write_reserved(due, has_ended)? {
+            self.reserved_epochs.lock().record_renewal(due);
+            assert!(self.epochs().now() <= due, "E is beyond what is reserved (L6)");
+            self.epochs().set_limit(due);
+        }
+        Ok(())
+    }
+
+    /// Reason to refuse a commit that begins now, because its epoch might be the last.
+    pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
+        self.reserved_epochs.lock().commit_refusal(self.epochs().now())
+    }
+
+    /// Lets E use the epochs that are kept for a close.
+    pub(crate) fn use_kept_epochs(&self) {
+        self.epochs().set_limit(self.reserved_epochs.lock().end());
+    }
+}

@@ -1,0 +1,104 @@
+//! New marks for folders with a lost or damaged mark, if something else proves the folder's database (I1).
+//!
+//! | folder with the number that the manifest lists | then |
+//! |---|---|
+//! | a file in the folder carries the database's identity | the mark is written |
+//! | the folder holds no file, and the manifest lists no file in the folder | the mark is written |
+//! | the folder holds no file, and should (I2) | the device may be missing: the folder is left alone |
+//! | the folder has another mark, or another number | the folder is left alone |
+//!
+//! Neighbours: a repair calls in; an adoption writes every mark anew.
+
+use ensile_disk::Disk;
+
+use super::locks::Locks;
+use super::manifest::Manifest;
+use super::mark::Mark;
+use super::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
+use super::ownership;
+use crate::DurabilityError;
+use crate::block::scan::Scanner;
+
+/// Folders of this manifest with marks that can be written anew.
+///
+/// # Errors
+/// An error of the disk.
+pub(crate) fn renewable_marks(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, DurabilityError> {
+    if ownership::check_main(disk, manifest, false).is_err() {
+        return Ok(Vec::new());
+    }
+    let mut renewable = Vec::new();
+    for name in manifest.folders.keys().filter(|name| *name != MAIN) {
+        if is_renewable(disk, manifest, name)? {
+            renewable.push(name.clone());
+        }
+    }
+    Ok(renewable)
+}
+
+/// Writes the marks of these folders of a closed database.
+///
+/// # Errors
+/// [`DurabilityError::InUse`], or an error of the disk.
+pub(crate) fn renew_marks(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    names: &[String],
+    locks: &mut Locks,
+) -> Result<(), DurabilityError> {
+    for name in names {
+        locks.add_folder(disk, name)?;
+        let mark = ownership::mark(manifest, name);
+        mark.prepare(disk)?;
+        mark.place(disk)?;
+    }
+    Ok(())
+}
+
+/// File of a folder's mark.
+pub(crate) fn mark_file(folder: &str) -> String {
+    format!("{folder}/{FOLDER}")
+}
+
+/// True if the folder's mark is lost or damaged, and the folder is proved to be this database's.
+pub(crate) fn is_renewable(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<bool, DurabilityError> {
+    if ownership::check_is_there(disk, name).is_err()
+        || !ownership::is_same(disk.folder_id(name)?, manifest.folders[name])
+    {
+        return Ok(false);
+    }
+    match Mark::read(disk, name) {
+        Ok(None) | Err(DurabilityError::Damaged { .. }) => {}
+        Ok(Some(_)) | Err(DurabilityError::Unknown { .. }) => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    if ownership::mark(manifest, name).is_prepared(disk)? {
+        // An open puts the prepared mark in its place.
+        return Ok(false);
+    }
+    let files = disk.list(name)?;
+    let mut files =
+        files.iter().filter(|file| ![FOLDER, FOLDER_NEW, LOCK].contains(&file.as_str())).peekable();
+    if files.peek().is_none() {
+        return Ok(!ownership::is_needed(manifest, name));
+    }
+    for file in files {
+        let path = format!("{name}/{file}");
+        if let Ok(opened) = Scanner::opening_of(disk, &path)?
+            && manifest.check_ours(&path, opened.origin.identity).is_ok()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Error of a folder that has lost only the mark.
+pub(crate) fn lost_mark(name: &str) -> DurabilityError {
+    let detail = "it is missing or damaged, and the folder is this database's: `ensile verify DIR --repair` writes it anew";
+    DurabilityError::damaged_file(&mark_file(name), 0, detail)
+}

@@ -1,0 +1,332 @@
+//! Gate that every commit checks under its locks: the flag of a closed database, and the present turn (P1).
+//!
+//! A closure that lost to others again and again gets a turn. Until the turn ends, no other thread's commit takes
+//! effect, and no other thread's insert or clean-up changes a leaf. So the closure's next run meets no change.
+//!
+//! ```text
+//! closure    waits in order -> turn is set -> heavy fence -> nobody in the index or bound -> runs, commits -> turn ends
+//! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
+//! ```
+//! A commit that is turned away twice takes a turn: the commit's locks took longer than the pause between two turns.
+//!
+//! Invariants:
+//! - P1: Turns come one at a time, in the order of the requests. A turn ends with its guard, or when its time is over:
+//!   a waiting thread ends an overdue turn.
+//! - No thread waits here with a lock, a binding or log space. A commit that made way is done, or has waited
+//!   [`PASSING_NANOS_MAX`], before the next turn begins.
+//! - A turn belongs to its thread: transactions that a closure begins inside pass. Two threads that wait for each
+//!   other's turns, at the gates of two databases, go on once the first of the turns is overdue.
+//! - I4: In a forked child no function of this module takes a lock.
+//!
+//! Neighbours: `commit` checks, `garbage` cleans up only without a turn, `transaction::retry_loop` asks for turns.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{
+    AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
+};
+use ensile_disk::Process;
+use ensile_epoch::Epochs;
+
+use crate::error::{Error, Result};
+
+/// Bit of the word: the database is closed. Above the bit stands the number of the turn, 0 without a turn.
+const CLOSED: u64 = 1;
+/// Bit of the word at which the number of the turn begins.
+const TURN_SHIFT: u32 = 1;
+/// Longest wait of the next turn for commits that made way for the last turn, in nanoseconds.
+const PASSING_NANOS_MAX: u64 = 10_000_000;
+/// Longest time between two checks of the clock by a waiting thread: tests have clocks of their own.
+const LOOK: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// The address of the variable identifies the thread.
+    static THREAD: u8 = const { 0 };
+}
+
+/// A number that no other thread has during the life of this thread.
+fn this_thread() -> usize {
+    THREAD.with(|thread| (&raw const *thread).addr())
+}
+
+/// Reason for the refusal of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnedAway {
+    /// The database is closed.
+    Closed,
+    /// Another thread has the turn.
+    NotMyTurn,
+}
+
+/// The word, and the queue for turns.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// The bit of the closed database and the number of the turn. Begin and end of a turn and close write the word,
+    /// under the lock; commits only read.
+    word: CachePadded<AtomicU64>,
+    /// The thread with the present turn, or with the last turn.
+    holder: AtomicUsize,
+    /// Number of turns that have begun.
+    pub(crate) begun: AtomicU64,
+    turns: Mutex<TurnOrder>,
+    changed: Condvar,
+    /// The process that opened the database.
+    process: Process,
+}
+
+#[derive(Debug, Default)]
+struct TurnOrder {
+    last_number: u64,
+    /// Numbers of the turns that threads wait for, in the order of arrival.
+    waiting: VecDeque<u64>,
+    /// End of the present turn's time in nanoseconds, by the database's clock. `None` without a turn.
+    until_nanos: Option<u64>,
+    /// Number of commits that made way and are not done.
+    passing: usize,
+    ended_nanos: u64,
+}
+
+impl Gate {
+    pub(crate) fn new(process: Process) -> Self {
+        Self {
+            word: CachePadded::new(AtomicU64::new(0)),
+            holder: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+            turns: Mutex::new(TurnOrder::default()),
+            changed: Condvar::new(),
+            process,
+        }
+    }
+
+    /// Checks the word, for a commit that holds its locks, or a worker that has entered the index.
+    #[inline]
+    pub(crate) fn look(&self) -> std::result::Result<(), TurnedAway> {
+        // Acquire: partner is the Release in `close`, so that the work before the close is visible. For a turn the
+        // order comes from the caller's fence: behind its locks, or in `enter_index`; partner: `fence_turn` (P1).
+        match self.word.load(Ordering::Acquire) {
+            0 => Ok(()),
+            word => self.look_closely(word),
+        }
+    }
+
+    #[cold]
+    fn look_closely(&self, word: u64) -> std::result::Result<(), TurnedAway> {
+        if word & CLOSED != 0 {
+            return Err(TurnedAway::Closed);
+        }
+        if self.is_mine() { Ok(()) } else { Err(TurnedAway::NotMyTurn) }
+    }
+
+    /// True if this thread has the present turn.
+    pub(crate) fn is_mine(&self) -> bool {
+        // Relaxed: the caller's fence orders this load as it orders the load of the word. Only this thread makes itself
+        // the holder.
+        self.has_turn() && self.holder.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// True if any thread has a turn.
+    #[inline]
+    pub(crate) fn has_turn(&self) -> bool {
+        // Relaxed: the caller's fence orders the load, in `enter_index`; partner: `fence_turn` (P1).
+        self.word.load(Ordering::Relaxed) >> TURN_SHIFT != 0
+    }
+
+    /// Closes the database: later commits are refused.
+    pub(crate) fn close(&self) {
+        let turns = self.turns.lock();
+        // Relaxed: the word is written under the lock only.
+        let word = self.word.load(Ordering::Relaxed) | CLOSED;
+        // Release: partner is the Acquire in `look`.
+        self.word.store(word, Ordering::Release);
+        self.changed.notify_all();
+        drop(turns);
+    }
+
+    /// True if the database is closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Acquire: partner is the Release in `close`.
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Number of commits that made way and are not done.
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    pub(crate) fn passing_commits(&self) -> usize {
+        self.turns.lock().passing
+    }
+
+    /// Waits for the end of the present turn, if a turn is under way. The next turn waits for the drop of the guard, so
+    /// the caller's commit gets through between the two turns.
+    pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
+        let mut turns = self.turns.lock();
+        turns.passing += 1;
+        while turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed() {
+            turns = self.wait(turns, clock);
+        }
+        Passing { gate: self }
+    }
+
+    /// Waits for a turn, and begins the turn, for at most `longest`. From then on the thread sees no change by other
+    /// threads. `None` inside a turn of this thread, which serves, and if no turn has begun by `deadline`, in
+    /// nanoseconds of the database's clock.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn take_turn<'g>(
+        &'g self,
+        epochs: &Epochs,
+        clock: &'g Clock,
+        longest: Duration,
+        deadline: Option<u64>,
+    ) -> Result<Option<ClosureTurn<'g>>> {
+        if self.is_mine() {
+            return Ok(None);
+        }
+        let mut turns = self.turns.lock();
+        turns.last_number += 1;
+        let number = turns.last_number;
+        turns.waiting.push_back(number);
+        let is_late = || deadline.is_some_and(|deadline| clock.nanos() >= deadline);
+        while !turns.may_begin(number, clock) && !self.is_closed() && !is_late() {
+            turns = self.wait(turns, clock);
+        }
+        let may_begin = turns.may_begin(number, clock);
+        turns.waiting.retain(|waiting| *waiting != number);
+        // Another thread may be the first now.
+        self.changed.notify_all();
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        if !may_begin {
+            return Ok(None);
+        }
+        debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
+        let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        turns.until_nanos = Some(clock.nanos().saturating_add(longest));
+        // Relaxed: only this thread compares the holder with itself.
+        self.holder.store(this_thread(), Ordering::Relaxed);
+        // Relaxed: the counter is only reported.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: the fence below orders the store (P1); the word is written under the lock only.
+        self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
+        drop(turns);
+        let turn = ClosureTurn { gate: self, number, clock };
+        epochs.fence_turn();
+        let mut backoff = Backoff::new();
+        // A commit bound before the fence may have checked the word before the turn, and takes effect. A commit bound
+        // later makes way, unbound.
+        while epochs.is_index_entered() || epochs.is_any_bound() {
+            backoff.wait();
+        }
+        Ok(Some(turn))
+    }
+
+    /// Waits for a change, and ends a turn that is overdue.
+    fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
+        let mut turns = self.changed.wait_timeout(turns, LOOK);
+        self.end_if_overdue(&mut turns, clock);
+        turns
+    }
+
+    /// Ends a turn that is overdue. The heartbeat calls this function, because no thread may wait at the gate.
+    pub(crate) fn end_overdue(&self, clock: &Clock) {
+        if self.has_turn() {
+            self.end_if_overdue(&mut self.turns.lock(), clock);
+        }
+    }
+
+    fn end_if_overdue(&self, turns: &mut TurnOrder, clock: &Clock) {
+        if turns.until_nanos.is_some_and(|until| clock.nanos() >= until) {
+            self.end(turns, clock);
+        }
+    }
+
+    /// Checks that no turn is left.
+    ///
+    /// # Panics
+    /// If a turn has not ended, or a thread waits for a turn or after a turn.
+    #[cfg(feature = "audit")]
+    pub(crate) fn check_at_rest(&self) {
+        let turns = self.turns.lock();
+        let is_idle = turns.until_nanos.is_none() && turns.waiting.is_empty() && turns.passing == 0;
+        assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
+    }
+
+    fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
+        let ended = turns.until_nanos.take();
+        debug_assert!(ended.is_some(), "a turn that ends was somebody's");
+        turns.ended_nanos = clock.nanos();
+        // Relaxed: the word is written under the lock only.
+        let word = self.word.load(Ordering::Relaxed) & CLOSED;
+        // Release: the holder's reads come before the changes of others; partner: the Acquire in `look`.
+        self.word.store(word, Ordering::Release);
+        self.changed.notify_all();
+    }
+}
+
+impl TurnOrder {
+    /// True if this turn is the next, and commits that made way for the last turn are done, or had their time.
+    fn may_begin(&self, number: u64, clock: &Clock) -> bool {
+        debug_assert!(self.waiting.contains(&number), "a turn that may begin is waited for");
+        self.waiting.front() == Some(&number) && self.may_begin_alone(clock)
+    }
+
+    /// As [`TurnOrder::may_begin`], for a turn that no other thread waits for.
+    fn may_begin_alone(&self, clock: &Clock) -> bool {
+        let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
+        self.until_nanos.is_none() && has_passed
+    }
+}
+
+/// A commit that made way for a turn. The next turn waits for the drop of the guard.
+#[derive(Debug)]
+#[must_use = "dropping it lets the next turn begin"]
+pub(crate) struct Passing<'g> {
+    gate: &'g Gate,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        if !self.gate.process.is_this() {
+            return;
+        }
+        let mut turns = self.gate.turns.lock();
+        turns.passing -= 1;
+        self.gate.changed.notify_all();
+    }
+}
+
+/// A closure's turn. The turn ends with the drop of the guard, or when its time is over.
+#[derive(Debug)]
+#[must_use = "dropping it ends the turn"]
+pub(crate) struct ClosureTurn<'g> {
+    gate: &'g Gate,
+    number: u64,
+    clock: &'g Clock,
+}
+
+impl ClosureTurn<'_> {
+    /// True if another thread has ended the turn, because the turn's time was over.
+    pub(crate) fn is_over(&self) -> bool {
+        // Relaxed: this thread wrote the number, or the number is gone.
+        self.gate.word.load(Ordering::Relaxed) >> TURN_SHIFT != self.number
+    }
+}
+
+impl Drop for ClosureTurn<'_> {
+    fn drop(&mut self) {
+        if !self.gate.process.is_this() {
+            return;
+        }
+        let mut turns = self.gate.turns.lock();
+        if !self.is_over() {
+            self.gate.end(&mut turns, self.clock);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,201 @@
+//! Recovery of a collection: objects are loaded, then the later operations are applied again.
+//!
+//! Invariants:
+//! - O4: an object's operations are applied in the order of TIDs, without the operations that its loaded state
+//!   includes.
+//! - O6: an operation that panics poisons its object, here as at first; a whole value or a removal ends the poison.
+//! - O8: codecs and operations call no handle, here as at first.
+//! - Versions and bytes are judged when an entry is read, before anything is served.
+//!
+//! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting
+//! operations.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicU64, MutexGuard, Ordering};
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
+
+use super::ObjectsState;
+use super::check::LACKS_PIECES;
+use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
+use super::shards::{CellState, KeyHash, ObjectCell};
+use crate::apply_time::AppliedTime;
+use crate::error::{ObjectsError, ObjectsResult};
+use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
+use crate::replay::PrefetchStep;
+use crate::runtime::{KeyCheck, ObjectState};
+
+/// A logged change of an object.
+pub(super) enum LoggedChange<T: Persistent> {
+    Operation(T::Operation),
+    Value(T),
+    Removal,
+}
+
+impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
+    }
+
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let _user_code = UserCode::begin();
+        for (at, entry) in entries.iter().enumerate() {
+            let Some((key, change)) =
+                decode_logged_change::<K, T>(entry.body).map_err(|why| refuse_entry(at, &why))?
+            else {
+                let (found, by) = ("an application's own objects", "open_application");
+                self.refused.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
+                continue;
+            };
+            self.look_at_key(&key);
+            let hash = self.shards.hash(&key);
+            self.waiting.keep(hash.lane(), entry.tid, (hash, key, change));
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let _user_code = UserCode::begin();
+        for (at, entry) in entries.iter().enumerate() {
+            self.load_one(entry).map_err(|why| refuse_entry(at, &why))?;
+        }
+        Ok(())
+    }
+
+    fn advance_watermark(&self, epoch: Epoch) {
+        let _user_code = UserCode::begin();
+        let prefetch = |step, (hash, _, _): &(KeyHash, K, LoggedChange<T>)| match step {
+            PrefetchStep::Entry => self.shards.prefetch_slot(*hash),
+            PrefetchStep::Object => self.shards.prefetch_cell(*hash),
+        };
+        self.waiting.apply_below(epoch, prefetch, |tid, (hash, key, change)| {
+            let mut state = self.lock_cell(&key, hash);
+            // O4: operations that the loaded state includes are skipped.
+            if tid > state.tid {
+                state.tid = tid;
+                let place = std::ptr::from_ref(&*state).addr() as u64;
+                self.replayed.measure(place, tid.bits(), || apply_again(&mut state, change, &self.poisoned));
+            }
+        });
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
+    fn applied_time(&self) -> &Arc<AppliedTime> {
+        &self.applied
+    }
+
+    fn replayed_nanos(&self) -> u64 {
+        self.replayed.total()
+    }
+
+    fn check_recovered(&self) -> ObjectsResult<()> {
+        assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        if let Some(refused) = self.refused.lock().take() {
+            return Err(refused);
+        }
+        if self.pieces.is_whole() {
+            return Ok(());
+        }
+        let detail = LACKS_PIECES.to_owned();
+        Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
+    }
+}
+
+impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
+    /// Notes a key that the program does not accept: the recovery then fails before anything is changed.
+    fn look_at_key(&self, key: &K) {
+        let Some(KeyCheck(check)) = &self.accepts else { return };
+        let mut bytes = Vec::new();
+        key.encode(&mut bytes);
+        if let Err(why) = check(&bytes) {
+            let (object, why) = (bytes.escape_ascii().to_string().into(), why.into());
+            self.refused.lock().get_or_insert(ObjectsError::OtherKeys { object, why });
+        }
+    }
+
+    /// Cell of this key, locked. No cell is removed during a recovery, so an existing or made cell stays.
+    fn lock_cell(&self, key: &K, hash: KeyHash) -> MutexGuard<'_, CellState<K, T>> {
+        let guess = self.shards.guess(hash).map(ObjectCell::lock).filter(|cell| cell.belongs_to(key));
+        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock())
+    }
+
+    fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
+        let body = ObjectBody::decode(entry.body)?;
+        let object = match body.form {
+            BodyForm::Whole => Some(object_of(body.version, body.bytes)?),
+            BodyForm::Absent => None,
+            BodyForm::Piece(place) => {
+                let Some(bytes) = self.pieces.add(entry.tid, &body, place)? else { return Ok(()) };
+                Some(object_of(body.version, &bytes)?)
+            }
+            _ => return Err(OF_LOG.into()),
+        };
+        let key = K::decode(body.key)?;
+        self.look_at_key(&key);
+        let mut state = self.lock_cell(&key, self.shards.hash(&key));
+        if state.tid != Tid::ZERO {
+            return Err("an object stands in the checkpoint twice".into());
+        }
+        (state.tid, state.object) = (entry.tid, object);
+        Ok(())
+    }
+}
+
+fn refuse_entry(entry: usize, why: &str) -> Refused {
+    Refused { entry, detail: why.to_owned() }
+}
+
+fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
+    of_version(version, T::VERSION, "an object", || T::decode(version, bytes))
+}
+
+/// Key and change of a log entry; `None` for an application's own objects.
+fn decode_logged_change<K: ObjectKey, T: Persistent>(
+    body: &[u8],
+) -> CodecResult<Option<(K, LoggedChange<T>)>> {
+    let body = ObjectBody::decode(body)?;
+    let version = body.version;
+    let change = match body.form {
+        BodyForm::Operation => {
+            let decode = || T::decode_operation(version, body.bytes);
+            LoggedChange::Operation(of_version(version, T::OPERATION_VERSION, "an operation", decode)?)
+        }
+        BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
+        BodyForm::Removal => LoggedChange::Removal,
+        BodyForm::Call(_) => return Ok(None),
+        _ => return Err(OF_CHECKPOINT.into()),
+    };
+    Ok(Some((K::decode(body.key)?, change)))
+}
+
+/// Applies a logged change, as at first.
+fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
+    match change {
+        LoggedChange::Operation(operation) if !state.is_poisoned => {
+            let apply = AssertUnwindSafe(|| T::apply(&mut state.object, &operation));
+            if catch_unwind(apply).is_err() {
+                state.is_poisoned = true;
+                // Relaxed: a figure for people.
+                poisoned.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // The object's state is unknown.
+        LoggedChange::Operation(_) => {}
+        LoggedChange::Value(object) => state.become_known(Some(object), poisoned),
+        LoggedChange::Removal => state.become_known(None, poisoned),
+    }
+}
+
+impl<K, T> CellState<K, T> {
+    /// Gives the object a known state, whatever its state was (O6).
+    pub(super) fn become_known(&mut self, object: Option<T>, poisoned: &AtomicU64) {
+        self.object = object;
+        if std::mem::take(&mut self.is_poisoned) {
+            // Relaxed: a figure for people.
+            poisoned.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
