@@ -198,7 +198,7 @@ fn code_of(error: &DurabilityError) -> Code {
         E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
             Code::TryAgain
         }
-        E::Stopped(_) | E::Removed(_) => Code::Stopped,
+        E::Stopped(_) | E::Closed(_) | E::Removed(_) => Code::Stopped,
         E::NotDurableYet(_) | E::NotProven { .. } => Code::NotDurableYet,
         E::OutcomeUnknown(_) => Code::OutcomeUnknown,
         E::CheckpointFailed(_) => Code::CheckpointFailed,

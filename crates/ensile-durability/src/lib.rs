@@ -80,6 +80,7 @@ pub use checkpoint::{
 pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
+pub use error::kind::{ErrorKind, StorageError};
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use not_proven::{NotProven, NotProvenReason};
 pub use range::RangeStart;

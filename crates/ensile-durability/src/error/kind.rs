@@ -1,0 +1,127 @@
+//! The caller's next action after an error, and the wrapper in which the errors of this crate leave the public crates.
+//!
+//! Invariant: after an error of the kind `Retry` or `Reopen` a caller may repeat or open again, and no commit happens
+//! twice: an error that leaves a result committed has another kind, or an unknown outcome that the open shows.
+//!
+//! Neighbours: `error` has the errors. The errors of the engine and of objects wrap a [`StorageError`], and have kinds
+//! of their own.
+
+use ensile_disk::DiskError;
+
+use super::DurabilityError;
+
+/// The caller's next action after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Repeat the call, once the cause that the text names is gone: the call did nothing that counts. After a conflict
+    /// or an expiry, repeat the transaction at once.
+    Retry,
+    /// Correct the call, its arguments or its settings: the same call fails again. Nothing was done.
+    FixCall,
+    /// Use another folder, mount the missing device, open by the program or the machine that the text names, or adopt
+    /// a copy. Nothing was changed.
+    WrongFolder,
+    /// Free space on the disk. Then repeat the call after a `DiskFull`, which did nothing. After any other error of the
+    /// kind wait again, or open again, as the text says: the result may be committed, so do not repeat the write.
+    FreeSpace,
+    /// Restore the folder, or the file that the text names, from a backup or a copy.
+    Restore,
+    /// Close, open again, and read the outcome: this handle serves no more. The text says if a result is in doubt.
+    Reopen,
+    /// Nothing to do: the program closed the handle. Open again to go on.
+    Closed,
+    /// Correct or report a fault in code outside of this call: in an operation, in a call-back, or in Ensile. Then open
+    /// again.
+    Internal,
+}
+
+impl DurabilityError {
+    /// The caller's next action.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Disk(error) if error.is_full() => ErrorKind::FreeSpace,
+            Self::Disk(error) if error.is_not_found() => ErrorKind::WrongFolder,
+            Self::Disk(error) if matches!(**error, DiskError::Removed { .. }) => ErrorKind::Restore,
+            Self::NotOpened { kind, .. } => *kind,
+            Self::EpochsEnded(_)
+            | Self::CheckpointFailed(_)
+            | Self::TargetFailed { .. }
+            | Self::SharedStore { .. }
+            | Self::NotShipped { .. }
+            | Self::Cancelled
+            | Self::InUse { .. }
+            | Self::Disk(_) => ErrorKind::Retry,
+            Self::TooLarge { .. }
+            | Self::InCallBack
+            | Self::Config(_)
+            | Self::NotInArchive { .. }
+            | Self::TooSlow { .. }
+            | Self::ShipsElsewhere { .. } => ErrorKind::FixCall,
+            Self::Replay { .. }
+            | Self::Unknown { .. }
+            | Self::NotOurs { .. }
+            | Self::FolderMissing { .. }
+            | Self::NotMounted { .. }
+            | Self::Copied { .. }
+            | Self::WouldLose { .. }
+            | Self::ForeignFolder { .. }
+            | Self::NotADatabase { .. }
+            | Self::OtherEntries { .. }
+            | Self::OtherApplication { .. }
+            | Self::OtherType(_)
+            | Self::NoDatabase { .. }
+            | Self::DatabaseExists { .. }
+            | Self::NotItsBackup { .. }
+            | Self::Unfinished { .. }
+            | Self::NotABackup { .. }
+            | Self::TakenOver { .. }
+            | Self::Fenced { .. }
+            | Self::FencedFolder { .. } => ErrorKind::WrongFolder,
+            Self::DiskFull(_) | Self::NotDurableYet(_) | Self::NotProven { .. } | Self::NoRoomToOpen(_) => {
+                ErrorKind::FreeSpace
+            }
+            Self::Removed(_) | Self::Damaged { .. } | Self::SharedDamaged { .. } => ErrorKind::Restore,
+            Self::OutcomeUnknown(_) | Self::Stopped(_) | Self::Forked => ErrorKind::Reopen,
+            Self::Closed(_) => ErrorKind::Closed,
+        }
+    }
+}
+
+/// A failure of the log, the disk, a checkpoint, a folder or a copy. The text has path, offset and remedy; the
+/// [kind](Self::kind) is the caller's next action.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct StorageError(DurabilityError);
+
+impl StorageError {
+    /// The caller's next action.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind()
+    }
+
+    /// The inner error, for the C library, the `ensile` command and the tests of this workspace. Not for applications:
+    /// the inner errors may change with any version.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cause(&self) -> &DurabilityError {
+        &self.0
+    }
+}
+
+impl From<DurabilityError> for StorageError {
+    fn from(error: DurabilityError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<StorageError> for DurabilityError {
+    fn from(error: StorageError) -> Self {
+        error.0
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
