@@ -68,7 +68,7 @@ pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
-    copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
+    check_copy, copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
 pub use call_backs::{HeldGuard, OutermostUserCode, UserCode, WaitLeave};
 pub use checkpoint::{
@@ -97,10 +97,10 @@ pub use shipping::HangingStore;
 pub use shipping::SharedObjects;
 pub use shipping::{
     Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, Shipper,
-    ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
+    ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced, check_shipping,
 };
 pub use store::{
     Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, entries_in,
-    expect_entries, lease, rename_application,
+    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, application_name,
+    entries_in, expect_entries, lease, rename_application,
 };

@@ -30,7 +30,7 @@ mod simulated;
 mod state;
 mod take_over;
 
-pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
+pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced, check_shipping};
 pub use folder::SharedFolder;
 #[cfg(feature = "object-store")]
 pub use object_store::SharedObjects;

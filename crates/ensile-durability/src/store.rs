@@ -59,7 +59,7 @@ pub(crate) mod adopt;
 mod rename;
 
 pub use adopt::Adopted;
-pub use application::{ApplicationName, NameGiven, Naming};
+pub use application::{ApplicationName, NameGiven, Naming, application_name};
 pub use archive::Archiving;
 pub use handle::{OpenStore, StoreStart};
 pub use leases::{Lease, LeasedFile, lease};

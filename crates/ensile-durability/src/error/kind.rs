@@ -6,6 +6,8 @@
 //! Neighbours: `error` has the errors. The errors of the engine and of objects wrap a [`StorageError`], and have kinds
 //! of their own.
 
+use std::marker::PhantomData;
+
 use ensile_disk::DiskError;
 
 use super::DurabilityError;
@@ -121,6 +123,15 @@ impl From<StorageError> for DurabilityError {
     fn from(error: StorageError) -> Self {
         error.0
     }
+}
+
+/// Mark of a value whose calls return errors of type `E`. A public crate names its own error in its alias of the
+/// value's type.
+pub(crate) type Returns<E> = PhantomData<fn() -> E>;
+
+/// The error as the type that a value's calls return.
+pub(crate) fn returned<E: From<StorageError>>(error: impl Into<DurabilityError>) -> E {
+    E::from(StorageError(error.into()))
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

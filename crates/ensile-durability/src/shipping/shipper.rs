@@ -31,7 +31,7 @@ use self::ending::{CANCELLED, ShipSteps, StepUnderWay};
 use self::place::{ManifestPlace, OfferedManifest, ShipperFacts, fenced_before};
 use self::uploads::{Upload, UploadOf};
 use super::chain::{self, Installed};
-use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
+use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced, check_shipping};
 use super::shared::SharedStore;
 use super::state::{Base, LogSources, ShippedFiles, parts_of};
 use crate::DurabilityError;
@@ -187,7 +187,7 @@ impl Shipper {
         log: &Arc<Log>,
         config: ShippingConfig,
     ) -> Result<Arc<Self>, DurabilityError> {
-        config.check(log.loggers())?;
+        check_shipping(&config, log.loggers())?;
         let (database, ships_to) = {
             let keeper = store.manifest();
             (keeper.manifest().identity, keeper.manifest().ships_to)

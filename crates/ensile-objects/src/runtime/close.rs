@@ -173,8 +173,7 @@ impl Drop for OpenRuntime {
             return;
         }
         // An error has no receiver here. Strict results were waited for, and `close` returns errors.
-        if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close_by(|| self.end_files())
-        {
+        if let Err(ObjectsError::InCallBack) = self.close_by(|| self.end_files()) {
             // No other handle can close the objects. The threads end by themselves, and the folder is free with the
             // last thread.
             self.runtime.mark_closed();
