@@ -11,7 +11,7 @@
 /// let mut a = Random::from_seed(42);
 /// let mut b = Random::from_seed(42);
 /// assert_eq!(a.next_u64(), b.next_u64());
-/// assert!(a.below(10) < 10);
+/// assert!(a.next_below(10) < 10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Random {

@@ -6,7 +6,7 @@
 
 use std::ffi::CStr;
 
-use ensile_durability::DurabilityError;
+use ensile_durability::{DurabilityError, ErrorKind};
 use ensile_objects::ObjectsError;
 
 /// Length of a message in bytes, including the zero.
@@ -152,14 +152,13 @@ impl Failure {
 impl From<ObjectsError> for Failure {
     fn from(error: ObjectsError) -> Self {
         let code = match &error {
-            ObjectsError::Durability(error) => code_of(error),
-            ObjectsError::NoObject
-            | ObjectsError::NotLogged
-            | ObjectsError::KeyTooLong { .. }
-            | ObjectsError::OtherReceipt { .. } => Code::Invalid,
-            ObjectsError::NotReplayed { .. } | ObjectsError::NoCreation { .. } => Code::NotUnderstood,
-            ObjectsError::OtherObjects { .. } | ObjectsError::OtherType(_) => Code::WrongFolder,
-            ObjectsError::NoThread(_) => Code::TryAgain,
+            ObjectsError::Storage(error) => code_of(error.cause()),
+            ObjectsError::Misuse(_) | ObjectsError::NotLogged | ObjectsError::KeyTooLong { .. } => {
+                Code::Invalid
+            }
+            ObjectsError::InCallBack => Code::InCallBack,
+            ObjectsError::DiskFull(_) => Code::TryAgain,
+            ObjectsError::NotReplayed { .. } => Code::NotUnderstood,
             ObjectsError::PoisonedUntilOpen { .. } | ObjectsError::PoisonedUnlogged { .. } => Code::Poisoned,
             _ => Code::Failed,
         };
@@ -198,7 +197,7 @@ fn code_of(error: &DurabilityError) -> Code {
         E::DiskFull(_) | E::EpochsEnded(_) | E::NoRoomToOpen(_) | E::InUse { .. } | E::Disk(_) => {
             Code::TryAgain
         }
-        E::Stopped(_) | E::Removed(_) => Code::Stopped,
+        E::Stopped(_) | E::Closed(_) | E::Removed(_) => Code::Stopped,
         E::NotDurableYet(_) | E::NotProven { .. } => Code::NotDurableYet,
         E::OutcomeUnknown(_) => Code::OutcomeUnknown,
         E::CheckpointFailed(_) => Code::CheckpointFailed,
@@ -216,6 +215,13 @@ fn code_of(error: &DurabilityError) -> Code {
         E::Damaged { .. } => Code::Damaged,
         E::Replay { .. } | E::Unknown { .. } => Code::NotUnderstood,
         E::Forked => Code::Forked,
+        E::NotOpened { kind, .. } => match kind {
+            ErrorKind::Retry => Code::TryAgain,
+            ErrorKind::WrongFolder => Code::WrongFolder,
+            // Changes of an object without a marked creation (O10).
+            ErrorKind::FixCall => Code::NotUnderstood,
+            _ => Code::Failed,
+        },
         _ => Code::Failed,
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::NICENESS_MAX;
-use ensile_durability::ApplicationName;
+use ensile_durability::application_name;
 use ensile_objects::{
     AdaptiveThreshold, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ThresholdMeasure,
 };
@@ -450,7 +450,7 @@ pub unsafe extern "C" fn ensile_settings_application_name(
         }
         // SAFETY: `name` is not null, and the caller vouches for the bytes.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        let name = ApplicationName::new(&name)?;
+        let name = application_name(&name)?;
         values.builder = values.builder.clone().application_name(name.as_str());
         Ok(Code::Ok)
     };

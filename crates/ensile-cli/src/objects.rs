@@ -17,10 +17,11 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
+use ensile_durability::DurabilityError;
 use ensile_objects::folder::{
     ApplicationName, FolderJudgement, holds_objects, judge_folder, rename_application, repair,
 };
-use ensile_objects::{DurabilityError, ObjectsError, SharedFolder, SharedStore};
+use ensile_objects::{ObjectsError, SharedFolder, SharedStore};
 use serde_json::{Value, json};
 
 use crate::folder::take_over::{TakeOverArguments, not_taken_over, report_take_over};
@@ -86,14 +87,17 @@ pub(crate) fn run(arguments: &ObjectsArguments) -> ExitCode {
 }
 
 fn take_over(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
-    let taken = SharedFolder::open(store).map_err(ObjectsError::from).and_then(|shared| {
+    let taken = SharedFolder::open(store).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         ensile_objects::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
         Ok(report) => report_take_over(folder, &report, *json),
         Err(error) => {
-            let is_damage = matches!(error, ObjectsError::Durability(DurabilityError::SharedDamaged { .. }));
+            let is_damage = match &error {
+                ObjectsError::Storage(why) => matches!(why.cause(), DurabilityError::SharedDamaged { .. }),
+                _ => false,
+            };
             not_taken_over(store, &error.to_string(), is_damage)
         }
     }

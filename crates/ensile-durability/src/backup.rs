@@ -75,21 +75,19 @@ const HAS_ENDED: &str = "the copy has ended: begin another one";
 /// Largest number of states in a backup.
 const KEEP_MAX: usize = 1 << 10;
 
-impl CopyOptions {
-    /// Checks the options.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`].
-    pub fn check(self) -> Result<(), DurabilityError> {
-        if self.bytes_per_second == Some(0) {
-            return Err(DurabilityError::config("a backup that may write 0 bytes a second never ends"));
+/// Checks the options of a backup.
+///
+/// # Errors
+/// [`DurabilityError::Config`].
+pub fn check_copy(options: CopyOptions) -> Result<(), DurabilityError> {
+    if options.bytes_per_second == Some(0) {
+        return Err(DurabilityError::config("a backup that may write 0 bytes a second never ends"));
+    }
+    match options.keep {
+        Some(keep) if keep == 0 || keep > KEEP_MAX => {
+            Err(DurabilityError::config(format!("a backup keeps 1 to {KEEP_MAX} states, not {keep}")))
         }
-        match self.keep {
-            Some(keep) if keep == 0 || keep > KEEP_MAX => {
-                Err(DurabilityError::config(format!("a backup keeps 1 to {KEEP_MAX} states, not {keep}")))
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
@@ -406,7 +404,7 @@ impl CopySource {
         archive: Option<ArchiveSource>,
         options: CopyOptions,
     ) -> Result<Self, DurabilityError> {
-        options.check()?;
+        check_copy(options)?;
         let found = source::look(source, purpose)?;
         let left = match purpose {
             Purpose::Backup { .. } => LeftInSource::look(source)?,

@@ -1,7 +1,9 @@
-//! Errors of this crate. The caller's next step distinguishes the kinds.
+//! Errors of this crate, one for each cause.
 //!
-//! Neighbours: every public call of this crate returns [`DurabilityError`]. The engine maps it to a few kinds of its
-//! own.
+//! Neighbours: every public call of this crate returns [`DurabilityError`]. The engine and objects have an error of
+//! their own each, which wraps this error. `kind` has the few kinds by which a program decides.
+
+pub(crate) mod kind;
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskError};
@@ -14,6 +16,7 @@ use crate::EntryKind;
 use crate::block::NEWER;
 use crate::entry_type::OtherType;
 use crate::unproven_tail::NotProven;
+use kind::ErrorKind;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -28,6 +31,10 @@ pub enum DurabilityError {
     /// The log accepts no more entries. The requested commit or checkpoint was not done. Open the database again.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
+    /// The program closed the log, and the log accepts no more entries. The requested commit or checkpoint was not
+    /// done. Open the database again.
+    #[error("not done: the log is stopped ({0}); open the database again")]
+    Closed(Arc<str>),
     /// A file or folder of the database was removed while the database was open. Nothing becomes durable in the folder
     /// any more, and a close leaves nothing to open: restore a backup into an empty folder.
     #[error(
@@ -404,6 +411,14 @@ pub enum DurabilityError {
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]
     Forked,
+    /// The crate above refused an open, for a cause that only that crate knows: a key, an object, a thread.
+    #[error("{text}")]
+    NotOpened {
+        /// The caller's next action.
+        kind: ErrorKind,
+        /// Cause and remedy.
+        text: Box<str>,
+    },
     /// The disk refused before anything was promised: retry once the cause is gone.
     #[error(transparent)]
     Disk(Arc<DiskError>),

@@ -68,7 +68,7 @@ pub use control::trigger::{CheckpointReason, CheckpointVerdict};
 
 pub use backup::{
     CopyOptions, CopyReport, CopyRun, CopySource, CopyStep, RestoreTarget, WatchCopy, ask, backup,
-    copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
+    check_copy, copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
@@ -79,6 +79,7 @@ pub use checkpoint::{
 pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
+pub use error::kind::{ErrorKind, StorageError};
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
@@ -88,18 +89,18 @@ pub use recovery::{
     AdoptOptions, Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery,
     RecoveryReport, RecoveryWatch, TornTail, adopt, adopt_with, recover,
 };
-pub use reentrancy::{HeldGuard, OutermostUserCode, UserCode, WaitLeave};
+pub use reentrancy::{HeldGuard, OutermostUserCode, UserCode, WaitPermit};
 #[cfg(feature = "simulation")]
 pub use shipping::HangingStore;
 #[cfg(feature = "object-store")]
 pub use shipping::SharedObjects;
 pub use shipping::{
     Creation, SharedFolder, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep, Shipper,
-    ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced,
+    ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced, check_shipping,
 };
 pub use store::{
     Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, entries_in,
-    expect_entries, lease, rename_application,
+    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, application_name,
+    entries_in, expect_entries, lease, rename_application,
 };
 pub use unproven_tail::{NotProven, NotProvenReason};

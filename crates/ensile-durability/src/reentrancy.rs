@@ -9,7 +9,7 @@
 //! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
 //!
 //! Neighbours: `log::waiters`, `checkpoint::manager` and objects report a thread inside such code. Engine and objects
-//! refuse calls from user code, and ask for leave before a close; `checkpoint::request` asks before a wait.
+//! refuse calls from user code, and ask for a permit before a close; `checkpoint::request` asks before a wait.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -218,8 +218,8 @@ fn blocked_logs() -> Vec<LogAddress> {
 /// Leave to close a log, or to wait for a checkpoint of the log, until the drop.
 #[derive(Debug)]
 #[must_use = "it lasts as long as the wait"]
-pub struct WaitLeave(
-    /// Waits under this leave.
+pub struct WaitPermit(
+    /// Waits under this permit.
     Vec<AwaitedLog>,
 );
 
@@ -228,18 +228,18 @@ pub struct WaitLeave(
 ///
 /// # Errors
 /// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.
-pub(crate) fn leave_to_wait(log: LogAddress) -> Result<WaitLeave, DurabilityError> {
+pub(crate) fn permit_wait(log: LogAddress) -> Result<WaitPermit, DurabilityError> {
     let others = blocked_logs().into_iter().filter(|&waits| waits != log);
     let others: Vec<_> = others.map(|waits| AwaitedLog { waits, awaited: log }).collect();
     if others.is_empty() {
-        return Ok(WaitLeave(others));
+        return Ok(WaitPermit(others));
     }
     let mut waits = waits().lock();
     if others.iter().any(|of| waits_for(&waits, log, of.waits)) {
         return Err(DurabilityError::InCallBack);
     }
     waits.extend(&others);
-    Ok(WaitLeave(others))
+    Ok(WaitPermit(others))
 }
 
 fn waits() -> &'static Mutex<Vec<AwaitedLog>> {
@@ -252,7 +252,7 @@ fn waits_for(waits: &[AwaitedLog], log: LogAddress, other: LogAddress) -> bool {
     its.any(|of| of.awaited == other || waits_for(waits, of.awaited, other))
 }
 
-impl Drop for WaitLeave {
+impl Drop for WaitPermit {
     fn drop(&mut self) {
         if self.0.is_empty() {
             return;

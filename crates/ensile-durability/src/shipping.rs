@@ -30,7 +30,7 @@ mod shipper;
 mod state_composition;
 mod take_over;
 
-pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
+pub use config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced, check_shipping};
 pub use folder::SharedFolder;
 #[cfg(feature = "simulation")]
 pub use hanging_store::HangingStore;

@@ -59,7 +59,7 @@ pub(crate) mod adoption;
 mod application_rename;
 
 pub use adoption::Adopted;
-pub use application::{ApplicationName, NameGiven, Naming};
+pub use application::{ApplicationName, NameGiven, Naming, application_name};
 pub use application_rename::{Renamed, rename_application};
 pub use archive::Archiving;
 pub use leases::{Lease, LeasedFile, lease};

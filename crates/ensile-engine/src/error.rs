@@ -1,29 +1,33 @@
-//! Errors of the engine, with a kind for each next action of the caller.
+//! Errors of the engine: a value for each case that a program acts on, and text for the rest.
 //!
-//! The kinds are few; detail is text. Most callers only use [`Error::is_retryable`].
+//! Every error has a kind. The kind is the caller's next action. Most callers use only [`Error::is_retryable`].
 //!
-//! Neighbours: every public function of the engine returns these errors. Disk, durability and epoch errors end here.
+//! Neighbours: every public function of the engine returns these errors. The errors of disk, durability and epochs
+//! become these errors here.
 
 use std::time::Duration;
 
-use ensile_durability::DurabilityError;
+use ensile_durability::{DurabilityError, ErrorKind, StorageError};
 
 /// The engine's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of the engine, with its remedy.
-#[derive(Debug, thiserror::Error)]
+/// Error of the engine, with its remedy. A program matches the cases that it acts on by itself, and decides by
+/// [`Error::kind`] for the rest; the text is for people.
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Another transaction changed a row that this transaction read. Nothing was written. Run it again.
     #[error("conflict with another transaction: run it again")]
     Conflict,
-    /// The transaction was open and idle while too much garbage waited for it. Nothing was written. Run it again.
+    /// The transaction stayed open and idle while too much garbage waited for its end. Nothing was written. Run the
+    /// transaction again.
     #[error("the transaction stayed open too long and was ended to free memory: run it again")]
     Expired,
-    /// A closure with a limit has lost to other transactions as often, or as long, as the limit allows. Nothing was
-    /// written. The limit is too small, or the closure waits for another thread's commit, conflicts with transactions
-    /// that the closure itself begins, or needs longer than a turn lasts.
+    /// A closure with a limit lost every run to other transactions, until the allowed number of runs or the allowed
+    /// time was used up. Nothing was written. The limit is too small, or the closure can never win. Such a closure
+    /// waits for another thread's commit, conflicts with transactions that it begins itself, or needs longer than a
+    /// turn lasts.
     #[error(
         "lost to other transactions in {attempts} runs over {elapsed:?}: raise the limit, or make the closure shorter"
     )]
@@ -57,17 +61,8 @@ pub enum Error {
         /// Limit in bytes.
         bytes_max: usize,
     },
-    /// The number of tables or indexes is over the stated limit. Nothing was written.
-    #[error("{what} is {count}, the limit is {count_max}: make fewer")]
-    TooMany {
-        /// Name of the counted items.
-        what: &'static str,
-        /// Number of items after the call.
-        count: usize,
-        /// Largest allowed number.
-        count_max: usize,
-    },
-    /// An incorrect call: wrong type for an existing table, a table of another database, an unknown index.
+    /// An incorrect call or setting: wrong type for an existing table, a table of another database, an unknown index,
+    /// too many tables. Nothing was written.
     #[error("{0}")]
     Misuse(String),
     /// Stored bytes do not decode as the type that the table is used with.
@@ -83,15 +78,9 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
-    /// This process was forked from the process that opened the database, and the database still runs in the other
-    /// process. Nothing was read or written. Open the database again after the other process has closed it.
-    #[error(
-        "this process was forked from the one that opened the database: open it anew, once that one has closed it"
-    )]
-    Forked,
-    /// A call-back of objects (an operation, a codec, a replay, a look at an object or a checkpoint's call-back) called
-    /// a handle of a database; or a future's waker made a call that would wait for the waker. Nothing was read or
-    /// written. Return from the call-back, and call then, or on a thread of your own.
+    /// A call-back of objects called a handle of a database. Such a call-back is an operation, a codec, a replay, a
+    /// look at an object, or a checkpoint's call-back. Or a future's waker made a call that would wait for the waker.
+    /// Nothing was read or written. Return first, and then call; or call on a thread of your own.
     #[error(
         "not done, and nothing was changed: a call-back of objects, or a waker that the call would wait for, made this call; \
          return from the call-back, and call then, or on a thread of your own"
@@ -101,14 +90,11 @@ pub enum Error {
     /// run the transaction again: the log continues by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
     DiskFull(String),
-    /// The system refused a thread that an open database needs. The database is not open, and its folder is free.
-    #[error(
-        "not opened: the system starts no thread ({0}); raise its limits on threads and memory and open again"
-    )]
-    NoThread(std::io::Error),
-    /// Error of the log or of the disk: see [`DurabilityError`] for the remedy.
+    /// Failure of the log, the disk, a checkpoint, a folder or a copy. The text has the path, the offset and the
+    /// remedy. [`StorageError::kind`] is the next action. After [`ErrorKind::Retry`], [`ErrorKind::FixCall`] and
+    /// [`ErrorKind::WrongFolder`] nothing was committed. After any other kind a result may be committed.
     #[error(transparent)]
-    Durability(DurabilityError),
+    Storage(StorageError),
 }
 
 /// Remedy for an item over its limit.
@@ -128,9 +114,61 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Expired)
     }
+
+    /// The caller's next action.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, ErrorKind};
+    ///
+    /// let refused = Database::open_existing("no/such/folder").map(drop);
+    /// assert_eq!(refused.expect_err("no database is there").kind(), ErrorKind::WrongFolder);
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Conflict | Self::Expired => ErrorKind::Retry,
+            Self::LostTooOften { .. }
+            | Self::KeyExists { .. }
+            | Self::NotUnique { .. }
+            | Self::TooLarge { .. }
+            | Self::Misuse(_)
+            | Self::Decode { .. }
+            | Self::InCallBack => ErrorKind::FixCall,
+            Self::Closed => ErrorKind::Closed,
+            Self::DiskFull(_) => ErrorKind::FreeSpace,
+            Self::Storage(error) => error.kind(),
+        }
+    }
 }
 
 impl Error {
+    /// Error of a call that would make more tables or indexes than the limit.
+    pub(crate) fn too_many(what: &str, count: usize, count_max: usize) -> Self {
+        Self::Misuse(format!("{what} is {count}, the limit is {count_max}: make fewer"))
+    }
+
+    /// Error of an open to which the system refuses a thread. The database is not open, and its folder is free.
+    pub(crate) fn no_thread(reason: &std::io::Error) -> Self {
+        let text = format!(
+            "not opened: the system starts no thread ({reason}); raise its limits on threads and memory and open again"
+        );
+        DurabilityError::NotOpened { kind: ErrorKind::Retry, text: text.into() }.into()
+    }
+
+    /// Error of a call in a process that was forked from the one that opened the database.
+    pub(crate) fn forked() -> Self {
+        DurabilityError::Forked.into()
+    }
+
+    /// Cause in the log or on the disk, if there is one.
+    pub(crate) fn cause(&self) -> Option<&DurabilityError> {
+        match self {
+            Self::Storage(error) => Some(error.cause()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn decode(table: &str, type_name: String, detail: String) -> Self {
         Self::Decode { table: table.into(), type_name: type_name.into(), detail: detail.into() }
     }
@@ -147,15 +185,64 @@ impl From<DurabilityError> for Error {
                 Self::TooLarge { what: "the transaction's log entry", bytes, bytes_max: limit }
             }
             DurabilityError::Config(what) => Self::Misuse(what.into_owned()),
-            DurabilityError::Forked => Self::Forked,
+            DurabilityError::Closed(_) => Self::Closed,
             DurabilityError::InCallBack => Self::InCallBack,
-            error => Self::Durability(error),
+            error => Self::Storage(error.into()),
         }
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        DurabilityError::from(error).into()
     }
 }
 
 impl From<ensile_epoch::Expired> for Error {
     fn from(_: ensile_epoch::Expired) -> Self {
         Self::Expired
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{DurabilityError, Error, ErrorKind};
+
+    fn of(error: DurabilityError) -> Error {
+        error.into()
+    }
+
+    #[test]
+    fn each_error_has_the_kind_of_the_callers_next_action() {
+        let table = || "t".to_owned();
+        for (error, kind) in [
+            (Error::Conflict, ErrorKind::Retry),
+            (Error::Expired, ErrorKind::Retry),
+            (Error::LostTooOften { attempts: 3, elapsed: super::Duration::ZERO }, ErrorKind::FixCall),
+            (Error::KeyExists { table: table() }, ErrorKind::FixCall),
+            (Error::NotUnique { table: table(), index: "i".to_owned() }, ErrorKind::FixCall),
+            (Error::decode("t", "u64".to_owned(), "too short".to_owned()), ErrorKind::FixCall),
+            (Error::too_many("the number", 3, 2), ErrorKind::FixCall),
+            (Error::no_thread(&std::io::ErrorKind::WouldBlock.into()), ErrorKind::Retry),
+            (Error::forked(), ErrorKind::Reopen),
+            (of(DurabilityError::OutcomeUnknown("why".into())), ErrorKind::Reopen),
+            (of(DurabilityError::NotDurableYet("why".into())), ErrorKind::FreeSpace),
+            (of(DurabilityError::Removed("why".into())), ErrorKind::Restore),
+        ] {
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(!error.is_retryable() || kind == ErrorKind::Retry, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_case_that_a_program_acts_on_stays_a_value() {
+        assert!(matches!(of(DurabilityError::DiskFull("why".into())), Error::DiskFull(_)));
+        assert!(matches!(of(DurabilityError::Closed("why".into())), Error::Closed));
+        assert!(matches!(of(DurabilityError::InCallBack), Error::InCallBack));
+        assert!(matches!(of(DurabilityError::Config("why".into())), Error::Misuse(_)));
+        let large = of(DurabilityError::TooLarge { bytes: 2, limit: 1 });
+        assert!(matches!(large, Error::TooLarge { bytes: 2, bytes_max: 1, .. }));
+        // It is committed, so it is no `DiskFull`: a program that runs such a transaction again would commit it twice.
+        assert!(matches!(of(DurabilityError::NotDurableYet("why".into())), Error::Storage(_)));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The modules, lowest first. A module uses only the modules above it in this list:
 //! ```text
-//! error         what can go wrong, by what the caller does next
+//! error         what can go wrong, by the caller's next action
 //! variants      what an experiment may run in place of what ships
 //! codec         keys and values as bytes
 //! record        rows in shared memory: one word decides, optimistic reads, versions
@@ -80,7 +80,7 @@ mod laboratory;
 pub use codec::Serde;
 pub use codec::{Descending, Key, Prefix, Value};
 pub use database::Database;
-pub use ensile_durability::DurabilityError;
+pub use ensile_durability::ErrorKind;
 pub use error::{Error, Result};
 #[cfg(feature = "laboratory")]
 pub use laboratory::{Exclusive, ExclusiveRows, KeyValue, Variants};
@@ -99,11 +99,11 @@ pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
     pub use ensile_durability::{
-        AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
-        CheckpointTurn, CheckpointVerdict, RecoveryForecast, RecoveryRates, Strategy, ThresholdMeasure,
-        ThresholdReading,
+        AdaptiveThreshold, CheckpointProgress, CheckpointReason, CheckpointReport, CheckpointTurn,
+        CheckpointVerdict, RecoveryForecast, RecoveryRates, Strategy, ThresholdMeasure, ThresholdReading,
     };
 
+    pub use crate::database::CheckpointHandle;
     pub use crate::open::tuning::Schedule;
 }
 

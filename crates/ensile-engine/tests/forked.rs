@@ -10,6 +10,7 @@ mod own_folder;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use ensile_durability::DurabilityError;
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use own_folder::Folder;
 
@@ -35,7 +36,7 @@ fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
 }
 
 fn is_forked<T>(result: Result<T>) -> bool {
-    matches!(result, Err(Error::Forked))
+    matches!(result, Err(Error::Storage(why)) if matches!(why.cause(), DurabilityError::Forked))
 }
 
 fn put(db: &Database, table: &Table<u64, u64>, keys: std::ops::Range<u64>) {
@@ -82,7 +83,10 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(snapshot.range(table, ..).next().unwrap_or(Ok((0, 0)))),
             is_forked(snapshot.durable()),
             is_forked(receipt.durable()),
-            matches!(poll(), Poll::Ready(Err(Error::Forked))),
+            match poll() {
+                Poll::Ready(result) => is_forked(result),
+                Poll::Pending => false,
+            },
             is_forked(db.run(|tx| tx.get(table, &1))),
             is_forked(db.run(|_| -> Result<()> { unreachable!("no closure runs") })),
             is_forked(db.submit(|tx| tx.put(table, &1, &1))),
@@ -166,7 +170,7 @@ fn a_child_that_drops_the_last_handle_or_closes_cuts_nothing_off() {
     // A second process finds the folder in use, whether it was forked or not.
     assert!(holds_in_a_child(|| {
         let opened = Database::open(folder.path());
-        matches!(&opened, Err(Error::Durability(error)) if error.to_string().contains("in use"))
+        matches!(&opened, Err(Error::Storage(error)) if error.to_string().contains("in use"))
     }));
     put(&db, &table, 100..150);
     drop((db, table));

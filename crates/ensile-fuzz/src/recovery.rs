@@ -91,7 +91,7 @@ fn build() -> Result<Folder> {
     live(&disk, &mut random, &mut history, false)?;
     let mut names = vec!["MANIFEST".to_owned(), "HINT".to_owned()];
     for folder in folders() {
-        let files = disk.list(&folder).map_err(ensile_engine::DurabilityError::from)?;
+        let files = disk.list(&folder).map_err(ensile_durability::DurabilityError::from)?;
         names.extend(files.into_iter().map(|name| format!("{folder}/{name}")));
     }
     let file = |name: String| {
@@ -175,7 +175,7 @@ pub fn recovery(data: &[u8]) {
     }
     let (db, rows) = match open(&disk, &Clock::manual()) {
         Ok(opened) => opened,
-        Err(Error::Durability(error)) => {
+        Err(Error::Storage(error)) => {
             assert!(!data.is_empty(), "a whole folder is refused: {error}");
             return;
         }

@@ -221,8 +221,8 @@ impl Cache {
             // SAFETY: passed on to the caller.
             return unsafe { self.memory.free_large(block) };
         }
-        // SAFETY: the block is of a span that was cut, and in use until now.
         debug_assert_eq!(
+            // SAFETY: the block is of a span that was cut, and in use until now.
             unsafe { Span::from_block(block).class() },
             class,
             "a block is freed under its class"

@@ -13,7 +13,8 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::{CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy};
 use ensile_durability::{
-    CopySource, DurabilityError, EntryKind, HeldGuard, RestoreTarget, ask, copy_target, expect_entries,
+    CopySource, DurabilityError, EntryKind, HeldGuard, RestoreTarget, ask, check_copy, copy_target,
+    expect_entries,
 };
 
 use crate::collection::Objects;
@@ -34,7 +35,7 @@ fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
 /// between steps, and is cancelled if `watch` breaks.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`]: `source` holds no objects, or is damaged, with file and offset; `target` has something
+/// [`ObjectsError::Storage`]: `source` holds no objects, or is damaged, with file and offset; `target` has something
 /// else, lies in `source`, or cannot be written.
 pub fn backup(
     source: &Path,
@@ -42,7 +43,7 @@ pub fn backup(
     options: CopyOptions,
     watch: &mut WatchCopy<'_>,
 ) -> Result<CopyReport> {
-    options.check()?;
+    check_copy(options)?;
     let source = open_existing_disk(source)?;
     expect_entries(&*source, EntryKind::Operations)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
@@ -54,7 +55,7 @@ pub fn backup(
 /// most. A failed restore removes the folder that it made. A second call continues a cancelled restore.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`]: `from` is no backup of objects, does not keep that epoch, or is damaged; `target` is
+/// [`ObjectsError::Storage`]: `from` is no backup of objects, does not keep that epoch, or is damaged; `target` is
 /// not empty.
 pub fn restore(
     from: &Path,
@@ -94,7 +95,8 @@ fn restore_from_source(
     let target = RestoreTarget::open(target, &[&*from])?;
     let begun = source.begin(target.disk()).map_err(ObjectsError::from);
     let made = begun.and_then(|run| run.run(&ObjectFraming, &Clock::machine(), &|| Ok(()), watch));
-    let is_cancelled = matches!(&made, Err(ObjectsError::Durability(DurabilityError::Cancelled)));
+    let is_cancelled =
+        made.as_ref().is_err_and(|error| matches!(error.cause(), Some(DurabilityError::Cancelled)));
     target.finish(made, is_cancelled)
 }
 
@@ -104,7 +106,7 @@ impl OpenRuntime {
         self.check_caller()?;
         HeldGuard::check_none()?;
         self.check_open()?;
-        options.check()?;
+        check_copy(options)?;
         if self.is_logged {
             self.wait_for_log()?;
         } else {
@@ -162,7 +164,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// ```
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`]: `target` has something else, lies in the folder, or cannot be written; the objects
+    /// [`ObjectsError::Storage`]: `target` has something else, lies in the folder, or cannot be written; the objects
     /// are closed.
     pub fn backup(&self, target: impl AsRef<Path>) -> Result<CopyReport> {
         self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))

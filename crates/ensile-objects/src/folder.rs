@@ -17,7 +17,7 @@ pub use ensile_durability::examination::{
     PageFileFacts, PictureFacts, RangeFacts, Remedy, RepairOptions, Repaired, Role, SectionFacts, Unread,
 };
 pub use ensile_durability::{ApplicationName, EntryKind, Renamed, TornTail};
-use ensile_durability::{entries_in, examination};
+use ensile_durability::{application_name, entries_in, examination};
 
 pub use crate::backups::{
     CopyOptions, CopyPhase, CopyProgress, CopyReport, WatchCopy, backup, restore, restore_to_epoch,
@@ -30,7 +30,7 @@ use crate::framing::ObjectFraming;
 /// may have the folder open.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is missing, or its manifest is
+/// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is missing, or its manifest is
 /// unreadable.
 pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
     let disk = RealDisk::open_existing(folder)?;
@@ -60,7 +60,7 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 ///
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): as for [`judge_folder`]; a log's folder is missing as
+/// [`ObjectsError::Storage`](crate::ObjectsError::Storage): as for [`judge_folder`]; a log's folder is missing as
 /// a whole, as its device may not be mounted; the files give no consistent state, and the message has the reason; or a
 /// part behind the cut is damaged.
 pub fn repair(folder: impl AsRef<Path>, options: RepairOptions) -> Result<Option<Repaired>> {
@@ -89,10 +89,11 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 ///
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the name is invalid; the folder is in use, holds no
-/// objects, is a copy that was not adopted, or is unreadable. Nothing was changed.
+/// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse): the name is invalid.
+/// [`ObjectsError::Storage`](crate::ObjectsError::Storage): the folder is in use, holds no objects, is a copy that was
+/// not adopted, or is unreadable. Nothing was changed.
 pub fn rename_application(folder: impl AsRef<Path>, name: Option<&str>) -> Result<Renamed> {
-    let name = name.map(ApplicationName::new).transpose()?;
+    let name = name.map(application_name).transpose()?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_existing(folder)?);
     Ok(ensile_durability::rename_application(&disk, EntryKind::Operations, name)?)
 }

@@ -57,7 +57,7 @@ impl FolderJudgement {
 /// open. Nothing is changed.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no folder
+/// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no folder
 /// of ours, or is unreadable.
 pub fn judge_folder(folder: impl AsRef<Path>) -> Result<FolderJudgement> {
     judge_on(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))

@@ -67,15 +67,13 @@ pub use collection::check::{Examination, FolderCheck};
 pub use collection::persistent::{CodecResult, ObjectKey, Persistent};
 pub use command::{check_command, check_folders};
 pub use ensile_base::{Epoch, Tid};
-#[cfg(feature = "object-store")]
-pub use ensile_durability::SharedObjects;
 pub use ensile_durability::{
-    AdaptiveThreshold, CheckpointHandle, CheckpointProgress, CheckpointReason, CheckpointReport,
-    CheckpointStats, CheckpointTurn, CheckpointVerdict, Creation, DurabilityError, EntryType,
-    Health as LogHealth, LogStats, NameGiven, NotProven, NotProvenReason, OtherType, Phase, PhaseReport,
-    RecoveryForecast, RecoveryRates, RecoveryReport, RememberedStore, SharedFolder, SharedObject,
-    SharedStore, SharedStoreError, SharedUpload, ShipStep, ShippingConfig, ShippingStats, TakeOverReport,
-    ThresholdMeasure, ThresholdReading, TornTail, TypeRole, WhenFenced,
+    AdaptiveThreshold, CheckpointProgress, CheckpointReason, CheckpointReport, CheckpointStats,
+    CheckpointTurn, CheckpointVerdict, Creation, EntryType, ErrorKind, Health as LogHealth, LogStats,
+    NameGiven, NotProven, NotProvenReason, Phase, PhaseReport, RecoveryForecast, RecoveryRates,
+    RecoveryReport, RememberedStore, SharedObject, SharedStore, SharedStoreError, SharedUpload, ShipStep,
+    ShippingConfig, ShippingStats, StorageError, TakeOverReport, ThresholdMeasure, ThresholdReading,
+    TornTail, TypeRole, WhenFenced,
 };
 pub use epoch_count::EpochCount;
 pub use error::{ObjectsError, ObjectsResult};
@@ -84,11 +82,13 @@ pub use format::ObjectLife;
 pub use object_guards::{GuardedObjects, ObjectGuard, PoisonedObject};
 pub use read_dependency::RestsOn;
 pub use receipt::{ChangeReceipt, DurableObjects, ObjectReceipt};
-pub use runtime::{ObjectsStats, WaitingCallBack};
+pub use runtime::{CheckpointHandle, ObjectsStats, WaitingCallBack};
 pub use segments::Parts;
 pub use settings::{CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 pub use shape::TypeShape;
-pub use take_over::take_over;
+#[cfg(feature = "object-store")]
+pub use take_over::SharedObjects;
+pub use take_over::{SharedFolder, take_over};
 
 /// Limits of this crate's arguments.
 pub mod limits {

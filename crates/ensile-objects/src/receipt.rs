@@ -11,9 +11,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, Durable, UserCode};
+use ensile_durability::{Durable, UserCode};
 
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::runtime::Runtime;
 
 /// Receipt for a logged operation or for a read: tells when the result survives a crash. The receipt borrows its
@@ -70,10 +70,11 @@ impl<'o> ObjectReceipt<'o> {
     /// Waits until the receipt is durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the log stopped before, so the outcome is unknown
-    /// until the objects are opened again; or the disk was full for long, and the receipt is not durable yet.
-    /// [`NotLogged`](crate::ObjectsError::NotLogged); [`OtherReceipt`](crate::ObjectsError::OtherReceipt);
-    /// [`InCallBack`](crate::DurabilityError::InCallBack).
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage): the log stopped before, so the outcome is unknown until
+    /// the objects are opened again ([`ErrorKind::Reopen`](crate::ErrorKind::Reopen)); or the disk was full for long,
+    /// and the receipt is not durable yet ([`ErrorKind::FreeSpace`](crate::ErrorKind::FreeSpace)).
+    /// [`NotLogged`](crate::ObjectsError::NotLogged); [`Misuse`](crate::ObjectsError::Misuse) for a receipt of other
+    /// objects; [`InCallBack`](crate::ObjectsError::InCallBack).
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_caller()?;
         self.runtime.wait_durable(self.epoch())
@@ -95,7 +96,7 @@ pub trait ChangeReceipt {
     /// [`NoLog`](crate::ObjectDurability::NoLog), later changes of all objects are refused. A receipt measures the
     /// duration of one change in 64, so that [`recovery_time`](crate::CheckpointPolicy::recovery_time) follows changes
     /// that become dearer. An epoch measures nothing. `make` calls no handle: a call returns
-    /// [`InCallBack`](crate::DurabilityError::InCallBack).
+    /// [`InCallBack`](crate::ObjectsError::InCallBack).
     #[inline]
     fn make<R>(&self, object: u64, make: impl FnOnce() -> R) -> R {
         let _ = object;
@@ -168,7 +169,7 @@ impl Future for DurableObjects {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         if UserCode::is_running() {
-            return Poll::Ready(Err(DurabilityError::InCallBack.into()));
+            return Poll::Ready(Err(ObjectsError::InCallBack));
         }
         match &mut self.0 {
             Ok(durable) => Pin::new(durable).poll(context).map(|answer| Ok(answer?)),

@@ -165,7 +165,7 @@ impl ObjectsBuilder {
     /// name` change the name. Inspection and repair of a folder need no name.
     ///
     /// ```
-    /// # use ensile_objects::{CodecResult, DurabilityError, Objects, ObjectsBuilder, ObjectsError, Persistent};
+    /// # use ensile_objects::{CodecResult, ErrorKind, Objects, ObjectsBuilder, ObjectsError, Persistent};
     /// # struct Price(u64);
     /// # impl Persistent for Price {
     /// #     type Operation = u64;
@@ -188,10 +188,7 @@ impl ObjectsBuilder {
     /// prices.close()?;
     ///
     /// let refused = of("prices, partition 1 of 4").open::<u64, Price>().map(drop);
-    /// let Err(ObjectsError::Durability(DurabilityError::OtherApplication { found, .. })) = refused else {
-    ///     panic!("it is another one's")
-    /// };
-    /// assert_eq!(&*found, "prices, partition 0 of 4");
+    /// assert_eq!(refused.expect_err("it is another one's").kind(), ErrorKind::WrongFolder);
     /// # std::fs::remove_dir_all(&folder).expect("it is there");
     /// # Ok(())
     /// # }
@@ -204,8 +201,8 @@ impl ObjectsBuilder {
 
     /// Check of the keys that a collection of this folder may have: `check` gets the bytes of a key's encoding, and
     /// returns the reason if the key is not of this program, or not of this part. The open checks every key in the
-    /// folder. At a refused key, the open fails with [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys):
-    /// nothing was changed, and a folder without a name still has no name. A partition started with the unnamed folder
+    /// folder. At a refused key, the open fails with [`ErrorKind::WrongFolder`](crate::ErrorKind::WrongFolder): nothing
+    /// was changed, and a folder without a name still has no name. A partition started with the unnamed folder
     /// of another partition therefore does not take the folder. The program checks later keys itself. Several threads
     /// call `check`.
     ///
@@ -233,9 +230,9 @@ impl ObjectsBuilder {
     /// For recovery an object exists if the checkpoint has its bytes, and after its
     /// [creation](crate::ObjectLife::Creation). The application therefore marks the creation of every object, and a
     /// checkpoint writes every existing object: otherwise changes would be passed over. An open that would lose changes
-    /// so fails with [`ObjectsError::NoCreation`](crate::ObjectsError::NoCreation). The [debug
-    /// mode](Self::open_application_checked) names such a change as it is logged. An application whose objects always
-    /// exist needs no marks.
+    /// so fails ([`ErrorKind::FixCall`](crate::ErrorKind::FixCall)): open without the declaration, take a checkpoint,
+    /// and from then on log each creation with its mark. The [debug mode](Self::open_application_checked) names such a
+    /// change as it is logged. An application whose objects always exist needs no marks.
     ///
     /// An existing folder can get the declaration. Entries that were logged without the declaration are always
     /// replayed, so call-backs accept unknown objects until the first checkpoint of a program with the declaration. An
@@ -347,8 +344,9 @@ impl ObjectsBuilder {
     }
 
     /// Longest wait of a strict result for space on a full disk: 30 s by default. The caller then gets
-    /// [`DurabilityError::NotDurableYet`](crate::DurabilityError::NotDurableYet). The operation stays, and becomes
-    /// durable once there is space, so the caller must not repeat the operation.
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) of the kind
+    /// [`FreeSpace`](crate::ErrorKind::FreeSpace). The operation stays, and becomes durable once there is space, so the
+    /// caller must not repeat the operation.
     #[must_use]
     pub fn full_disk_wait(mut self, wait: Duration) -> Self {
         self.settings.log.full_wait = wait;
@@ -440,7 +438,7 @@ impl ObjectsBuilder {
     /// use ensile_objects::{ObjectsBuilder, SharedFolder, ShippingConfig, WhenFenced};
     /// # let shared = std::env::temp_dir().join(format!("ensile-ship-doc-{}", std::process::id()));
     /// # std::fs::create_dir_all(&shared).expect("a folder");
-    /// # fn main_of(shared: &std::path::Path) -> Result<(), ensile_objects::DurabilityError> {
+    /// # fn main_of(shared: &std::path::Path) -> ensile_objects::ObjectsResult<()> {
     /// let store = SharedFolder::open(shared)?; // a folder that both machines see
     /// let shipping = ShippingConfig { bytes_per_second: Some(50_000_000), ..ShippingConfig::new(Arc::new(store)) };
     /// let builder = ObjectsBuilder::new("data").ship_to(shipping);
@@ -493,12 +491,11 @@ impl ObjectsBuilder {
     /// Opens a collection. First loads and replays the contents of the folder, on several threads.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the folder is damaged, in use, of a database, of
-    /// [another application](Self::application_name), or has an object or operation that this program does not
-    /// understand; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType) and
-    /// [`ObjectsError::OtherKeys`](crate::ObjectsError::OtherKeys). Nothing was changed then.
-    /// [`ObjectsError::NoThread`](crate::ObjectsError::NoThread). Also with [`mark_lives`](Self::mark_lives) or
-    /// [`open_poisoned`](Self::open_poisoned), which are for applications.
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage): the folder is damaged, in use, of a database, of
+    /// [another application](Self::application_name), has keys or objects of another program or type, or has an object
+    /// or operation that this program does not understand; nothing was changed then. Or the system refuses a thread.
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, also with
+    /// [`mark_lives`](Self::mark_lives) or [`open_poisoned`](Self::open_poisoned), which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
         if self.settings.marks_lives || self.settings.opens_poisoned {
             return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());
@@ -514,9 +511,9 @@ impl ObjectsBuilder {
     ///
     /// # Errors
     /// As for [`open`](Self::open); [`ObjectsError::NotReplayed`](crate::ObjectsError::NotReplayed) and
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if a call-back returns an error or panics; also
-    /// with [`check_operations`](Self::check_operations) or [`accept_keys`](Self::accept_keys), which are for
-    /// collections. Nothing was changed then.
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if a call-back returns an error or panics;
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) also with [`check_operations`](Self::check_operations) or
+    /// [`accept_keys`](Self::accept_keys), which are for collections. Nothing was changed then.
     pub fn open_application<A: Application>(self, application: Arc<A>) -> Result<ApplicationLog> {
         ApplicationLog::open(self.for_application()?, application)
     }
@@ -560,8 +557,8 @@ impl ApplicationLog {
     /// Sets the policy by which checkpoints begin from now on (SLACH §3.2's `register_policy`).
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
-    /// time below the time of loading alone.
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
+    /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
@@ -570,8 +567,9 @@ impl ApplicationLog {
     /// afterwards has all the entries. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if nothing is shipped, if another machine has
-    /// taken over, or at the timeout; shipping goes on after a timeout.
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) if nothing is shipped;
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if another machine has taken over, or at the timeout;
+    /// shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }
@@ -587,8 +585,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// Sets the policy by which checkpoints begin from now on.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) for settings that cannot work, such as a recovery
-    /// time below the time of loading alone.
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, such as a recovery time
+    /// below the time of loading alone.
     pub fn register_policy(&self, policy: &CheckpointPolicy) -> Result<()> {
         register(self.runtime(), policy)
     }
@@ -597,8 +595,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// afterwards has all the entries. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if nothing is shipped, if another machine has
-    /// taken over, or at the timeout; shipping goes on after a timeout.
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) if nothing is shipped;
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if another machine has taken over, or at the timeout;
+    /// shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)
     }

@@ -9,7 +9,7 @@ use ensile_durability::{EntryType, StatedType, TypeRole};
 /// Name and fingerprint of a type, as a codec states both.
 ///
 /// A folder stores the shapes of its keys, objects and operations. An open by a program with another shape of the same
-/// version is refused ([`ObjectsError::OtherType`](crate::ObjectsError::OtherType)), before anything is served or
+/// version is refused ([`ErrorKind::WrongFolder`](crate::ErrorKind::WrongFolder)), before anything is served or
 /// changed. `serde_codec!`, `serde_key!` and the keys of this crate state their shapes. A codec written by hand states
 /// a shape, or is not compared.
 ///

@@ -10,8 +10,14 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::folder_check::verifier;
+
+/// A shared store in a folder on several machines.
+pub type SharedFolder = ensile_durability::SharedFolder<ObjectsError>;
+/// A shared store in an object store.
+#[cfg(feature = "object-store")]
+pub type SharedObjects = ensile_durability::SharedObjects<ObjectsError>;
 
 /// Takes over the objects in this shared store ([`ObjectsBuilder::ship_to`](crate::ObjectsBuilder::ship_to)) into the
 /// folder `target`. The folder must be empty or missing. Before the claim of the store, all files are fetched, compared
@@ -28,8 +34,8 @@ use crate::folder_check::verifier;
 /// Repeat a killed take-over with the same folder. `bytes_per_second` limits fetching and reading up to the claim.
 ///
 /// # Errors
-/// [`ObjectsError::Durability`](crate::ObjectsError::Durability): the store is unusable or has a database and no
-/// objects, an object in the store is damaged, the folder is not empty, another machine was faster, or
+/// [`ObjectsError::Storage`]: the store is unusable, an object in the store is damaged, the folder is not empty, or
+/// another machine was faster. [`ObjectsError::Misuse`]: the store has a database and no objects, or
 /// `bytes_per_second` is 0. An error of damage names the object, and reports an existing claim.
 pub fn take_over(
     store: &Arc<dyn SharedStore>,

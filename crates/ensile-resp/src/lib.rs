@@ -28,7 +28,7 @@
 //! let first: Vec<&[u8]> = requests.get(0).expect("it is whole").iter().collect();
 //! assert_eq!(first, [&b"GET"[..], b"a"]);
 //! assert_eq!(requests.len(), 2);
-//! assert_eq!(&received[requests.consumed()..], b"*1\r\n$4\r\nQU");
+//! assert_eq!(&received[requests.consumed_bytes()..], b"*1\r\n$4\r\nQU");
 //!
 //! let mut sent = Vec::new();
 //! ReplyEncoder::new(&mut sent, RespVersion::Resp2).bulk(b"value");

@@ -16,11 +16,12 @@ use std::time::Duration;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::sync::SignalFlag;
+use ensile_durability::DurabilityError;
 use ensile_memory::heap::limit_kept_heap;
 use ensile_net::KEEPALIVE_SECONDS_MAX;
 use ensile_objects::{
-    ApplicationLog, DurabilityError, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult,
-    SharedFolder, ShippingConfig, check_folders,
+    ApplicationLog, FolderCheck, ObjectDurability, ObjectsBuilder, ObjectsResult, SharedFolder,
+    ShippingConfig, check_folders,
 };
 use signal_hook::consts::signal::{SIGINT, SIGTERM};
 use signal_hook::flag;

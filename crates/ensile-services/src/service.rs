@@ -351,7 +351,7 @@ impl CallError {
     /// True if the request was turned away: the log takes no entries, so the request was not carried out.
     pub(crate) fn is_turned_away(&self) -> bool {
         match self {
-            Self::Objects(ObjectsError::Durability(_)) => true,
+            Self::Objects(ObjectsError::Storage(_) | ObjectsError::DiskFull(_)) => true,
             Self::Partly { why, .. } => why.is_turned_away(),
             _ => false,
         }

@@ -85,8 +85,8 @@
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
-    Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefetch, Prefix,
-    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
+    Builder, Database, Descending, Durability, Error, ErrorKind, Index, Key, Prefetch, Prefix, Readable,
+    Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
 #[cfg(feature = "laboratory")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, KeyValue, Variants};
@@ -120,4 +120,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
+
+    #[doc = include_str!("../../../docs/guide/errors.md")]
+    struct Errors;
 }

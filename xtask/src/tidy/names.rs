@@ -1,5 +1,7 @@
 //! Rules of names: a type's name means one thing in the shipping crates, so a reader need not search for the right
-//! type. The name of a function is no bare participle, preposition or pronoun, so a reader need not open the function.
+//! type. An alias that keeps the name of its type is no second meaning: `type Held = lower::Held<u8>;`.
+//!
+//! The name of a function is no bare participle, preposition or pronoun, so a reader need not open the function.
 //!
 //! Neighbours: [`super`] lists this rule; readers judge the words.
 
@@ -96,11 +98,18 @@ fn definitions<'s>(source: &Source<'s>) -> Vec<(&'s str, usize)> {
         .filter(|&at| match source.text(at) {
             "struct" | "enum" | "trait" => true,
             "union" => matches!(source.text(at + 2), "{" | "<"),
-            "type" => !is_associated(at),
+            "type" => !is_associated(at) && !is_own_name(source, at),
             _ => false,
         })
         .map(|at| (source.text(at + 1), source.code[at].line))
         .collect()
+}
+
+/// True if the alias at `at` has the name of the type that it stands for.
+fn is_own_name(source: &Source<'_>, at: usize) -> bool {
+    let name = source.text(at + 1);
+    let end = (at..source.code.len()).find(|&end| matches!(source.text(end), ";" | "<")).unwrap_or(at);
+    source.text(at + 2) == "=" && end > at + 3 && source.text(end - 1) == name
 }
 
 /// Brackets of every `impl` and `trait`.
@@ -132,11 +141,16 @@ mod tests {
         let files = [
             ("crates/a/src/b.rs", "struct Own;\npub(crate) enum Held {}\n"),
             ("crates/c/src/d.rs", "pub trait Held<T> {}\nfn f(held: Held) {}\ntype Rows = u8;\n"),
-            ("crates/c/src/e.rs", "union Rows { a: u8 }\n"),
+            ("crates/c/src/e.rs", "union Rows { a: u8 }\ntype Held = a::Own<Held>;\n"),
         ];
-        let wanted = [("crates/a/src/b.rs", 2), ("crates/c/src/d.rs", 1), ("crates/c/src/d.rs", 3)];
-        let mut wanted: Vec<_> = wanted.map(|(path, line)| (path.to_owned(), line)).into();
-        wanted.push(("crates/c/src/e.rs".to_owned(), 1));
+        let wanted = [
+            ("crates/a/src/b.rs", 2),
+            ("crates/c/src/d.rs", 1),
+            ("crates/c/src/e.rs", 2),
+            ("crates/c/src/d.rs", 3),
+            ("crates/c/src/e.rs", 1),
+        ];
+        let wanted: Vec<_> = wanted.map(|(path, line)| (path.to_owned(), line)).into();
         assert_eq!(found(&files), wanted);
     }
 
@@ -149,6 +163,7 @@ mod tests {
             ("crates/a/tests/d.rs", "struct Held;\n"),
             ("crates/ensile-bench/src/d.rs", "struct Held;\n"),
             ("crates/a/src/e.rs", "#[cfg(a)]\nstruct Kernel;\n#[cfg(not(a))]\nstruct Kernel;\n"),
+            ("crates/c/src/b.rs", "pub type Held = a::Held<u8>;\npub type Map = a::Map;\n"),
         ];
         assert_eq!(found(&files), []);
     }

@@ -64,11 +64,11 @@ where
     for pass in 0..passes {
         write_pass(db, &table, &writes, pass, &|| false)?;
         if pass == 0 && arguments.load == Load::Interrupted {
-            db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+            db.checkpoint()?.wait()?;
         }
     }
     if arguments.load == Load::Checkpoint {
-        db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+        db.checkpoint()?.wait()?;
     }
     if arguments.load == Load::Interrupted {
         let checkpoint = db.checkpoint()?;

@@ -131,7 +131,7 @@ impl<'b> Repeated<'b> {
         let is_running = stats.checkpoints.is_some_and(|stats| stats.running.is_some());
         self.looks = (self.looks.0 + u64::from(is_running), self.looks.1 + 1);
         if let Some(outcome) = self.running.as_ref().and_then(CheckpointHandle::outcome) {
-            let report = outcome.map_err(ensile::Error::from)?;
+            let report = outcome?;
             self.running = None;
             self.ended += 1;
             self.seconds += report.elapsed.as_secs_f64();

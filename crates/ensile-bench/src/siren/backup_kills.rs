@@ -24,9 +24,10 @@ use std::path::{Path, PathBuf};
 use ensile::checkpoint::CheckpointReport;
 use ensile::folder::{self, BackupFacts};
 use ensile::receipt::Epoch;
-use ensile::{Database, Durability, DurabilityError, Error};
+use ensile::{Database, Durability, Error};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, Ordering};
+use ensile_durability::DurabilityError;
 
 use super::Made;
 use super::arguments::SirenArguments;
@@ -259,7 +260,7 @@ impl Scene<'_> {
 
     /// Runs the copier beside a picture. Also returns the epoch of the newest picture before the run.
     fn run_once(&mut self, moment: Option<f64>) -> Result<(Course, Epoch)> {
-        let picture = self.db.checkpoint()?.wait().map_err(Error::from)?;
+        let picture = self.db.checkpoint()?.wait()?;
         let least = picture_epoch(&picture)?;
         // The next picture is written and installed beside the copy.
         self.db.checkpoint()?;
@@ -284,9 +285,14 @@ impl Scene<'_> {
                 }
                 _ => Vec::new(),
             },
-            Err(Error::Durability(
-                DurabilityError::NoDatabase { .. } | DurabilityError::Unfinished { .. },
-            )) => Vec::new(),
+            Err(Error::Storage(why))
+                if matches!(
+                    why.cause(),
+                    DurabilityError::NoDatabase { .. } | DurabilityError::Unfinished { .. }
+                ) =>
+            {
+                Vec::new()
+            }
             Err(error) => return Err(error.into()),
         };
         if epochs.is_empty() {
@@ -310,7 +316,8 @@ impl Scene<'_> {
     fn look_for_none(&mut self) -> Result<()> {
         use DurabilityError::{NoDatabase, NotABackup, Unfinished};
         match folder::restore(self.target, self.restored, None) {
-            Err(Error::Durability(NoDatabase { .. } | NotABackup { .. } | Unfinished { .. })) => {}
+            Err(Error::Storage(why))
+                if matches!(why.cause(), NoDatabase { .. } | NotABackup { .. } | Unfinished { .. }) => {}
             other => self.found(format!("the target has no backup, and a restore of it says {other:?}")),
         }
         fresh_folder(&self.arguments.data, FOLDERS[2])?;

@@ -172,7 +172,7 @@ fn one(arguments: &SirenArguments, kind: Strategy, seed: u64) -> Result<Course> 
 
 /// Holds the rate, lets checkpoint follow checkpoint, and looks.
 fn beside_updates(arguments: &SirenArguments, benchmark: &Benchmark, seed: u64) -> Result<Course> {
-    let first = benchmark.db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+    let first = benchmark.db.checkpoint()?.wait()?;
     // From here on a checkpoint is always under way.
     benchmark.db.reschedule_checkpoints(Schedule::on_demand().log_bytes(0))?;
     let (clock, workers) = (Clock::machine(), arguments.workers());

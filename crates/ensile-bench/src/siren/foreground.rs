@@ -246,7 +246,7 @@ impl Beside for Picturing<'_> {
 
     fn has_ended(&mut self) -> Result<bool> {
         let Some(outcome) = self.asked.as_ref().and_then(CheckpointHandle::outcome) else { return Ok(false) };
-        self.report = Some(outcome.map_err(ensile::Error::from)?);
+        self.report = Some(outcome?);
         Ok(true)
     }
 }

@@ -186,7 +186,7 @@ impl Pictured {
     fn picture(&self) -> Result<(Cost, CheckpointReport)> {
         let before =
             (self.disk.written(), processor_nanos_of(ALL_THREADS), processor_nanos_of(CHECKPOINTERS));
-        let report = self.benchmark.db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+        let report = self.benchmark.db.checkpoint()?.wait()?;
         let after = (self.disk.written(), processor_nanos_of(ALL_THREADS), processor_nanos_of(CHECKPOINTERS));
         let cost = Cost {
             bytes: (after.0 - before.0) as f64,

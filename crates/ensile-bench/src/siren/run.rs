@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile::checkpoint::{CheckpointReport, Schedule};
-use ensile::{Database, DurabilityError, Tuning};
+use ensile::{Database, Tuning};
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Ordering, fence, sleep};
 use ensile_disk::RealDisk;
+use ensile_durability::DurabilityError;
 
 use super::arguments::SirenArguments;
 use super::formulas::Rates;
@@ -222,7 +223,7 @@ fn taken(
         samples.push(Sample::of(clock, updates, db, picture.progress().entries));
         let second = samples[samples.len() - 1].second;
         match outcome {
-            Some(outcome) => break Some(outcome.map_err(ensile::Error::from)?),
+            Some(outcome) => break Some(outcome?),
             None if second > limit || !is_working() => break None,
             None => sleep(LOOK),
         }

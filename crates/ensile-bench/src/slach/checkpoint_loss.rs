@@ -13,7 +13,7 @@ use clap::{Args, value_parser};
 use ensile_base::clock::Clock;
 use ensile_base::limits::NICENESS_MAX;
 use ensile_base::random::Random;
-use ensile_objects::{CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsError};
+use ensile_objects::{CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder};
 
 use super::arguments::SlachArguments;
 use super::asked::Asked;
@@ -192,7 +192,7 @@ fn measure(arguments: &SlachArguments, urls: &mut Urls, progress: &mut Progress)
         let handle: CheckpointHandle = urls.objects.checkpoint();
         let (begun, mut report) = (caller.second(), None);
         let with = caller.call(urls, |_| {
-            report = handle.outcome().transpose().map_err(ObjectsError::from)?;
+            report = handle.outcome().transpose()?;
             Ok(report.is_some())
         })?;
         measured.with.push(with);

@@ -4,7 +4,7 @@
 //! have the same URLs.
 
 use ensile_base::random::Random;
-use ensile_objects::{Objects, ObjectsBuilder, ObjectsError};
+use ensile_objects::{Objects, ObjectsBuilder};
 use ensile_services::ups::{UrlOperation, UrlProperties};
 
 use crate::failure::{Failure, Result};
@@ -83,7 +83,7 @@ impl Urls {
 
     /// Makes a checkpoint. Returns the bytes of the checkpoint.
     pub(super) fn checkpoint(&self) -> Result<u64> {
-        let report = self.objects.checkpoint().wait().map_err(ObjectsError::from)?;
+        let report = self.objects.checkpoint().wait()?;
         Ok(report.bytes_written)
     }
 }

@@ -12,11 +12,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use ensile::Error;
 use ensile::folder::{
     self, ArchiveFacts, ArchivedGeneration, CopyProgress, Damage, EpochSpan, RestoredFromArchive,
 };
 use ensile::receipt::Epoch;
-use ensile::{DurabilityError, Error};
+use ensile_durability::DurabilityError;
 use serde_json::{Value, json};
 
 use super::backup::{ShownProgress, not_made};
@@ -77,7 +78,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
             let is_damaged = || folder::inspect_archive(archive).is_ok_and(|found| !found.damage.is_empty());
             match error {
                 // A missing file may be present and damaged.
-                Error::Durability(DurabilityError::NotInArchive { .. }) if is_damaged() => {
+                Error::Storage(why)
+                    if matches!(why.cause(), DurabilityError::NotInArchive { .. }) && is_damaged() =>
+                {
                     ExitCode::from(DAMAGED)
                 }
                 _ => code,

@@ -14,9 +14,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use ensile::Error;
 use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport, Examination};
 use ensile::receipt::Epoch;
-use ensile::{DurabilityError, Error};
+use ensile_durability::DurabilityError;
 use ensile_objects::ObjectsError;
 use ensile_objects::folder as objects;
 use serde_json::{Value, json};
@@ -141,7 +142,7 @@ fn holds_objects(folder: &Path) -> bool {
 /// Turns an error of objects into an error of a database.
 fn of_objects(error: ObjectsError) -> Error {
     match error {
-        ObjectsError::Durability(error) => Error::Durability(error),
+        ObjectsError::Storage(error) => Error::Storage(error),
         error => Error::Misuse(error.to_string()),
     }
 }
@@ -150,7 +151,9 @@ fn of_objects(error: ObjectsError) -> Error {
 pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
     let code = report_failure(folder, &error.to_string());
     match error {
-        Error::Durability(DurabilityError::Damaged { .. }) => ExitCode::from(DAMAGED),
+        Error::Storage(why) if matches!(why.cause(), DurabilityError::Damaged { .. }) => {
+            ExitCode::from(DAMAGED)
+        }
         _ => code,
     }
 }

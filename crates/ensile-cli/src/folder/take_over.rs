@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use ensile::Error;
 use ensile::folder::{self, SharedFolder, SharedStore, TakeOverReport};
-use ensile::{DurabilityError, Error};
+use ensile_durability::DurabilityError;
 use ensile_objects::folder::EntryKind;
 use serde_json::json;
 
@@ -35,14 +36,17 @@ pub(crate) struct TakeOverArguments {
 
 /// Takes a database over.
 pub(crate) fn run(TakeOverArguments { store, folder, rate_mb, json }: &TakeOverArguments) -> ExitCode {
-    let taken = SharedFolder::open(store).map_err(Error::from).and_then(|shared| {
+    let taken = SharedFolder::open(store).and_then(|shared| {
         let shared: Arc<dyn SharedStore> = Arc::new(shared);
         folder::take_over(&shared, folder, rate_mb.map(|rate| rate * MEGABYTE))
     });
     match taken {
         Ok(report) => report_take_over(folder, &report, *json),
         Err(error) => {
-            let is_damage = matches!(error, Error::Durability(DurabilityError::SharedDamaged { .. }));
+            let is_damage = match &error {
+                Error::Storage(why) => matches!(why.cause(), DurabilityError::SharedDamaged { .. }),
+                _ => false,
+            };
             not_taken_over(store, &error.to_string(), is_damage)
         }
     }

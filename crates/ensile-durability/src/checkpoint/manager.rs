@@ -441,7 +441,7 @@ impl Checkpoints {
         }
         let (was_open, answers) = {
             let mut life = self.life.lock();
-            (!life.has_ended(), life.end(CLOSED, DurabilityError::Stopped))
+            (!life.has_ended(), life.end(CLOSED, DurabilityError::Closed))
         };
         self.send(answers);
         self.wake_all();

@@ -4,6 +4,7 @@
 //! handles.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Condvar, Mutex, sleep};
 use ensile_disk::Process;
 
-use crate::DurabilityError;
 use crate::control::adaptive::ThresholdReading;
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::RecoveryForecast;
 use crate::control::trigger::CheckpointReason;
 use crate::counter::Counter;
-use crate::reentrancy::{HeldGuard, LogAddress, UserCode, is_awaited, leave_to_wait};
+use crate::error::kind::{Returns, into_caller_error};
+use crate::reentrancy::{HeldGuard, LogAddress, UserCode, is_awaited, permit_wait};
+use crate::{DurabilityError, StorageError};
 
 /// Figures of an installed checkpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,8 +178,9 @@ impl Drop for PacedCaller {
 
 /// Handle of a demanded checkpoint. The checkpoint goes on after the drop of the handle. A rate of the demand
 /// ([`Checkpoints::demand_paced`](super::Checkpoints::demand_paced)) counts until the last clone is dropped.
-#[derive(Clone)]
-pub struct CheckpointHandle {
+///
+/// `E` is the error that the calls return: each public crate names its own.
+pub struct CheckpointHandle<E = DurabilityError> {
     ticket: Arc<Ticket>,
     process: Process,
     _caller: Option<Arc<PacedCaller>>,
@@ -186,9 +189,16 @@ pub struct CheckpointHandle {
     log: LogAddress,
     /// True if the checkpoint may wait for the guard of an object.
     takes_guards: bool,
+    returns: Returns<E>,
 }
 
-impl fmt::Debug for CheckpointHandle {
+impl<E> Clone for CheckpointHandle<E> {
+    fn clone(&self) -> Self {
+        self.returning()
+    }
+}
+
+impl<E> fmt::Debug for CheckpointHandle<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CheckpointHandle").field("ticket", &self.ticket).finish_non_exhaustive()
     }
@@ -196,7 +206,7 @@ impl fmt::Debug for CheckpointHandle {
 
 impl CheckpointHandle {
     pub(crate) fn new(ticket: Arc<Ticket>, process: Process, log: LogAddress) -> Self {
-        Self { ticket, process, _caller: None, drive: None, log, takes_guards: false }
+        Self { ticket, process, _caller: None, drive: None, log, takes_guards: false, returns: PhantomData }
     }
 
     /// Attaches the handle to the paced caller with this number.
@@ -219,17 +229,56 @@ impl CheckpointHandle {
         assert!(self.drive.is_none(), "a handle is driven in one way");
         Self { drive: Some(Arc::new(drive)), ..self }
     }
+}
 
+impl<E> CheckpointHandle<E> {
+    /// Another handle of the checkpoint, with calls that return errors of type `F`.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn returning<F>(&self) -> CheckpointHandle<F> {
+        CheckpointHandle {
+            ticket: Arc::clone(&self.ticket),
+            process: self.process.clone(),
+            _caller: self._caller.clone(),
+            drive: self.drive.clone(),
+            log: self.log,
+            takes_guards: self.takes_guards,
+            returns: PhantomData,
+        }
+    }
+
+    /// Progress of the checkpoint; all zero while the checkpoint waits for its turn.
+    #[must_use]
+    pub fn progress(&self) -> CheckpointProgress {
+        self.ticket.progress()
+    }
+}
+
+impl<E: From<StorageError>> CheckpointHandle<E> {
     /// Waits until the checkpoint is installed or has failed. Must not be called on a thread that takes checkpointers'
     /// steps, has the guard of an object, or runs a future's waker: the checkpoint may wait for the thread.
     ///
     /// # Errors
-    /// [`DurabilityError::CheckpointFailed`]: the checkpoint was given up, and nothing else changed.
-    /// [`DurabilityError::Stopped`]: the log has stopped, or the database was closed. [`DurabilityError::Removed`]: the
-    /// folder of the database was removed. [`DurabilityError::Forked`]. [`DurabilityError::InCallBack`]: a call-back
-    /// demanded the checkpoint, and none is made; or a call-back waits, or a thread with the guard of an object, and
-    /// the checkpoint goes on.
-    pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
+    /// The checkpoint was given up, and nothing else changed; the log has stopped, or the database was closed; the
+    /// folder of the database was removed; this process is a fork. In a call-back: the call-back demanded the
+    /// checkpoint, and none is made; or a call-back waits, or a thread with the guard of an object, and the checkpoint
+    /// goes on.
+    pub fn wait(&self) -> Result<CheckpointReport, E> {
+        self.wait_for_outcome().map_err(into_caller_error)
+    }
+
+    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Result<CheckpointReport, E>> {
+        if !self.process.is_this() {
+            return Some(Err(into_caller_error(DurabilityError::Forked)));
+        }
+        self.ticket.outcome().map(|outcome| outcome.map_err(into_caller_error))
+    }
+}
+
+impl<E> CheckpointHandle<E> {
+    fn wait_for_outcome(&self) -> AttemptOutcome {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
         }
@@ -243,10 +292,11 @@ impl CheckpointHandle {
         if self.takes_guards {
             HeldGuard::check_none()?;
         }
-        let _leave = leave_to_wait(self.log)?;
+        let _leave = permit_wait(self.log)?;
         if let Some(drive) = &self.drive {
             return self.wait_driving(&**drive);
         }
+        debug_assert!(!UserCode::is_running(), "O8: user code waits for no checkpoint");
         let mut outcome = self.ticket.outcome.lock();
         loop {
             match &*outcome {
@@ -258,7 +308,7 @@ impl CheckpointHandle {
         }
     }
 
-    fn wait_driving(&self, drive: &DriveStep) -> Result<CheckpointReport, DurabilityError> {
+    fn wait_driving(&self, drive: &DriveStep) -> AttemptOutcome {
         debug_assert!(self.process.is_this(), "I4: in a forked child nobody drives");
         loop {
             if let Some(outcome) = self.ticket.outcome() {
@@ -267,20 +317,5 @@ impl CheckpointHandle {
             // `None`: no step will follow. The last step has answered this ticket, or is about to.
             sleep(drive().unwrap_or(DRIVEN_PAUSE).min(DRIVEN_PAUSE));
         }
-    }
-
-    /// Outcome of the checkpoint; `None` while the checkpoint is not finished.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Result<CheckpointReport, DurabilityError>> {
-        if !self.process.is_this() {
-            return Some(Err(DurabilityError::Forked));
-        }
-        self.ticket.outcome()
-    }
-
-    /// Progress of the checkpoint; all zero while the checkpoint waits for its turn.
-    #[must_use]
-    pub fn progress(&self) -> CheckpointProgress {
-        self.ticket.progress()
     }
 }

@@ -326,7 +326,7 @@ impl Life {
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Removed(name) => return Action::Stop(self.end(name, DurabilityError::Removed)),
-            Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
+            Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Closed)),
             Health::Running | Health::Full(_) | Health::EpochsEnded(_) | Health::Forked => {}
         }
         match self.stage {

@@ -67,7 +67,8 @@ impl Appender {
     /// refused.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`].
+    /// [`DurabilityError::Stopped`] when the log is poisoned, [`DurabilityError::Closed`],
+    /// [`DurabilityError::DiskFull`].
     #[inline]
     pub fn check(&self) -> Result<(), DurabilityError> {
         if self.log.refuses() { self.check_refusal() } else { Ok(()) }
@@ -78,8 +79,8 @@ impl Appender {
     /// [`Appender::release`] must follow soon. Until the release the logger cannot take earlier entries of this worker.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`],
-    /// [`DurabilityError::TooLarge`]; nothing is reserved then.
+    /// [`DurabilityError::Stopped`] when the log is poisoned, [`DurabilityError::Closed`],
+    /// [`DurabilityError::DiskFull`], [`DurabilityError::TooLarge`]; nothing is reserved then.
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");

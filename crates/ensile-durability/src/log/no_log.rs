@@ -28,7 +28,8 @@ impl Log {
     /// Checks that a commit without an entry may continue in a log without loggers.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::EpochsEnded`].
+    /// [`DurabilityError::Stopped`] when the log is poisoned, [`DurabilityError::Closed`],
+    /// [`DurabilityError::EpochsEnded`].
     #[inline]
     pub fn check(&self) -> Result<(), DurabilityError> {
         if self.refuses() { self.check_refusal() } else { Ok(()) }

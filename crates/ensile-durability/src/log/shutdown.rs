@@ -19,7 +19,7 @@ use super::logger::Logger;
 use super::marks::Frontier;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
-use crate::reentrancy::{LogAddress, OutermostUserCode, WaitLeave, is_awaited, leave_to_wait};
+use crate::reentrancy::{LogAddress, OutermostUserCode, WaitPermit, is_awaited, permit_wait};
 use crate::store::manifest::Manifest;
 use crate::store::mapped_buffers;
 
@@ -178,9 +178,9 @@ impl Log {
     /// # Errors
     /// [`DurabilityError::InCallBack`]: the close would wait for code that waits for the close, by way of other logs
     /// (O8).
-    pub fn leave_to_close(&self) -> Result<WaitLeave, DurabilityError> {
+    pub fn permit_close(&self) -> Result<WaitPermit, DurabilityError> {
         assert!(!self.store.is_forked(), "I4: a forked child closes nothing");
-        leave_to_wait(self.address())
+        permit_wait(self.address())
     }
 
     /// Address of this log, as the source of call-backs.

@@ -74,7 +74,8 @@ impl LogEnd {
         match self {
             Self::Removed(what) => DurabilityError::Removed(std::sync::Arc::clone(what)),
             Self::Fenced(detail) => DurabilityError::Fenced { detail: std::sync::Arc::clone(detail) },
-            Self::Closed | Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
+            Self::Closed => DurabilityError::Closed(self.reason()),
+            Self::Poisoned(_) => DurabilityError::Stopped(self.reason()),
         }
     }
 

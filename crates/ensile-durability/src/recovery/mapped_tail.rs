@@ -257,7 +257,8 @@ pub(super) struct TakenLife {
 }
 
 impl TakenLife {
-    /// Outcome for whole logs that prove every epoch up to `durable`.
+    /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
+    /// `durable`. Writes nothing.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] if a log is older than its buffers; the disk's.

@@ -1,7 +1,7 @@
 //! Closes that would wait for themselves by way of others.
 
 use super::{
-    CallBack, CallBackScope, LogAddress, OutermostUserCode, UserCode, is_awaited, is_in, leave_to_wait,
+    CallBack, CallBackScope, LogAddress, OutermostUserCode, UserCode, is_awaited, is_in, permit_wait,
 };
 use crate::error::DurabilityError;
 
@@ -13,7 +13,7 @@ fn logs(test: usize) -> [LogAddress; 3] {
 /// While this thread is in a waker of one log, and closes another.
 fn beside_a_close(waits: LogAddress, closes: LogAddress, then: impl FnOnce()) {
     let _waker = CallBackScope::begin(CallBack::Waker, waits);
-    let _leave = leave_to_wait(closes).expect("nothing waits for it");
+    let _leave = permit_wait(closes).expect("nothing waits for it");
     then();
 }
 
@@ -29,7 +29,7 @@ fn is_refused(waits: LogAddress, closes: LogAddress) -> bool {
     std::thread::scope(|scope| {
         let tries = || {
             let _step = CallBackScope::begin(CallBack::CheckpointStep, waits);
-            match leave_to_wait(closes) {
+            match permit_wait(closes) {
                 Ok(_) => false,
                 Err(DurabilityError::InCallBack) => true,
                 Err(other) => panic!("{other}"),
@@ -64,16 +64,16 @@ fn a_thread_is_in_the_call_backs_that_it_is_in() {
     assert!(!is_in(CallBack::CheckpointStep, b));
     drop(waker);
     assert!(!is_in(CallBack::Waker, a));
-    let own = leave_to_wait(a).expect("it is in none");
+    let own = permit_wait(a).expect("it is in none");
     let _waker = CallBackScope::begin(CallBack::Waker, a);
-    let again = leave_to_wait(a).expect("a log's own waker is refused, or not, by its owner");
+    let again = permit_wait(a).expect("a log's own waker is refused, or not, by its owner");
     drop((own, again));
 }
 
 /// While this thread runs user code of one log's objects, and waits for another log, as the drop of a handle does.
 fn beside_a_wait_in_user_code(of: LogAddress, awaited: LogAddress, then: impl FnOnce()) {
     let _user_code = OutermostUserCode::begin(of);
-    let _leave = leave_to_wait(awaited).expect("nothing waits for it");
+    let _leave = permit_wait(awaited).expect("nothing waits for it");
     then();
 }
 
@@ -84,7 +84,7 @@ fn o8_a_wait_in_user_code_that_would_wait_for_itself_is_refused() {
     beside_a_close(a, b, || {
         let _user_code = OutermostUserCode::begin(b);
         let _nested = UserCode::begin();
-        assert!(matches!(leave_to_wait(a), Err(DurabilityError::InCallBack)));
+        assert!(matches!(permit_wait(a), Err(DurabilityError::InCallBack)));
     });
     assert!(!is_refused(b, a), "the waits have ended");
 }

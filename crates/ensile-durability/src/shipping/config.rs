@@ -70,28 +70,28 @@ impl ShippingConfig {
             close_wait: Duration::from_secs(10),
         }
     }
+}
 
-    /// Checks the settings for a database with this number of loggers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`].
-    pub fn check(&self, loggers: usize) -> Result<(), DurabilityError> {
-        if loggers == 0 {
-            return Err(DurabilityError::config(
-                "without a log there are no files to ship: back it up instead, or give it a log",
-            ));
-        }
-        if self.bytes_per_second == Some(0) {
-            return Err(DurabilityError::config("shipping that may write 0 bytes a second never ends"));
-        }
-        if self.object_bytes < SHARED_OBJECT_BYTES_MIN {
-            return Err(DurabilityError::config(format!(
-                "objects of {} bytes are too small for the shared store: give {SHARED_OBJECT_BYTES_MIN} or more",
-                self.object_bytes
-            )));
-        }
-        Ok(())
+/// Checks the settings of shipping for a database with this number of loggers.
+///
+/// # Errors
+/// [`DurabilityError::Config`].
+pub fn check_shipping(shipping: &ShippingConfig, loggers: usize) -> Result<(), DurabilityError> {
+    if loggers == 0 {
+        return Err(DurabilityError::config(
+            "without a log there are no files to ship: back it up instead, or give it a log",
+        ));
     }
+    if shipping.bytes_per_second == Some(0) {
+        return Err(DurabilityError::config("shipping that may write 0 bytes a second never ends"));
+    }
+    if shipping.object_bytes < SHARED_OBJECT_BYTES_MIN {
+        return Err(DurabilityError::config(format!(
+            "objects of {} bytes are too small for the shared store: give {SHARED_OBJECT_BYTES_MIN} or more",
+            shipping.object_bytes
+        )));
+    }
+    Ok(())
 }
 
 /// Figures of shipping.

@@ -11,6 +11,8 @@
 //!
 //! Neighbours: a [`Disk`], real or simulated; [`super::shared_store`] states the promises.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,16 +20,30 @@ use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile, RealDisk};
 
 use super::shared_store::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
-use crate::DurabilityError;
+use crate::error::kind::{Returns, into_caller_error};
 use crate::error::unless_missing;
+use crate::{DurabilityError, StorageError};
 
 /// Suffix of an unfinished file's name.
 const UNFINISHED: &str = ".new";
 
-/// A folder on several machines. The folder's file system must support hard links.
-#[derive(Clone, Debug)]
-pub struct SharedFolder {
+/// A folder on several machines. The folder's file system must support hard links. `E` is the error that
+/// [`open`](Self::open) returns: each public crate names its own.
+pub struct SharedFolder<E = DurabilityError> {
     disk: Arc<dyn Disk>,
+    returns: Returns<E>,
+}
+
+impl<E> Clone for SharedFolder<E> {
+    fn clone(&self) -> Self {
+        Self { disk: Arc::clone(&self.disk), returns: PhantomData }
+    }
+}
+
+impl<E> fmt::Debug for SharedFolder<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedFolder").field("disk", &self.disk).finish()
+    }
 }
 
 impl From<DiskError> for SharedStoreError {
@@ -36,26 +52,28 @@ impl From<DiskError> for SharedStoreError {
     }
 }
 
-impl SharedFolder {
+impl<E: From<StorageError>> SharedFolder<E> {
     /// The existing folder at `path`. A missing folder is not made, because its device may not be mounted.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if the folder is missing; the disk's.
-    pub fn open(path: &Path) -> Result<Self, DurabilityError> {
+    /// The folder is missing; the disk's.
+    pub fn open(path: &Path) -> Result<Self, E> {
         match RealDisk::open_existing(path) {
             Ok(disk) => Ok(Self::new(Arc::new(disk))),
-            Err(error) if error.is_not_found() => Err(DurabilityError::config(format!(
+            Err(error) if error.is_not_found() => Err(into_caller_error(DurabilityError::config(format!(
                 "there is no folder {} to ship to: mount its device, or make it",
                 path.display()
-            ))),
-            Err(error) => Err(error.into()),
+            )))),
+            Err(error) => Err(into_caller_error(error)),
         }
     }
+}
 
+impl<E> SharedFolder<E> {
     /// The root folder of this disk.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk }
+        Self { disk, returns: PhantomData }
     }
 
     fn walk(&self, folder: &str, found: &mut Vec<String>) -> Result<(), DiskError> {
@@ -109,7 +127,7 @@ fn folder_of(name: &str) -> &str {
     name.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-impl SharedStore for SharedFolder {
+impl<E> SharedStore for SharedFolder<E> {
     fn place(&self) -> String {
         self.disk
             .folder_place("")

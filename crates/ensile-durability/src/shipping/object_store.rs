@@ -12,6 +12,8 @@
 //!
 //! Neighbours: [`super::shared_store`] states the promises; the feature `object-store` enables the module.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -24,7 +26,8 @@ use futures_util::TryStreamExt as _;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::shared_store::{Creation, SharedObject, SharedStore, SharedStoreError, SharedUpload};
-use crate::DurabilityError;
+use crate::error::kind::{Returns, into_caller_error};
+use crate::{DurabilityError, StorageError};
 
 /// Bytes of a part of a large object, except the last part: stores ask for at least 5 MiB.
 const PART_BYTES: usize = 8 << 20;
@@ -40,13 +43,34 @@ const ON_AN_ASYNCHRONOUS_THREAD: &str = "its calls wait, and this thread drives 
                                          thread of its own, or from tokio's `spawn_blocking`";
 
 /// Objects below a prefix of an object store. Calls wait, and are an error on a thread that drives an asynchronous
-/// runtime. The store itself may be made and dropped on such a thread.
-#[derive(Clone, Debug)]
-pub struct SharedObjects {
+/// runtime. The store itself may be made and dropped on such a thread. `E` is the error that [`new`](Self::new)
+/// returns: each public crate names its own.
+pub struct SharedObjects<E = DurabilityError> {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     /// Runtime for the calls, one call at a time.
     runtime: Arc<Mutex<CallRuntime>>,
+    returns: Returns<E>,
+}
+
+impl<E> SharedObjects<E> {
+    /// The same objects, with calls that return errors of type `F`.
+    fn returning<F>(&self) -> SharedObjects<F> {
+        let (store, runtime) = (Arc::clone(&self.store), Arc::clone(&self.runtime));
+        SharedObjects { store, prefix: self.prefix.clone(), runtime, returns: PhantomData }
+    }
+}
+
+impl<E> Clone for SharedObjects<E> {
+    fn clone(&self) -> Self {
+        self.returning()
+    }
+}
+
+impl<E> fmt::Debug for SharedObjects<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedObjects").field("store", &self.store).field("prefix", &self.prefix).finish()
+    }
 }
 
 /// Runtime for the calls. The drop waits for nothing: tokio's own drop would panic on a thread that drives a runtime.
@@ -79,19 +103,22 @@ fn may_wait(runtime: &Runtime) -> bool {
     cfg!(panic = "unwind") && catch_unwind(AssertUnwindSafe(|| runtime.block_on(async {}))).is_ok()
 }
 
-impl SharedObjects {
+impl<E: From<StorageError>> SharedObjects<E> {
     /// The objects of this store whose names begin with `prefix` and `/`; all objects if `prefix` is empty.
     ///
     /// # Errors
-    /// [`DurabilityError::Config`] if the system refuses a runtime.
-    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self, DurabilityError> {
+    /// The system refuses a runtime.
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self, E> {
         let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime
-            .map_err(|error| DurabilityError::config(format!("no runtime for the object store: {error}")))?;
+        let runtime = runtime.map_err(|error| {
+            into_caller_error(DurabilityError::config(format!("no runtime for the object store: {error}")))
+        })?;
         let runtime = Arc::new(Mutex::new(CallRuntime(Some(runtime))));
-        Ok(Self { store, prefix: Path::from(prefix), runtime })
+        Ok(Self { store, prefix: Path::from(prefix), runtime, returns: PhantomData })
     }
+}
 
+impl<E> SharedObjects<E> {
     fn path(&self, name: &str) -> Path {
         let parts = self.prefix.parts().map(|part| part.as_ref().to_owned());
         parts.chain(name.split('/').map(str::to_owned)).collect()
@@ -110,7 +137,7 @@ fn unless_missing<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-impl SharedStore for SharedObjects {
+impl<E> SharedStore for SharedObjects<E> {
     fn place(&self) -> String {
         format!("{}/{}", self.store, self.prefix)
     }
@@ -144,7 +171,7 @@ impl SharedStore for SharedObjects {
 
     fn upload(&self, name: &str) -> Result<Box<dyn SharedUpload>, SharedStoreError> {
         let path = self.path(name);
-        Ok(Box::new(ObjectUpload { store: self.clone(), path, waiting: Vec::new(), parts: None }))
+        Ok(Box::new(ObjectUpload { store: self.returning(), path, waiting: Vec::new(), parts: None }))
     }
 
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Creation, SharedStoreError> {

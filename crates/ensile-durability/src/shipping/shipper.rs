@@ -8,7 +8,7 @@
 //! - H1: A manifest names an object only after the upload of the object has ended and is durable in the store.
 //! - H3: S does not go back from one manifest to the next, unless an object of the newest manifest is gone.
 //! - H5: The database's open store learns of a shipped log file before the file may be removed.
-//! - H4, H6: see `object_removal` and `place`.
+//! - H4, H6: see `object_removal` and `chain_position`.
 //! - I4: In a forked process every call does nothing.
 //!
 //! Neighbours: `state_composition` decides which state the store has, `chain` installs manifests, and the log has the
@@ -32,7 +32,7 @@ use self::chain_position::{ManifestPlace, OfferedManifest, ShipperFacts, fenced_
 use self::shutdown::{CANCELLED, ShipSteps, StepUnderWay};
 use self::uploads::{Upload, UploadOf};
 use super::chain::{self, Installed};
-use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced};
+use super::config::{ShipStep, ShippingConfig, ShippingStats, WhenFenced, check_shipping};
 use super::shared_store::SharedStore;
 use super::state_composition::{Base, LogSources, ShippedFiles, parts_of};
 use crate::DurabilityError;
@@ -188,7 +188,7 @@ impl Shipper {
         log: &Arc<Log>,
         config: ShippingConfig,
     ) -> Result<Arc<Self>, DurabilityError> {
-        config.check(log.loggers())?;
+        check_shipping(&config, log.loggers())?;
         let (database, ships_to) = {
             let keeper = store.manifest();
             (keeper.manifest().identity, keeper.manifest().ships_to)

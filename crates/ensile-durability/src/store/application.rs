@@ -29,26 +29,26 @@ const WORD: &str = "application ";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationName(Box<str>);
 
-impl ApplicationName {
-    /// Creates the name with this text.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] if the text is no valid name.
-    pub fn new(text: &str) -> Result<Self, DurabilityError> {
-        let why = if text.is_empty() {
-            "it is empty".to_owned()
-        } else if text.len() > NAME_BYTES_MAX {
-            format!("it has {} bytes, and the limit is {NAME_BYTES_MAX}", text.len())
-        } else if let Some(other) = text.chars().find(|letter| !matches!(letter, ' '..='~')) {
-            format!("it has {other:?}, which is no printable ASCII")
-        } else if text.starts_with(' ') || text.ends_with(' ') {
-            "it begins or ends with a space".to_owned()
-        } else {
-            return Ok(Self(text.into()));
-        };
-        Err(DurabilityError::config(format!("{text:?} is no name of an application: {why}")))
-    }
+/// The name of an application with this text.
+///
+/// # Errors
+/// [`DurabilityError::Config`] if the text is no valid name.
+pub fn application_name(text: &str) -> Result<ApplicationName, DurabilityError> {
+    let why = if text.is_empty() {
+        "it is empty".to_owned()
+    } else if text.len() > NAME_BYTES_MAX {
+        format!("it has {} bytes, and the limit is {NAME_BYTES_MAX}", text.len())
+    } else if let Some(other) = text.chars().find(|letter| !matches!(letter, ' '..='~')) {
+        format!("it has {other:?}, which is no printable ASCII")
+    } else if text.starts_with(' ') || text.ends_with(' ') {
+        "it begins or ends with a space".to_owned()
+    } else {
+        return Ok(ApplicationName(text.into()));
+    };
+    Err(DurabilityError::config(format!("{text:?} is no name of an application: {why}")))
+}
 
+impl ApplicationName {
     /// Text of the name, as given.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -61,7 +61,7 @@ impl ApplicationName {
 
     /// Reads the line that [`line`](Self::line) writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        Self::new(line.strip_prefix(WORD)?).ok()
+        application_name(line.strip_prefix(WORD)?).ok()
     }
 
     /// Line of the name, without a line end.

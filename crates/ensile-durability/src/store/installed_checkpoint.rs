@@ -5,8 +5,7 @@
 //!
 //! Invariants:
 //! - K1, K5, N12, N15: [`InstalledCheckpoint::redo_epoch`] and [`InstalledCheckpoint::durable_min`] bound the log that
-//! a
-//!   checkpoint needs.
+//!   a checkpoint needs.
 //! - I1: The files of a checkpoint name a database in [`InstalledCheckpoint::databases`].
 //!
 //! Neighbours: `manifest` lists the checkpoint. `ownership` and `leases` read its folders and files. The checkpoints

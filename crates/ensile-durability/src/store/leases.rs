@@ -12,6 +12,7 @@
 //! holds a lease.
 
 use std::collections::BTreeSet;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,9 @@ use super::installed_checkpoint::InstalledCheckpoint;
 use super::manifest::Manifest;
 use super::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use super::ownership::expect_manifest;
-use crate::DurabilityError;
 use crate::counter::Counter;
+use crate::error::kind::{Returns, into_caller_error};
+use crate::{DurabilityError, StorageError};
 
 /// Largest number of tries for a lease, and the pause between two tries. A removal or an open takes the lock for a
 /// moment.
@@ -90,39 +92,44 @@ pub(crate) fn try_lock(disk: &dyn Disk) -> Result<Option<Box<dyn DiskLock>>, Dis
 }
 
 /// A file that was opened under a lease. The file can be read until the drop of this value, even after a removal or a
-/// change of its name.
+/// change of its name. `E` is the error that the calls return: a public crate names its own.
 #[derive(Debug)]
-pub struct LeasedFile {
+pub struct LeasedFile<E = DurabilityError> {
     name: String,
     file: Box<dyn DiskFile>,
+    returns: Returns<E>,
 }
 
 impl LeasedFile {
+    /// Name and opened file.
+    pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
+        (self.name, self.file)
+    }
+}
+
+impl<E> LeasedFile<E> {
     /// Name of the file at its opening, relative to the database's folder. A log file is renamed when it is closed.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
+}
 
-    /// Name and opened file.
-    pub(crate) fn into_parts(self) -> (String, Box<dyn DiskFile>) {
-        (self.name, self.file)
-    }
-
+impl<E: From<StorageError>> LeasedFile<E> {
     /// Current length of the file in bytes.
     ///
     /// # Errors
     /// The disk's.
-    pub fn bytes(&self) -> Result<u64, DurabilityError> {
-        Ok(self.file.len()?)
+    pub fn bytes(&self) -> Result<u64, E> {
+        self.file.len().map_err(into_caller_error)
     }
 
     /// Reads from `offset` until `bytes` is full or the file ends. Returns the number of bytes read.
     ///
     /// # Errors
     /// The disk's.
-    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DurabilityError> {
-        Ok(self.file.read_at(bytes, offset)?)
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, E> {
+        self.file.read_at(bytes, offset).map_err(into_caller_error)
     }
 }
 
@@ -132,20 +139,28 @@ impl LeasedFile {
 /// The database goes on: it appends to its files and adds new files. The database postpones the removal of files for a
 /// minute (`LEASE_SECONDS_MAX`) after the first refusal, then removes files; [`Lease::has_all_names`] reports missing
 /// files. An open, a repair and an adoption do not wait.
+///
+/// `E` is the error that the calls return: a public crate names its own.
 #[derive(Debug)]
-pub struct Lease {
+pub struct Lease<E = DurabilityError> {
     disk: Arc<dyn Disk>,
     manifest: Manifest,
-    files: Vec<LeasedFile>,
+    files: Vec<LeasedFile<E>>,
     _lock: Box<dyn DiskLock>,
 }
 
 impl Lease {
-    /// Files in the manifest at the beginning of the lease, opened: `MANIFEST`, `HINT` if present, marks of folders,
-    /// log files, and the files of the installed checkpoint.
+    /// The lease, with calls that return errors of type `F`.
+    #[doc(hidden)]
     #[must_use]
-    pub fn files(&self) -> &[LeasedFile] {
-        &self.files
+    pub fn returning<F>(self) -> Lease<F> {
+        let Self { disk, manifest, files, _lock } = self;
+        let files = files.into_iter().map(|LeasedFile { name, file, .. }| LeasedFile {
+            name,
+            file,
+            returns: PhantomData,
+        });
+        Lease { disk, manifest, files: files.collect(), _lock }
     }
 
     /// Takes the files out of the lease. The lease goes on keeping names.
@@ -157,13 +172,17 @@ impl Lease {
     pub(crate) fn manifest(&self) -> &Manifest {
         &self.manifest
     }
+}
 
-    /// True if [`Lease::files`] are still complete in the folder. A log file may have a new name, because it was
-    /// closed.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub fn has_all_names(&self) -> Result<bool, DurabilityError> {
+impl<E> Lease<E> {
+    /// Files in the manifest at the beginning of the lease, opened: `MANIFEST`, `HINT` if present, marks of folders,
+    /// log files, and the files of the installed checkpoint.
+    #[must_use]
+    pub fn files(&self) -> &[LeasedFile<E>] {
+        &self.files
+    }
+
+    fn look_for_names(&self) -> Result<bool, DurabilityError> {
         let mut there = BTreeSet::new();
         for name in names(&*self.disk, &self.manifest)? {
             if self.disk.exists(&name)? {
@@ -171,6 +190,17 @@ impl Lease {
             }
         }
         Ok(self.files.iter().all(|file| there.contains(&without_end(&file.name))))
+    }
+}
+
+impl<E: From<StorageError>> Lease<E> {
+    /// True if [`Lease::files`] are still complete in the folder. A log file may have a new name, because it was
+    /// closed.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn has_all_names(&self) -> Result<bool, E> {
+        self.look_for_names().map_err(into_caller_error)
     }
 }
 
@@ -226,7 +256,7 @@ fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Res
 
 /// Opens the files that this manifest lists.
 pub(crate) fn open_all(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<LeasedFile>, DurabilityError> {
-    let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name });
+    let open = |name: String| Ok(LeasedFile { file: disk.open_to_read(&name)?, name, returns: PhantomData });
     names(disk, manifest)?.into_iter().map(open).collect()
 }
 

@@ -9,7 +9,7 @@ use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examination::{RepairOptions, examine, repair, repair_with};
-use ensile_durability::{ApplicationName, DurabilityError, LogConfig, Naming, Opening, adopt};
+use ensile_durability::{DurabilityError, LogConfig, Naming, Opening, adopt, application_name};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, config};
@@ -241,7 +241,7 @@ fn i1_nothing_is_written_into_a_copy_that_is_refused() {
 /// Of whatever reason: `LOCK` is a file, and the marks of folders are.
 #[test]
 fn i1_an_open_that_is_refused_leaves_nothing_behind() {
-    let named = |name: &str| Naming::Named(ApplicationName::new(name).expect("a name"));
+    let named = |name: &str| Naming::Named(application_name(name).expect("a name"));
     for cannot_lock in [false, true] {
         let machine = SimDisk::new();
         machine.set_no_folder_locks(cannot_lock);

@@ -362,7 +362,7 @@ fn close_makes_everything_durable_and_refuses_more() {
     b.commit(&rig.epochs, 2, b"two").expect("runs");
     rig.log.close().expect("closes");
     rig.log.close().expect("a second call does nothing");
-    assert!(matches!(a.commit(&rig.epochs, 3, b"late"), Err(DurabilityError::Stopped(_))));
+    assert!(matches!(a.commit(&rig.epochs, 3, b"late"), Err(DurabilityError::Closed(_))));
     assert_eq!(rig.log.health(), Health::Closed);
     assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     let never = rig.epochs.now();

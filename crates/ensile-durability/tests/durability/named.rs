@@ -12,7 +12,7 @@ use ensile_disk::Disk;
 use ensile_durability::examination::{examine, repair};
 use ensile_durability::{
     ApplicationName, CopyOptions, CopyRun, CopyStep, DurabilityError, Entry, EntryKind, LogConfig, Naming,
-    Recoverable, Refused, adopt, backup, recover, rename_application, restore,
+    Recoverable, Refused, adopt, application_name, backup, recover, rename_application, restore,
 };
 use ensile_sim::SimDisk;
 
@@ -23,7 +23,7 @@ const OWN: &str = "prices, partition 0 of 4";
 const OTHER: &str = "prices, partition 1 of 4";
 
 fn name(text: &str) -> ApplicationName {
-    ApplicationName::new(text).expect("a name")
+    application_name(text).expect("a name")
 }
 
 fn of(text: &str) -> LogConfig {

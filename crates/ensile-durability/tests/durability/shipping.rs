@@ -17,8 +17,8 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_durability::{
-    ApplicationName, DurabilityError, EntryKind, EntryType, LogConfig, Naming, ShipStep, StatedType,
-    StatedTypes, TypeRole, WhenFenced, rename_application,
+    DurabilityError, EntryKind, EntryType, LogConfig, Naming, ShipStep, StatedType, StatedTypes, TypeRole,
+    WhenFenced, application_name, rename_application,
 };
 use ensile_sim::SimDisk;
 
@@ -44,7 +44,7 @@ fn what_is_shipped_is_a_state_that_another_machine_opens() {
 #[test]
 fn i5_what_is_shipped_and_taken_over_keeps_the_name_of_its_application() {
     let named = |name: &str| {
-        let naming = Naming::Named(ApplicationName::new(name).expect("a name"));
+        let naming = Naming::Named(application_name(name).expect("a name"));
         LogConfig { naming, ..rig::shipping_log(2, false) }
     };
     let life =
@@ -104,7 +104,7 @@ fn i6_what_is_shipped_and_taken_over_keeps_the_types_of_its_entries() {
 /// A folder that ships is named by somebody who has no way to its store.
 #[test]
 fn i5_a_name_that_is_not_shipped_yet_is_said_by_the_naming_and_by_the_take_over() {
-    let name = |text: &str| ApplicationName::new(text).expect("a name");
+    let name = |text: &str| application_name(text).expect("a name");
     let rename = |disk: &SimDisk, to: Option<&str>| {
         let folder: Arc<dyn Disk> = Arc::new(disk.at("a").mounted());
         rename_application(&folder, EntryKind::Values, to.map(name)).expect("is named")

@@ -10,13 +10,16 @@ use std::ops::RangeInclusive;
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, plain_access};
-use ensile_durability::{CheckpointHandle, Checkpoints, RecoveryReport, UserCode};
+use ensile_durability::{Checkpoints, RecoveryReport, UserCode};
 
 use crate::error::{Error, Result};
 use crate::shared_state::SharedState;
 
 use owner::LastPicture;
 pub(crate) use owner::{DatabaseRef, OpenDatabase};
+
+/// Handle of a checkpoint that [`Database::checkpoint`] requests.
+pub type CheckpointHandle = ensile_durability::CheckpointHandle<Error>;
 
 /// An open database. Clones are handles to the same database. The drop of the last handle closes the database and
 /// releases its memory. Transactions and snapshots that hold the database, and their receipts, count as handles.
@@ -84,7 +87,7 @@ impl Database {
     /// # Errors
     /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
     pub fn checkpoint(&self) -> Result<CheckpointHandle> {
-        Ok(self.own_checkpoints()?.demand())
+        Ok(self.own_checkpoints()?.demand().returning())
     }
 
     /// The checkpoints of a database with a folder.
@@ -121,11 +124,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Durability`] after a failure of the log, earlier or in the close. Without a log, if the last picture
-    /// failed: the error contains the durable epoch.
-    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped) if a shared store does not answer within
-    /// [`close_wait`](crate::folder::ShippingConfig::close_wait): the error contains the missing data, and all commits
-    /// are durable in the folder. [`Error::InCallBack`]: close on a thread of your own.
+    /// [`Error::Storage`] after a failure of the log, earlier or in the close. Without a log, if the last picture
+    /// failed: the error contains the durable epoch. Also if a shared store does not answer within
+    /// [`close_wait`](crate::folder::ShippingConfig::close_wait) ("not shipped yet"): the error names the missing
+    /// epochs, and all commits are durable in the folder. [`Error::InCallBack`]: close on a thread of your own.
     pub fn close(&self) -> Result<()> {
         UserCode::check_outside()?;
         self.open.close(LastPicture::Taken).map(drop)

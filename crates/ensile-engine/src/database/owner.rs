@@ -78,7 +78,7 @@ impl OpenDatabase {
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
         self.shared.check_process()?;
         // A second call waits for the first, and returns the same result.
-        let _leave = self.shared.log.as_ref().map(|log| log.leave_to_close()).transpose()?;
+        let _leave = self.shared.log.as_ref().map(|log| log.permit_close()).transpose()?;
         let mut closed = self.lock_closed()?;
         if closed.is_none() {
             // The result in the case of a panic below.

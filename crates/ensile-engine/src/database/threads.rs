@@ -24,9 +24,10 @@ impl Threads {
     /// Starts a thread.
     ///
     /// # Errors
-    /// [`Error::NoThread`] if the system refuses the thread.
+    /// The system refuses the thread.
     pub(crate) fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<()> {
-        let handle = std::thread::Builder::new().name(name).spawn(life).map_err(Error::NoThread)?;
+        let handle =
+            std::thread::Builder::new().name(name).spawn(life).map_err(|reason| Error::no_thread(&reason))?;
         self.handles.lock().push(handle);
         Ok(())
     }

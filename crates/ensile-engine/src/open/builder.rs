@@ -322,11 +322,11 @@ impl Builder {
     ///
     /// # Errors
     /// `Error::Misuse` for impossible settings, such as log folders that differ from the database's.
-    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that gives the remedy:
-    /// `InUse` if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was
-    /// copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there,
-    /// `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds other files, `Disk`
-    /// if the disk refuses. `Error::NoThread`. A failed open loses no data on disk and frees the folder.
+    /// `Error::Storage` with a text that gives the remedy, and a [kind](crate::Error::kind): `Retry` if another process
+    /// has the folder, if the disk refuses, or if the system refuses a thread; `Restore` if a file is damaged or
+    /// missing; `FreeSpace` on a full disk; `WrongFolder` if the folder was copied, restored or moved, holds other
+    /// files, or is another program's, if the device of a log's folder is not there, or if that folder is another
+    /// database's. A failed open loses no data on disk and frees the folder.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }
@@ -334,8 +334,7 @@ impl Builder {
     /// As [`Builder::open`], but the database must exist: no database is made.
     ///
     /// # Errors
-    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if no
-    /// database exists.
+    /// As for [`Builder::open`]; the kind `WrongFolder` if no database exists.
     pub fn open_existing(self) -> Result<Database> {
         self.open_as(Opening::Existing)
     }
@@ -358,8 +357,7 @@ impl Builder {
     /// As [`Builder::open`], but the database must not exist: the folder is empty or missing.
     ///
     /// # Errors
-    /// As for [`Builder::open`];
-    /// [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if a database exists.
+    /// As for [`Builder::open`]; the kind `WrongFolder` if a database exists.
     pub fn create_new(self) -> Result<Database> {
         self.open_as(Opening::New)
     }

@@ -21,8 +21,6 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
-#[cfg(feature = "object-store")]
-pub use ensile_durability::SharedObjects;
 use ensile_durability::archive::ArchiveRestore;
 pub use ensile_durability::archive::{ArchiveFacts, ArchivedGeneration, EpochSpan, RestoredFromArchive};
 pub use ensile_durability::examination::{
@@ -31,8 +29,8 @@ pub use ensile_durability::examination::{
 };
 pub use ensile_durability::{
     AdoptOptions, Adopted, Archiving, CopyOptions, CopyPhase, CopyProgress, CopyReport, Creation, EntryType,
-    Lease, LeasedFile, NotProven, NotProvenReason, RememberedStore, SharedFolder, SharedObject, SharedStore,
-    SharedStoreError, SharedUpload, ShippingConfig, ShippingStats, TakeOverReport, TypeRole, WhenFenced,
+    NotProven, NotProvenReason, RememberedStore, SharedObject, SharedStore, SharedStoreError, SharedUpload,
+    ShippingConfig, ShippingStats, StorageError, TakeOverReport, TypeRole, WhenFenced,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, RestoreTarget, ask, pause_copy};
 use ensile_index::{Direction, Range};
@@ -51,6 +49,16 @@ use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{LeafWitness, Record, Scratch, Seen};
 use crate::tables::CATALOG_ID;
 use crate::tables::catalog::Trees;
+
+/// A lease that [`lease`] takes.
+pub type Lease = ensile_durability::Lease<Error>;
+/// A file of a [`Lease`].
+pub type LeasedFile = ensile_durability::LeasedFile<Error>;
+/// A shared store in a folder on several machines.
+pub type SharedFolder = ensile_durability::SharedFolder<Error>;
+/// A shared store in an object store.
+#[cfg(feature = "object-store")]
+pub type SharedObjects = ensile_durability::SharedObjects<Error>;
 
 /// Facts about a table in a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,9 +107,9 @@ pub struct Change<'c> {
 /// Reads every byte of the folder and validates the folder as an open would.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is missing, unreadable or in use. Damage is no error:
+/// [`Error::Storage`](crate::Error::Storage) if the folder is missing, unreadable or in use. Damage is no error:
 /// the result reports damage. An unreadable file is no error: [`Examination::unread`] has the file. A folder of an
-/// application's own objects is no database: [`DurabilityError::OtherEntries`].
+/// application's own objects is no database, and is refused.
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = open_existing_disk(path)?;
     Ok(ensile_durability::examination::examine(&disk, &Framing)?)
@@ -165,7 +173,7 @@ pub fn is_archive(path: &Path) -> bool {
 /// the same time.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is missing or unreadable, or its list is damaged;
+/// [`Error::Storage`](crate::Error::Storage) if the folder is missing or unreadable, or its list is damaged;
 /// [`Error::Misuse`](crate::Error::Misuse) if the folder is no archive. A damaged file is no error: the result names
 /// the file.
 pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
@@ -186,7 +194,7 @@ pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
 /// more before it returns.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the archive lacks the epoch (the text names the available
+/// [`Error::Storage`](crate::Error::Storage) if the archive lacks the epoch (the text names the available
 /// epochs), for damage, or if the folder is not empty; [`Error::Misuse`](crate::Error::Misuse) if `archive` is no
 /// archive. The folder then has no valid database.
 pub fn restore_from_archive(archive: &Path, folder: &Path, epoch: Epoch) -> Result<RestoredFromArchive> {
@@ -244,12 +252,11 @@ pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaire
 /// copy.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of
-/// the original: copy these folders too, and point the links to the copies.
-/// [`DurabilityError::WouldLose`](crate::DurabilityError::WouldLose) if a process with
+/// [`Error::Storage`](crate::Error::Storage) if the folder is in use, has no database, or has links to folders of the
+/// original: copy these folders too, and point the links to the copies. Also if a process with
 /// [`Durability::Process`](crate::Durability::Process) did not close the database, and acknowledged results that the
-/// copy does not prove. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. The folder is then
-/// unchanged.
+/// copy does not prove ("not adopted"). [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. The folder
+/// is then unchanged.
 pub fn adopt(path: &Path) -> Result<Adopted> {
     adopt_with(path, AdoptOptions::default())
 }
@@ -269,10 +276,10 @@ pub fn adopt_with(path: &Path, options: AdoptOptions) -> Result<Adopted> {
 /// leaves `HINT` out.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or is unreadable, or during an open:
+/// [`Error::Storage`](crate::Error::Storage) if the folder has no database or is unreadable, or during an open:
 /// try again.
 pub fn lease(path: &Path) -> Result<Lease> {
-    Ok(ensile_durability::lease(&open_existing_disk(path)?)?)
+    Ok(ensile_durability::lease(&open_existing_disk(path)?)?.returning())
 }
 
 /// Name of the catalogue in results.

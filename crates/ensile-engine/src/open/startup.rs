@@ -12,7 +12,7 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
     Checkpoints, DurabilityError, Finished, Log, LogScan, OpenStore, Opening, Phase, Recovered,
-    RecoveryWatch, Shipper, Strategy, UserCode,
+    RecoveryWatch, Shipper, Strategy, UserCode, check_shipping,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -145,7 +145,7 @@ impl Builder {
                           back it up";
             return Err(Error::Misuse(detail.to_owned()));
         }
-        Ok(shipping.check(self.log_config(opening).loggers)?)
+        Ok(check_shipping(shipping, self.log_config(opening).loggers)?)
     }
 
     /// Starts the recovered store, its log, its checkpoints and its shipping.
@@ -210,10 +210,10 @@ impl Builder {
 
 /// Adds the remedy to the error of a full disk at open.
 fn told_to_free_space(error: Error) -> Error {
-    match error {
-        Error::Durability(DurabilityError::Disk(disk)) if disk.is_full() => {
-            Error::Durability(DurabilityError::NoRoomToOpen(disk.to_string().into()))
+    match error.cause() {
+        Some(DurabilityError::Disk(disk)) if disk.is_full() => {
+            DurabilityError::NoRoomToOpen(disk.to_string().into()).into()
         }
-        error => error,
+        _ => error,
     }
 }

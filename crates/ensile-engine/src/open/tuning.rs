@@ -45,9 +45,9 @@ pub struct Tuning {
     /// its own buffer.
     pub log_buffer_bytes_max: usize,
     /// Time for which a strict result waits for space on a full disk; 30 s by default. [`Duration::MAX`] waits for
-    /// ever. After this time the caller gets
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet). The commit stays and
-    /// becomes durable once the disk has space, so do not run the transaction again.
+    /// ever. After this time the caller gets an [`Error::Storage`](crate::Error::Storage) of the kind
+    /// [`FreeSpace`](crate::ErrorKind::FreeSpace). The commit stays and becomes durable once the disk has space, so do
+    /// not run the transaction again.
     pub full_disk_wait: Duration,
     /// Number of threads that write a checkpoint. `None`, the default, means a thread for each of
     /// [`Builder::checkpoint_folders`](crate::Builder::checkpoint_folders), and 1 without checkpoint folders. A number

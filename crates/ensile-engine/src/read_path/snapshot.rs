@@ -147,7 +147,7 @@ impl Database {
         // E stands still: another thread has closed the database, or no more epochs are reserved.
         shared.check_open()?;
         let reason = "no snapshot of what was committed last can be served".into();
-        Err(Error::Durability(DurabilityError::EpochsEnded(reason)))
+        Err(DurabilityError::EpochsEnded(reason).into())
     }
 }
 
@@ -174,7 +174,7 @@ impl<'db> Snapshot<'db> {
     /// the call returns at once, on a full disk and after a failure of the log too.
     ///
     /// # Errors
-    /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
+    /// [`Error::Storage`](crate::Error::Storage) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
         UserCode::check_outside()?;
         self.database.check_process()?;

@@ -525,7 +525,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn begin_request(&mut self) {
         debug_assert!(self.only.record.is_none(), "announcements come before reads");
         let end = self.met.len();
-        self.show(end, end);
+        self.set_window(end, end);
     }
 
     /// Shows the keys `from..to`, which were announced for the running request. All announcements have been made. If a
@@ -534,7 +534,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
         let from = if from < to { from } else { self.met.len() };
-        self.show(from, from.max(to));
+        self.set_window(from, from.max(to));
         (self.last, self.next) = (from, from);
         if self.has_many() {
             self.filter_window();
@@ -544,9 +544,10 @@ impl<'p> KeyTable<'p> {
         }
     }
 
-    /// Makes the window of the announced keys `from..to`, and of the keys that the transaction will meet by itself.
+    /// Sets the window of searches: the keys `from..to`, announced for the running request of a batch, and all keys
+    /// that the transaction meets from here on.
     #[inline]
-    fn show(&mut self, from: usize, to: usize) {
+    fn set_window(&mut self, from: usize, to: usize) {
         let own = self.met.len();
         debug_assert!(from <= to && to <= own, "own keys stand behind announced ones");
         (self.announced, self.own) = ((from, to), own);
@@ -605,7 +606,7 @@ impl<'p> KeyTable<'p> {
     pub(crate) fn clear(&mut self) {
         self.forget_only();
         self.met.clear();
-        self.show(0, 0);
+        self.set_window(0, 0);
         (self.last, self.next) = (0, 0);
     }
 

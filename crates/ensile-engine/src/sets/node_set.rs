@@ -78,7 +78,7 @@ impl<'p> NodeSet<'p> {
                 }
                 LeafChange::Created { from, leaf } => {
                     if self.of_node(from).next().is_some() {
-                        self.add(leaf);
+                        self.add_split_off(leaf);
                     }
                 }
             }
@@ -107,17 +107,15 @@ impl<'p> NodeSet<'p> {
         Entries { entries: self.entries.iter_mut(), node }
     }
 
-    fn add(&mut self, witness: LeafWitness<'p>) {
+    /// Adds a leaf that an own insert split off. A sorted set stays sorted.
+    fn add_split_off(&mut self, witness: LeafWitness<'p>) {
         let at = if self.sorted {
             self.entries.partition_point(|entry| *entry < witness)
         } else {
             self.entries.len()
         };
-        debug_assert!(
-            at <= self.entries.len() && (self.sorted || at == self.entries.len()),
-            "the order stays"
-        );
         self.entries.insert(at, witness);
+        debug_assert!(!self.sorted || self.entries.is_sorted(), "bisection needs an order");
     }
 
     /// Phase 2: true if every leaf is unchanged, and no other transaction writes in a leaf (C4).

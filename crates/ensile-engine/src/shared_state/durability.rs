@@ -11,7 +11,7 @@ use ensile_durability::DurabilityError;
 use ensile_epoch::{Advance, Epochs};
 
 use super::SharedState;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Time at which a transaction's result is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -46,7 +46,7 @@ impl SharedState {
             return Ok(());
         }
         let reason = self.read_only.as_deref().unwrap_or_default().into();
-        Err(Error::Durability(DurabilityError::NotProven { durable, reason }))
+        Err(DurabilityError::NotProven { durable, reason }.into())
     }
 
     /// Waits until `epoch` is durable.

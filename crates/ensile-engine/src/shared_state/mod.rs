@@ -245,7 +245,7 @@ impl SharedState {
 
     /// Refuses work in a forked child (I4).
     pub(crate) fn check_process(&self) -> Result<()> {
-        if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
+        if self.is_own_process() { Ok(()) } else { Err(Error::forked()) }
     }
 
     /// A pin for a thread or an open transaction. In a forked child no scan finds the pin. The parent's list may have

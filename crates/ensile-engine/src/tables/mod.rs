@@ -244,7 +244,7 @@ impl Directory {
         } else {
             "the number of indexes of all tables"
         };
-        Err(Error::TooMany { what, count: (id & !VOLATILE) as usize + 1, count_max: TABLES_MAX })
+        Err(Error::too_many(what, (id & !VOLATILE) as usize + 1, TABLES_MAX))
     }
 
     /// Enters a table under its id. The id must be free.

@@ -23,7 +23,7 @@ mod writes;
 use std::mem::ManuallyDrop;
 
 use ensile_base::sync::Arc;
-use ensile_durability::UserCode;
+use ensile_durability::{DurabilityError, UserCode};
 use ensile_epoch::Pinned;
 
 use crate::commit::{self, Committed};
@@ -118,8 +118,8 @@ impl<'db> Transaction<'db> {
         let session = session::take_unattached(&database).begin(&database);
         let ended = match database.check_open() {
             Ok(()) => None,
-            Err(Error::Forked) => Some(Ended::Forked),
             Err(Error::InCallBack) => Some(Ended::InCallBack),
+            Err(error) if matches!(error.cause(), Some(DurabilityError::Forked)) => Some(Ended::Forked),
             Err(_) => Some(Ended::Closed),
         };
         Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
@@ -199,7 +199,7 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
-    /// [`Error::Durability`]: the log takes no more writes.
+    /// [`Error::Storage`]: the log takes no more writes.
     pub fn submit(mut self) -> Result<Receipt<'db>> {
         UserCode::check_outside()?;
         let committed = self.finish()?;
@@ -224,7 +224,7 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops during the
+    /// As for [`Transaction::submit`]; and [`Error::Storage`] with an unknown outcome if the log stops during the
     /// wait.
     pub fn commit(self) -> Result<Receipt<'db>> {
         let durability = self.durability;
@@ -387,7 +387,7 @@ fn error_of(why: Ended) -> Error {
     match why {
         Ended::Expired => Error::Expired,
         Ended::Closed => Error::Closed,
-        Ended::Forked => Error::Forked,
+        Ended::Forked => Error::forked(),
         Ended::InCallBack => Error::InCallBack,
         Ended::Strict => Error::Misuse(NEEDS_LOG.to_owned()),
     }

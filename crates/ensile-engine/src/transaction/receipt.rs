@@ -69,9 +69,9 @@ impl<'db> Receipt<'db> {
     /// share.
     ///
     /// # Errors
-    /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
-    /// database is opened again. The error contains
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) if the disk was full for
+    /// [`Error::Storage`](crate::Error::Storage) if the log stopped before: the outcome is unknown until the
+    /// database is opened again ([`ErrorKind::Reopen`](crate::ErrorKind::Reopen)). The kind is
+    /// [`FreeSpace`](crate::ErrorKind::FreeSpace) if the disk was full for
     /// [`Tuning::full_disk_wait`](crate::Tuning::full_disk_wait) meanwhile, or, without a log, if a picture failed.
     /// Then the commit stays, and becomes durable once the cause is gone. The caller can wait on the receipt again.
     pub fn durable(&self) -> Result<()> {

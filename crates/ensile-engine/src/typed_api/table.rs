@@ -85,8 +85,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Misuse`] if the table exists with other types, if the table has indexes and is not open with them yet,
-    /// or if the name is empty; [`Error::TooLarge`] if the name is too long; [`Error::TooMany`] if the database has the
-    /// largest possible number of tables (`TABLES_MAX` in `limits.rs`; tables are never dropped).
+    /// if the name is empty, or if the database has the largest possible number of tables (`TABLES_MAX` in `limits.rs`;
+    /// tables are never dropped); [`Error::TooLarge`] if the name is too long.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let mut builder = self.define(name);
         builder.spec.defines_indexes = false;
@@ -207,10 +207,9 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
     ///
     /// # Errors
     /// - [`Error::Misuse`]: the table exists with other types or is open with other indexes, two of its indexes have
-    ///   the same name, or a name is empty.
+    ///   the same name, a name is empty, or the table has too many indexes, or the database too many tables or indexes.
     /// - [`Error::NotUnique`]: a new unique index finds two rows with the same key.
     /// - [`Error::TooLarge`]: a name is too long.
-    /// - [`Error::TooMany`]: the table has too many indexes, or the database has too many tables or indexes.
     /// - [`Error::Decode`]: a row does not decode, so its secondary key cannot be computed.
     pub fn open(self) -> Result<Table<K, V>> {
         let core = self.database.open_table(self.spec)?;

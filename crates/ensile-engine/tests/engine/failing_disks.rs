@@ -9,6 +9,8 @@ use ensile_durability::{DurabilityError, Health};
 use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
+use crate::cause;
+
 fn builder(disk: &SimDisk) -> Builder {
     Database::builder("unused").disk(Arc::new(disk.clone())).epoch_interval(Duration::from_millis(2))
 }
@@ -26,8 +28,8 @@ fn get(db: &Database, durability: Durability, table: &Table<u64, u64>, key: u64)
 
 fn is_unknown<T: std::fmt::Debug>(result: Result<T>) -> bool {
     match result {
-        Err(Error::Durability(error)) => {
-            matches!(error, DurabilityError::OutcomeUnknown(_))
+        Err(Error::Storage(error)) => {
+            matches!(error.cause(), DurabilityError::OutcomeUnknown(_))
                 && error.to_string().contains("outcome unknown")
         }
         other => panic!("{other:?}"),
@@ -67,7 +69,10 @@ fn after_a_failed_sync_only_what_is_durable_is_read_strictly() -> Result<()> {
             tx.set_durability(durability);
             tx.put(&table, &3, &30)
         });
-        assert!(matches!(refused, Err(Error::Durability(DurabilityError::Stopped(_)))), "{refused:?}");
+        assert!(
+            matches!(refused.as_ref().err().and_then(cause), Some(DurabilityError::Stopped(_))),
+            "{refused:?}"
+        );
     }
     assert_eq!(get(&db, Durability::Relaxed, &table, 3)?, None);
     assert_eq!(db.durable_epoch(), durable);

@@ -152,7 +152,7 @@ fn rows_survive_an_opening_that_the_log_refuses() -> Result<()> {
     disk.fail_all_syncs(true);
     assert!(db.run(|tx| tx.put(&other, &1, &1)).is_err(), "the log is stopped");
     let refused = db.define::<u64, u64>("numbers").index("new", 1, |_key, row: &u64| *row).open();
-    assert!(matches!(refused, Err(Error::Durability(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::Storage(_))), "{refused:?}");
     let table = db.table::<u64, u64>("numbers")?;
     let rows = db.run(|tx| {
         tx.set_durability(Durability::Relaxed);

@@ -12,6 +12,8 @@ use ensile_engine::codec::{CodecError, ValueBuffer};
 use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning, Value};
 use ensile_sim::SimDisk;
 
+use crate::cause;
+
 const ROWS: u64 = 100;
 
 fn builder(disk: &SimDisk) -> Builder {
@@ -263,15 +265,15 @@ fn what_a_full_disk_cannot_write_again_is_shown_and_not_called_durable() -> Resu
     assert!(db.durable_epoch() >= early && db.durable_epoch() < last, "{}", db.durable_epoch());
     assert!(db.run(|tx| tx.get(&rows_of, &1000))?.is_some(), "what is proven is read at once");
     let unproven = db.run(|tx| tx.get(&rows_of, &1002));
-    let Err(Error::Durability(error @ DurabilityError::NotProven { .. })) = unproven else {
-        panic!("{unproven:?}")
-    };
+    let Err(Error::Storage(error)) = unproven else { panic!("{unproven:?}") };
+    assert!(matches!(error.cause(), DurabilityError::NotProven { .. }), "{error}");
     assert!(error.to_string().contains("open the database again"), "{error}");
     let (value, receipt) = db.submit(|tx| tx.get(&rows_of, &1002))?;
     assert!(value.is_some() && receipt.epoch() == last && !receipt.is_durable());
     let mut later = receipt.durable_async();
     let answer = std::pin::pin!(&mut later).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(answer, Poll::Ready(Err(Error::Durability(DurabilityError::NotProven { .. })))));
+    let Poll::Ready(Err(unproven)) = answer else { panic!("{answer:?}") };
+    assert!(matches!(cause(&unproven), Some(DurabilityError::NotProven { .. })), "{unproven}");
     let mut snapshot = db.snapshot_latest()?;
     assert!(snapshot.get(&rows_of, &1000)?.is_some());
     snapshot.durable()?;
@@ -329,7 +331,8 @@ fn a_new_database_on_a_full_disk_says_what_to_do_and_opens_once_there_is_space()
         disk.set_capacity(Some(bytes));
         match builder(&disk).open() {
             Ok(db) => db.close()?,
-            Err(Error::Durability(error @ DurabilityError::NoRoomToOpen(_))) => {
+            Err(Error::Storage(error)) => {
+                assert!(matches!(error.cause(), DurabilityError::NoRoomToOpen(_)), "{error}");
                 assert!(error.to_string().contains("free some space and open again"), "{error}");
             }
             Err(error) => panic!("{bytes}: {error}"),

@@ -35,3 +35,14 @@ mod stopped_logs;
 mod tails;
 mod turns;
 mod without_log;
+
+use ensile_durability::DurabilityError;
+use ensile_engine::Error;
+
+/// What an error of the log, the disk or a folder comes from.
+fn cause(error: &Error) -> Option<&DurabilityError> {
+    match error {
+        Error::Storage(error) => Some(error.cause()),
+        _ => None,
+    }
+}

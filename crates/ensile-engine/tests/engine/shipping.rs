@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_durability::HangingStore;
+use ensile_durability::{DurabilityError, HangingStore};
 use ensile_engine::checkpoint::{Schedule, Strategy};
 use ensile_engine::folder::{SharedFolder, SharedObjects, SharedStore, ShippingConfig, take_over};
-use ensile_engine::{Database, DurabilityError, Error, Readable, Table, Tuning};
+use ensile_engine::{Database, Error, Readable, Table, Tuning};
+
+use crate::cause;
 
 /// Far longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -92,7 +94,7 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders, strategy: St
     // The old one installs nothing any more, and stops.
     let _ = old.run(|tx| tx.put(&table, &5, &77));
     let error = old.ship(PATIENCE).expect_err("is fenced");
-    assert!(matches!(&error, Error::Durability(DurabilityError::Fenced { .. })), "{error}");
+    assert!(matches!(cause(&error), Some(DurabilityError::Fenced { .. })), "{error}");
     let stats = old.stats().shipping.expect("it ships");
     assert!(stats.fenced.is_some() && stats.shipped_epoch == report.epoch, "{stats:?}");
     let refused = old.run(|tx| tx.put(&table, &6, &1)).expect_err("its log has stopped").to_string();
@@ -134,7 +136,7 @@ fn h6_a_fenced_database_is_refused_or_opened_to_be_read() {
     let builder = || Database::builder(folders.0.join("a"));
     for builder in [builder(), builder().stop_shipping()] {
         let refused = builder.open().expect_err("it is fenced");
-        assert!(matches!(&refused, Error::Durability(DurabilityError::FencedFolder { .. })), "{refused}");
+        assert!(matches!(cause(&refused), Some(DurabilityError::FencedFolder { .. })), "{refused}");
     }
     let old = builder().open_fenced().open().expect("it is to be read");
     let table = old.table("numbers").expect("a table");
@@ -157,7 +159,7 @@ fn h8_a_database_that_ships_is_opened_with_its_store_or_stops_shipping() {
     database.ship(PATIENCE).expect("is shipped");
     drop(database);
     let refused = builder().open().expect_err("another machine may have taken over");
-    assert!(matches!(&refused, Error::Durability(DurabilityError::ShipsElsewhere { .. })), "{refused}");
+    assert!(matches!(cause(&refused), Some(DurabilityError::ShipsElsewhere { .. })), "{refused}");
     builder().stop_shipping().open().expect("ships no more").close().expect("closes");
     builder().open().expect("its folder remembers no store").close().expect("closes");
 }
@@ -193,7 +195,7 @@ fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() 
         database.ship(Duration::from_millis(5)).expect_err("it hangs");
     }
     let error = database.close().expect_err("not all is shipped");
-    let is_it = matches!(&error, Error::Durability(DurabilityError::NotShipped { .. }));
+    let is_it = matches!(cause(&error), Some(DurabilityError::NotShipped { .. }));
     assert!(is_it && error.to_string().contains("has not returned"), "{error}");
     drop(database);
     // Everything is durable in the folder, and the next life ships it.

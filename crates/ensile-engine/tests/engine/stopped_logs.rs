@@ -140,7 +140,7 @@ fn after_poison_a_snapshot_of_what_is_durable_is_durable() -> Result<()> {
         let mut snapshot = driven.db.snapshot()?;
         assert_eq!(snapshot.get(&driven.table, &key)?.map(|row| row.len()), length);
         let refused = snapshot.durable();
-        assert!(matches!(refused, Err(Error::Durability(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Storage(_))), "{refused:?}");
     }
     assert_eq!(snapshot.range(&driven.table, 90..=100).count(), 10);
     assert!(snapshot.durable().is_err(), "a scan that passes by a delete");
@@ -195,9 +195,8 @@ fn a_result_that_waits_for_space_is_told_so_after_the_stated_time() -> Result<()
     assert!(poll().is_pending());
     driven.pass(Duration::from_secs(2));
     let told = poll();
-    let Poll::Ready(Err(Error::Durability(error @ DurabilityError::NotDurableYet(_)))) = told else {
-        panic!("{told:?}")
-    };
+    let Poll::Ready(Err(Error::Storage(error))) = told else { panic!("{told:?}") };
+    assert!(matches!(error.cause(), DurabilityError::NotDurableYet(_)), "{error}");
     assert!(error.to_string().contains("without running it again"), "{error}");
     assert!(matches!(driven.db.health().log, Some(Health::Full(_))));
     driven.disk.set_capacity(None);
@@ -229,7 +228,7 @@ fn inserts_that_a_stopped_log_refuses_leave_nothing_behind() -> Result<()> {
     let before = driven.db.stats().garbage_things;
     for key in 1000..3000 {
         let refused = driven.db.submit(|tx| tx.insert(&driven.table, &key, &vec![4; 100]));
-        assert!(matches!(refused, Err(Error::Durability(_))), "{:?}", refused.map(drop));
+        assert!(matches!(refused, Err(Error::Storage(_))), "{:?}", refused.map(drop));
     }
     driven.pass(Duration::from_secs(4));
     let _ = driven.db.submit(|tx| tx.insert(&driven.table, &999, &vec![4; 100]));

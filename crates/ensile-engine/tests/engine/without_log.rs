@@ -101,7 +101,9 @@ fn a_future_waits_for_a_picture_and_hears_of_one_that_fails() {
     disk.fail_calls(disk.calls().all + 1.., Fault::INPUT_OUTPUT);
     driven.pass(20);
     match future.as_mut().poll(&mut context) {
-        Poll::Ready(Err(Error::Durability(DurabilityError::NotDurableYet(_)))) => {}
+        Poll::Ready(Err(Error::Storage(why))) => {
+            assert!(matches!(why.cause(), DurabilityError::NotDurableYet(_)), "{why}");
+        }
         found => panic!("{found:?}"),
     }
     assert_eq!(driven.db.health().log, Some(Health::Running));

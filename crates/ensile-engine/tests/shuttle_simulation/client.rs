@@ -54,7 +54,7 @@ impl Client {
             if self.life.plan.late_tables > 0 && self.random.percent(LATE_TABLES_PERCENT) {
                 let late = self.random.next_below(self.life.plan.late_tables);
                 match self.life.open_late_table(self.life.plan.keys + late) {
-                    Err(Error::Durability(_)) => return,
+                    Err(Error::Storage(_)) => return,
                     Err(error) if !error.is_retryable() => panic!("a table cannot be opened: {error}"),
                     _ => {}
                 }
@@ -70,7 +70,7 @@ impl Client {
             match ended {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => {}
-                Err(Error::Durability(_)) => return,
+                Err(Error::Storage(_)) => return,
                 Err(error) => panic!("a transaction failed: {error}"),
             }
         }

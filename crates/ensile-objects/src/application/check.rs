@@ -52,7 +52,7 @@ impl ApplicationLog {
     ///
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
     /// folder of ours, or is unreadable. An object or operation that this program does not understand is no error of
     /// the call: the result names the object or operation.
     pub fn check<A: Application>(folder: impl AsRef<Path>, make: impl FnMut() -> A) -> Result<FolderCheck> {

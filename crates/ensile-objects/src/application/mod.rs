@@ -31,7 +31,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, OnceLock};
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointHandle, DurabilityError, RecoveryReport};
+use ensile_durability::{DurabilityError, RecoveryReport};
 
 use crate::apply_time::AppliedTime;
 use crate::chunks::Assembly;
@@ -40,7 +40,7 @@ use crate::format::{ObjectLife, call_head};
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
 use crate::runtime::watchdog::CallBackWatch;
-use crate::runtime::{LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
+use crate::runtime::{CheckpointHandle, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 use object_tids::LoadedObjects;
 use poison::PoisonedObjects;
 use shadow_copy::CheckedCopy;
@@ -65,7 +65,7 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// Operations are deterministic, and depend on their own object only.
 ///
 /// The call-backs call no handle, neither of objects nor of a database: such a call returns
-/// [`InCallBack`](crate::DurabilityError::InCallBack) and changes nothing.
+/// [`InCallBack`](crate::ObjectsError::InCallBack) and changes nothing.
 ///
 /// # Objects that come and go
 /// A checkpoint may come after an object's removal, and lack the object, while the log still has operations from before
@@ -453,8 +453,9 @@ impl ApplicationLog {
     /// ([`Application`]).
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`] while the log takes no entries, or for parameters above
-    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::NoObject`];
+    /// [`ObjectsError::Storage`] while the log takes no entries, or for parameters above
+    /// [`TRANSACTION_BYTES_MAX`](crate::limits::TRANSACTION_BYTES_MAX); [`ObjectsError::DiskFull`];
+    /// [`ObjectsError::Misuse`] for `u64::MAX`, which is the number of no object;
     /// [`ObjectsError::PoisonedUntilOpen`]; [`ObjectsError::PoisonedUnlogged`]. Nothing was logged: do not change the
     /// object.
     #[inline]
@@ -480,7 +481,7 @@ impl ApplicationLog {
     ///
     ///
     /// # Errors
-    /// As for [`log`](Self::log); [`ObjectsError::Durability`] if the log was opened without
+    /// As for [`log`](Self::log); [`ObjectsError::Misuse`] if the log was opened without
     /// [`mark_lives`](crate::ObjectsBuilder::mark_lives).
     #[inline]
     pub fn log_life(
@@ -513,7 +514,7 @@ impl ApplicationLog {
         let NewOperation { object, life, number, parameters } = operation;
         self.runtime.check_caller()?;
         if object == u64::MAX {
-            return Err(ObjectsError::NoObject);
+            return Err(ObjectsError::no_object());
         }
         let bytes = parameters.iter().map(|parameter| 4 + parameter.len()).sum();
         if bytes > TRANSACTION_BYTES_MAX {
@@ -642,7 +643,7 @@ impl ApplicationLog {
 
     /// Requests a checkpoint that begins from now on. A thread that [waits](CheckpointHandle::wait) for the checkpoint
     /// must hold no object's guard: the checkpoint may wait for the guard. A held guard of
-    /// [`GuardedObjects`](crate::GuardedObjects) is [refused](crate::DurabilityError::InCallBack); another guard is not
+    /// [`GuardedObjects`](crate::GuardedObjects) is [refused](crate::ObjectsError::InCallBack); another guard is not
     /// noticed, and [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
@@ -675,9 +676,8 @@ impl ApplicationLog {
     /// [`ObjectsStats::waiting_call_back`] shows the call-back that waits for it.
     ///
     /// # Errors
-    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
-    /// [`ObjectsError::Durability`]: not everything could be made durable; or, as
-    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped), a shared store did not answer within
+    /// [`ObjectsError::InCallBack`]: close on a thread of your own. [`ObjectsError::Storage`]: not everything could be
+    /// made durable; or ("not shipped yet") a shared store did not answer within
     /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
     pub fn close(&self) -> Result<()> {
         self.runtime.close()

@@ -130,11 +130,12 @@ impl ApplicationLog {
     /// [`ObjectsError::PoisonedUnlogged`].
     ///
     /// # Errors
-    /// [`ObjectsError::NoObject`]; [`ObjectsError::Durability`] in a forked process, or in user code (O8).
+    /// [`ObjectsError::Misuse`] for `u64::MAX`; [`ObjectsError::Storage`] in a forked process;
+    /// [`ObjectsError::InCallBack`] in user code (O8).
     pub fn poison(&self, object: u64) -> Result<()> {
         self.runtime.check_caller()?;
         if object == u64::MAX {
-            return Err(ObjectsError::NoObject);
+            return Err(ObjectsError::no_object());
         }
         self.runtime.change_failed(object);
         Ok(())
@@ -144,7 +145,7 @@ impl ApplicationLog {
     /// [`open_poisoned`](crate::ObjectsBuilder::open_poisoned). The caller holds the object's guard.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`] in a forked process.
+    /// [`ObjectsError::Storage`] in a forked process.
     pub fn is_poisoned(&self, object: u64) -> Result<bool> {
         self.runtime.check_process()?;
         Ok(self.runtime.is_detour_taken() && self.slots.poisoned_objects().has(object))

@@ -40,7 +40,7 @@ impl<A: Application> Recoverable for ApplicationState<A> {
             let call = decode_call(entry.body, self.version);
             let Some((object, life)) = call.map_err(|why| Refused { entry: at, detail: why.into() })? else {
                 let (found, by) = ("a collection's objects", "open");
-                self.failure.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
+                self.failure.lock().get_or_insert(ObjectsError::other_objects(found, by));
                 continue;
             };
             if life.is_none() {
@@ -134,7 +134,7 @@ impl<A: Application> ApplicationState<A> {
             unremoved.into_iter().for_each(|object| self.poisoned.add(object, NEVER_MADE));
             return None;
         }
-        unremoved.first().map(|&object| ObjectsError::NoCreation { object })
+        unremoved.first().map(|&object| ObjectsError::no_creation(object))
     }
 
     fn load_entry(&self, entry: &Entry<'_>) -> CallBackResult {

@@ -80,8 +80,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// changed.
     ///
     /// # Errors
-    /// [`ObjectsError::Durability`](crate::ObjectsError::Durability) if the folder is in use, is a database's or no
-    /// folder of ours, or is unreadable; [`ObjectsError::OtherType`](crate::ObjectsError::OtherType).
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
+    /// folder of ours, is unreadable, or has keys, objects or operations of another type.
     pub fn check(folder: impl AsRef<Path>) -> Result<FolderCheck> {
         check_on::<K, T>(&(Arc::new(RealDisk::open_existing(folder)?) as Arc<dyn Disk>))
     }

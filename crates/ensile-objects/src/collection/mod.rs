@@ -30,7 +30,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointHandle, RecoveryReport, UserCode};
+use ensile_durability::{RecoveryReport, UserCode};
 use ensile_memory::prefetch;
 
 use crate::apply_time::AppliedTime;
@@ -40,7 +40,8 @@ use crate::format::{BodyForm, encode_body};
 use crate::receipt::ObjectReceipt;
 use crate::replay::WaitingOperations;
 use crate::runtime::{
-    KeyCheck, LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime,
+    CheckpointHandle, KeyCheck, LockedObject, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats,
+    OpenRuntime,
 };
 use persistent::{ObjectKey, Persistent};
 use recovery::LoggedChange;
@@ -79,7 +80,7 @@ pub(crate) struct ObjectsState<K, T: Persistent> {
 ///
 /// Operations change the objects. Every operation is logged and applied under the object's lock. Objects are
 /// independent: an operation on an object waits for no other object. Operations, codecs, checks and looks call no
-/// handle: each such call returns [`InCallBack`](crate::DurabilityError::InCallBack). A clone is another handle on the
+/// handle: each such call returns [`InCallBack`](crate::ObjectsError::InCallBack). A clone is another handle on the
 /// same objects; the last handle closes the objects. One folder holds one collection.
 ///
 /// ```
@@ -193,7 +194,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As [`Objects::update`], without waiting: the receipt tells when the operation is durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Poisoned`], [`ObjectsError::KeyTooLong`], or [`ObjectsError::Durability`] while the log takes no
+    /// [`ObjectsError::Poisoned`], [`ObjectsError::KeyTooLong`], or [`ObjectsError::Storage`] while the log takes no
     /// entries: nothing was changed. [`ObjectsError::NotDeterministic`]: the operation was logged and applied.
     ///
     /// # Panics
@@ -477,7 +478,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown.
-    /// [`ObjectsError::Durability`] in a forked process; with strict durability also the errors of
+    /// [`ObjectsError::Storage`] in a forked process; with strict durability also the errors of
     /// [`ObjectReceipt::durable`].
     pub fn for_each(&self, show: impl FnMut(&K, &T)) -> Result<()> {
         let (rests_on, first_poisoned) = self.show_each(show)?;
@@ -490,7 +491,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Errors
     /// [`ObjectsError::Poisoned`] with the first poisoned object: all other objects were shown, and have no receipt.
-    /// [`ObjectsError::Durability`] in a forked process.
+    /// [`ObjectsError::Storage`] in a forked process.
     pub fn look_each(&self, show: impl FnMut(&K, &T)) -> Result<ObjectReceipt<'_>> {
         let (rests_on, first_poisoned) = self.show_each(show)?;
         first_poisoned.map_or(Ok(ObjectReceipt::new(&self.runtime, rests_on)), Err)
@@ -566,9 +567,8 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// another thread closes (O8).
     ///
     /// # Errors
-    /// [`DurabilityError::InCallBack`](crate::DurabilityError::InCallBack): close on a thread of your own.
-    /// [`ObjectsError::Durability`]: not everything could be made durable; or, as
-    /// [`DurabilityError::NotShipped`](crate::DurabilityError::NotShipped), a shared store did not answer within
+    /// [`ObjectsError::InCallBack`]: close on a thread of your own. [`ObjectsError::Storage`]: not everything could be
+    /// made durable; or ("not shipped yet") a shared store did not answer within
     /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
     pub fn close(&self) -> Result<()> {
         self.runtime.close()

@@ -67,7 +67,7 @@ const KEY_VERSION: u16 = 0;
 /// [`ObjectsBuilder::check_operations`](crate::ObjectsBuilder::check_operations) finds operations that do not.
 ///
 /// Operations and codecs call no handle, neither of objects nor of a database: such a call returns
-/// [`InCallBack`](crate::DurabilityError::InCallBack) and changes nothing, because recovery would repeat the call.
+/// [`InCallBack`](crate::ObjectsError::InCallBack) and changes nothing, because recovery would repeat the call.
 ///
 /// An operation is logged before it is applied. An operation that refuses by its output has been logged as well, and
 /// its changes before the refusal stay; an operation therefore looks first, and then changes.

@@ -46,7 +46,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
                 decode_logged_change::<K, T>(entry.body).map_err(|why| refuse_entry(at, &why))?
             else {
                 let (found, by) = ("an application's own objects", "open_application");
-                self.refused.lock().get_or_insert(ObjectsError::OtherObjects { found, by });
+                self.refused.lock().get_or_insert(ObjectsError::other_objects(found, by));
                 continue;
             };
             self.look_at_key(&key);
@@ -111,8 +111,8 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         let mut bytes = Vec::new();
         key.encode(&mut bytes);
         if let Err(why) = check(&bytes) {
-            let (object, why) = (bytes.escape_ascii().to_string().into(), why.into());
-            self.refused.lock().get_or_insert(ObjectsError::OtherKeys { object, why });
+            let refusal = ObjectsError::other_keys(&bytes.escape_ascii().to_string(), &why);
+            self.refused.lock().get_or_insert(refusal);
         }
     }
 

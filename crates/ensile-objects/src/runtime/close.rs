@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
-use ensile_durability::{DurabilityError, HeldGuard, WaitLeave};
+use ensile_durability::{DurabilityError, HeldGuard, WaitPermit};
 use ensile_epoch::Advance;
 
 use super::Runtime;
@@ -91,13 +91,13 @@ type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
 
 impl OpenRuntime {
     /// Locks the result of the close, for a thread that may wait for a close under way (O8).
-    fn lock_closed(&self) -> Result<(LockedClose<'_>, WaitLeave), DurabilityError> {
+    fn lock_closed(&self) -> Result<(LockedClose<'_>, WaitPermit), DurabilityError> {
         // A close waits for the checkpoint's step that this thread is in, or for a step that waits for an object of
         // this thread.
         if self.runtime.log.is_awaited() {
             return Err(DurabilityError::InCallBack);
         }
-        let leave = self.runtime.log.leave_to_close()?;
+        let leave = self.runtime.log.permit_close()?;
         // The close under way waits for the thread of this waker, or is below the waker on its stack.
         if self.runtime.log.is_in_waker() {
             let closed = self.closed.try_lock().ok_or(DurabilityError::InCallBack)?;
@@ -173,8 +173,7 @@ impl Drop for OpenRuntime {
             return;
         }
         // An error has no receiver here. Strict results were waited for, and `close` returns errors.
-        if let Err(ObjectsError::Durability(DurabilityError::InCallBack)) = self.close_by(|| self.end_files())
-        {
+        if let Err(ObjectsError::InCallBack) = self.close_by(|| self.end_files()) {
             // No other handle can close the objects. The threads end by themselves, and the folder is free with the
             // last thread.
             self.runtime.mark_closed();

@@ -24,12 +24,12 @@ use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_durability::{
-    CheckpointHandle, CheckpointStep, DurabilityError, HeldGuard, LoggerStep, ShipStep, Shipper, UserCode,
+    CheckpointStep, DurabilityError, HeldGuard, LoggerStep, ShipStep, Shipper, UserCode,
 };
 
 use super::close::OpenRuntime;
 use super::{Runtime, threads};
-use crate::error::ObjectsResult as Result;
+use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// Time after which a waiting thread looks again: the epoch was too short, or another thread drives.
 const LOOK_AGAIN: Duration = Duration::from_micros(EPOCH_MICROS_MIN / 2);
@@ -149,19 +149,22 @@ impl Runtime {
     }
 }
 
+/// Handle of a requested checkpoint.
+pub type CheckpointHandle = ensile_durability::CheckpointHandle<ObjectsError>;
+
 impl OpenRuntime {
     /// Asks for a checkpoint. Without threads, a thread that waits for the checkpoint drives.
     pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
         if UserCode::is_running() {
-            return self.checkpoints.refuse_demand();
+            return self.checkpoints.refuse_demand().returning();
         }
         // The handle keeps nothing open: a close answers it.
         let runtime = StdArc::downgrade(self.shared());
         let asked = self.checkpoints.demand().of_guarded_objects();
         if !self.is_driven {
-            return asked;
+            return asked.returning();
         }
-        asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive()))
+        asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive())).returning()
     }
 }
 

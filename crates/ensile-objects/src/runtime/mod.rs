@@ -39,6 +39,7 @@ use ensile_durability::{
 use ensile_epoch::Epochs;
 
 pub(crate) use close::OpenRuntime;
+pub use driver::CheckpointHandle;
 use driver::Driver;
 pub(crate) use open::{KeyCheck, ObjectsSettings};
 use stop_signal::HeartbeatStop;
@@ -177,7 +178,7 @@ impl Runtime {
     /// Returns a worker, with a buffer to encode into.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] if the objects are closed and the thread has no worker: no further worker is made.
+    /// [`DurabilityError::Closed`] if the objects are closed and the thread has no worker: no further worker is made.
     #[inline]
     pub(crate) fn worker(&self) -> Result<Box<LogWorker>, DurabilityError> {
         match self.workers.take() {
@@ -290,7 +291,7 @@ impl Runtime {
     /// anew.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] if the objects are being closed.
+    /// [`DurabilityError::Closed`] if the objects are being closed.
     #[inline]
     pub(crate) fn log<'l, L>(
         &self,
@@ -443,7 +444,7 @@ impl Runtime {
     /// As [`wait_durable`](Self::wait_durable), as a future.
     ///
     /// # Errors
-    /// [`ObjectsError::NotLogged`], [`ObjectsError::OtherReceipt`].
+    /// [`ObjectsError::NotLogged`]; [`ObjectsError::Misuse`] for a receipt of other objects.
     pub(crate) fn durable(&self, epoch: Epoch) -> Result<Durable> {
         if !self.is_logged {
             return Err(ObjectsError::NotLogged);
@@ -455,7 +456,7 @@ impl Runtime {
     /// Checks that a receipt is of these objects: E has reached the receipt's epoch.
     fn check_given(&self, epoch: Epoch) -> Result<()> {
         let newest = self.epochs.now();
-        if epoch > newest { Err(ObjectsError::OtherReceipt { epoch, newest }) } else { Ok(()) }
+        if epoch > newest { Err(ObjectsError::other_receipt(epoch, newest)) } else { Ok(()) }
     }
 
     /// Sets the triggers of checkpoints from now on.
@@ -552,7 +553,7 @@ fn tid_above(last: Tid, epoch: Epoch) -> Option<Tid> {
 }
 
 fn closed_error() -> DurabilityError {
-    DurabilityError::Stopped("the objects are closed".into())
+    DurabilityError::Closed("the objects are closed_error".into())
 }
 
 impl From<ensile_disk::DiskError> for ObjectsError {

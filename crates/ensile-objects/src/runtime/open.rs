@@ -11,9 +11,9 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
-    ApplicationName, CheckpointConfig, Checkpoints, DurabilityError, EntryKind, Log, LogConfig, LogScan,
-    Naming, OpenStore, Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy, UserCode,
-    expect_entries,
+    CheckpointConfig, Checkpoints, DurabilityError, EntryKind, Log, LogConfig, LogScan, Naming, OpenStore,
+    Phase, Recovered, RecoveryWatch, Shipper, ShippingConfig, Strategy, UserCode, application_name,
+    check_shipping, expect_entries,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 
@@ -82,7 +82,7 @@ impl ObjectsSettings {
         UserCode::check_outside()?;
         self.checkpoints.check()?;
         if let Some(shipping) = &self.shipping {
-            shipping.check(self.log.loggers)?;
+            check_shipping(shipping, self.log.loggers)?;
         }
         // Checked before a folder is made.
         self.log_config()?.check()?;
@@ -130,7 +130,7 @@ impl ObjectsSettings {
     fn log_config(&self) -> Result<LogConfig> {
         let CheckpointConfig { checkpointers, folders, .. } = &self.checkpoints;
         let naming = match &self.application {
-            Some(name) => Naming::Named(ApplicationName::new(name)?),
+            Some(name) => Naming::Named(application_name(name)?),
             None => Naming::Nameless,
         };
         let (checkpointers, checkpoint_folders) = (*checkpointers, folders.clone());

@@ -59,7 +59,7 @@ impl ObjectThreads {
 
     fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<()> {
         let spawned = std::thread::Builder::new().name(name).spawn(life);
-        self.0.lock().push(spawned.map_err(|error| ObjectsError::NoThread(error.into()))?);
+        self.0.lock().push(spawned.map_err(|error| ObjectsError::no_thread(&error))?);
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, CheckpointPolicy, CodecResult, DurabilityError, Epoch,
-    ObjectKey, ObjectWriter, Objects, ObjectsBuilder, ObjectsError, ObjectsResult, Persistent,
+    Application, ApplicationLog, CallBackResult, CheckpointPolicy, CodecResult, Epoch, ObjectKey,
+    ObjectWriter, Objects, ObjectsBuilder, ObjectsError, ObjectsResult, Persistent,
 };
 use ensile_sim::SimDisk;
 
@@ -136,7 +136,7 @@ impl Persistent for Sum {
 }
 
 fn is_refused<R>(called: &ObjectsResult<R>) -> bool {
-    matches!(called, Err(ObjectsError::Durability(DurabilityError::InCallBack)))
+    matches!(called, Err(ObjectsError::InCallBack))
 }
 
 /// Calls of a collection's handle, each with its result.
@@ -146,7 +146,7 @@ fn calls<K: ObjectKey, T: Persistent<Operation = u64>>(
     value: impl Fn() -> T,
 ) -> Vec<(&'static str, bool)> {
     let allow = |_: Option<&T>| Ok::<(), ()>(());
-    let waited = objects.checkpoint().wait().map_err(ObjectsError::from);
+    let waited = objects.checkpoint().wait();
     let nowhere = std::env::temp_dir().join("ensile-no-such-backup");
     vec![
         ("update", is_refused(&objects.update(key.clone(), &1))),
@@ -282,7 +282,7 @@ fn application_calls(log: &ApplicationLog) -> Vec<(&'static str, bool)> {
     vec![
         ("log", is_refused(&log.log(0, 0, &[&1u64.to_le_bytes()]))),
         ("change", is_refused(&log.change(0, 0, &[&1u64.to_le_bytes()], || ()))),
-        ("checkpoint", is_refused(&log.checkpoint().wait().map_err(ObjectsError::from))),
+        ("checkpoint", is_refused(&log.checkpoint().wait())),
         ("durable", is_refused(&log.receipt(Epoch::ZERO).durable())),
         ("register_policy", is_refused(&log.register_policy(&CheckpointPolicy::on_demand()))),
         ("backup", is_refused(&log.backup(nowhere))),

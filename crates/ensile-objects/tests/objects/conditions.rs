@@ -8,9 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_objects::{CodecResult, DurabilityError, ObjectDurability, ObjectKey, Objects, ObjectsError};
+use ensile_durability::DurabilityError;
+use ensile_objects::{CodecResult, ObjectDurability, ObjectKey, Objects, ObjectsError};
 use ensile_sim::SimDisk;
 
+use crate::cause;
 use crate::rig::{Life, builder, checkpoint};
 use crate::tally::{Change, PANICS, Tally, in_operations};
 
@@ -369,7 +371,7 @@ fn r2_a_refusal_is_told_once_what_it_saw_is_durable() {
         if_there(tally)
     });
     assert!(
-        matches!(refused, Err(ObjectsError::Durability(DurabilityError::OutcomeUnknown(_)))),
+        matches!(refused.as_ref().err().and_then(cause), Some(DurabilityError::OutcomeUnknown(_))),
         "a refusal tells of a removal that a crash takes back: {refused:?}"
     );
 }
@@ -390,7 +392,7 @@ fn r1_all_objects_are_shown_once_what_is_shown_is_durable() {
         let told = life.objects.for_each(|_, _| shown += 1);
         assert_eq!(shown, usize::from(!removes));
         assert!(
-            matches!(told, Err(ObjectsError::Durability(DurabilityError::OutcomeUnknown(_)))),
+            matches!(told.as_ref().err().and_then(cause), Some(DurabilityError::OutcomeUnknown(_))),
             "what a crash takes back is shown as durable: {told:?}"
         );
     }

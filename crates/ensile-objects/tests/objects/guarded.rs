@@ -7,8 +7,8 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, DurabilityError, GuardedObjects, ObjectDurability,
-    ObjectWriter, ObjectsError, ObjectsResult, RestsOn,
+    Application, ApplicationLog, CallBackResult, GuardedObjects, ObjectDurability, ObjectWriter,
+    ObjectsError, ObjectsResult, RestsOn,
 };
 use ensile_sim::SimDisk;
 
@@ -155,13 +155,9 @@ fn o8_a_thread_with_a_guard_neither_closes_nor_waits_for_a_checkpoint_or_a_backu
     let asked = life.log.checkpoint();
     {
         let _guard = life.pairs.objects.lock(2, &RestsOn::default()).expect("it is whole");
-        let waited = [
-            asked.wait().map(drop).map_err(ObjectsError::from),
-            life.log.backup("nowhere").map(drop),
-            life.log.close(),
-        ];
+        let waited = [asked.wait().map(drop), life.log.backup("nowhere").map(drop), life.log.close()];
         for (call, result) in waited.iter().enumerate() {
-            let is_refused = matches!(result, Err(ObjectsError::Durability(DurabilityError::InCallBack)));
+            let is_refused = matches!(result, Err(ObjectsError::InCallBack));
             assert!(is_refused, "{call}: {result:?}");
         }
     }

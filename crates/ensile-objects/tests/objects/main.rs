@@ -26,3 +26,14 @@ mod shipping;
 mod tally;
 mod types;
 mod unlogged;
+
+use ensile_durability::DurabilityError;
+use ensile_objects::ObjectsError;
+
+/// What an error of the log, the disk or a folder comes from.
+fn cause(error: &ObjectsError) -> Option<&DurabilityError> {
+    match error {
+        ObjectsError::Storage(error) => Some(error.cause()),
+        _ => None,
+    }
+}

@@ -10,7 +10,7 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_objects::simulation::Disk;
 use ensile_objects::{
-    Application, ApplicationLog, CallBackResult, DurabilityError, ObjectLife, ObjectWriter, ObjectsError,
+    Application, ApplicationLog, CallBackResult, ErrorKind, ObjectLife, ObjectWriter, ObjectsError,
     ObjectsResult as Result,
 };
 use ensile_sim::SimDisk;
@@ -252,8 +252,10 @@ fn o10_changes_of_an_object_that_was_made_without_a_mark_fail_the_open_and_a_pro
     let all = BTreeMap::from([(1, 11), (2, 6)]);
     for _ in 0..2 {
         let refused = Lived::try_open(&disk, true).map(drop).expect_err("changes would be lost");
-        assert!(matches!(refused, ObjectsError::NoCreation { object: 1 }), "{refused:?}");
-        assert!(refused.to_string().contains("open without `mark_lives`"), "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::FixCall, "{refused:?}");
+        let text = refused.to_string();
+        assert!(text.starts_with("object 1: changes of it would be lost"), "{text}");
+        assert!(text.contains("open without `mark_lives`"), "{text}");
     }
     let life = Lived::try_open(&disk, false).expect("every operation is replayed");
     assert_eq!(life.all(), all);
@@ -295,7 +297,7 @@ fn a_mark_without_the_declaration_is_refused_with_the_name_of_the_setting() {
     ];
     for refused in refused {
         let refused = refused.expect_err("no marks are logged");
-        assert!(matches!(refused, ObjectsError::Durability(DurabilityError::Config(_))), "{refused:?}");
+        assert!(matches!(refused, ObjectsError::Misuse(_)), "{refused:?}");
         assert!(refused.to_string().contains("open it with `mark_lives`"), "{refused}");
     }
     life.log.close().expect("closes");
@@ -306,7 +308,7 @@ fn a_mark_without_the_declaration_is_refused_with_the_name_of_the_setting() {
 fn a_collection_is_not_opened_with_marks() {
     let disk = SimDisk::new();
     let refused = builder(&disk, 1).mark_lives().open::<u64, Tally>().map(drop).expect_err("is refused");
-    assert!(matches!(refused, ObjectsError::Durability(DurabilityError::Config(_))), "{refused:?}");
+    assert!(matches!(&refused, ObjectsError::Misuse(why) if why.contains("`mark_lives`")), "{refused:?}");
     assert_eq!(disk.calls().all, 0, "nothing was made");
 }
 

@@ -40,7 +40,7 @@ fn given_up(found: &Examination) -> Option<&Loss> {
 
 fn entry_of(error: &ObjectsError) -> Option<Tid> {
     match error {
-        ObjectsError::Durability(ensile_objects::DurabilityError::Replay { tid, .. }) => Some(*tid),
+        ObjectsError::NotReplayed { tid, .. } => Some(*tid),
         _ => None,
     }
 }
@@ -52,5 +52,5 @@ fn what_calls_return_and_their_limits_have_names_here() {
     let kept = kept(life.objects.stats(), life.objects.recovery(), &receipt);
     assert_eq!((kept.durable, kept.tails.len(), kept.running.is_none()), (receipt.epoch(), 0, true));
     assert!(given_up(&Examination::default()).is_none());
-    assert!(entry_of(&ObjectsError::NoObject).is_none());
+    assert!(entry_of(&ObjectsError::NotLogged).is_none());
 }

@@ -98,7 +98,7 @@ impl Life {
     }
 
     /// Takes a checkpoint from its beginning to its end.
-    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport, ensile_objects::DurabilityError> {
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let asked = self.objects.checkpoint();
         for _ in 0..10_000 {
             if let Some(outcome) = asked.outcome() {

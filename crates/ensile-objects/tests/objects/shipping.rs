@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::HangingStore;
+use ensile_durability::{DurabilityError, HangingStore};
 use ensile_objects::{
-    CheckpointPolicy, DurabilityError, ObjectDurability, Objects, ObjectsBuilder, ObjectsError, SharedFolder,
-    SharedObjects, SharedStore, ShipStep, ShippingConfig, WhenFenced, take_over,
+    CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, SharedFolder, SharedObjects, SharedStore,
+    ShipStep, ShippingConfig, WhenFenced, take_over,
 };
 use ensile_sim::SimDisk;
 
+use crate::cause;
 use crate::rig::{Life, Tallies, builder};
 use crate::tally::{Change, Tally};
 
@@ -148,7 +149,7 @@ fn takes_over_from(store: &Arc<dyn SharedStore>, folders: &Folders) {
     // What the old one acknowledges is not shipped, and it stops once it notices.
     let _ = old.update(7, &Change::Add(1_000_000));
     let error = old.ship(PATIENCE).expect_err("is fenced");
-    assert!(matches!(&error, ObjectsError::Durability(DurabilityError::Fenced { .. })), "{error}");
+    assert!(matches!(cause(&error), Some(DurabilityError::Fenced { .. })), "{error}");
     let stats = old.stats().shipping.expect("ships");
     assert_eq!((stats.shipped_epoch, stats.fenced.is_some()), (report.epoch, true));
     let refused = old.update(8, &Change::Add(1)).expect_err("its log has stopped").to_string();
@@ -192,7 +193,7 @@ fn a_close_does_not_wait_for_a_store_that_hangs_and_says_what_was_not_shipped() 
         }
         if is_closed {
             let error = objects.close().expect_err("not all is shipped");
-            let is_it = matches!(&error, ObjectsError::Durability(DurabilityError::NotShipped { .. }));
+            let is_it = matches!(cause(&error), Some(DurabilityError::NotShipped { .. }));
             let text = error.to_string();
             assert!(is_it && text.contains("has not returned") && text.contains("durable here"), "{text}");
             assert_eq!(objects.close().expect_err("as before").to_string(), text);

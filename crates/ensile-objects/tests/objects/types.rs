@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
 
+use ensile_durability::DurabilityError;
 use ensile_objects::folder::{CopyOptions, backup, restore};
 use ensile_objects::{
-    CodecResult, ObjectKey, Objects, ObjectsBuilder, ObjectsError, ObjectsResult, Persistent, TypeRole,
-    codec, serde_codec, serde_key,
+    CodecResult, ObjectKey, Objects, ObjectsBuilder, ObjectsResult, Persistent, TypeRole, codec, serde_codec,
+    serde_key,
 };
 use ensile_sim::SimDisk;
 use serde::{Deserialize, Serialize};
 
+use crate::cause;
 use crate::rig::{builder, checkpoint};
 
 /// A program's object that is set by its operation.
@@ -234,7 +236,7 @@ fn contents(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
 fn refused<K: ObjectKey, T: Persistent>(disk: &SimDisk, role: TypeRole, names: [&str; 2]) -> String {
     let before = contents(disk);
     let error = open::<K, T>(disk).map(drop).expect_err("is another type");
-    let ObjectsError::OtherType(other) = &error else { panic!("{error}") };
+    let Some(DurabilityError::OtherType(other)) = cause(&error) else { panic!("{error}") };
     assert_eq!((other.found.role, &*other.found.name, &*other.given.name), (role, names[0], names[1]));
     assert_eq!(contents(disk), before, "nothing was changed");
     error.to_string()
@@ -370,7 +372,7 @@ impl Drop for Folders {
 
 fn is_refused<T: Debug>(result: ObjectsResult<T>) {
     let error = result.expect_err("is another type");
-    assert!(matches!(error, ObjectsError::OtherType(_)), "{error}");
+    assert!(matches!(cause(&error), Some(DurabilityError::OtherType(_))), "{error}");
 }
 
 #[test]

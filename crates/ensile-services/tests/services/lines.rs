@@ -1,9 +1,9 @@
 //! How many lines each service has only so that it persists, call-backs and codecs included (SLACH §5: "less than one
-//! day" of work). They are counted on formatted sources, without comments and empty lines: the whole of its `persist`
-//! module, with what it imports; elsewhere lines that end in `// persist`, lines that name something of persistence,
-//! those that import it among them, the parameters that pass on what a reply rests on, and the whole function that
-//! shows what is kept. What panics and what is poisoned counts as well: without a log nobody replays a change that
-//! breaks off.
+//! day" of work). They are counted on formatted sources, without comments and empty lines: the whole of its
+//! `persistence` module, with what it imports; elsewhere lines that end in `// persist`, lines that name something of
+//! persistence, those that import it among them, the parameters that pass on what a reply rests on, and the whole
+//! function that shows what is kept. What panics and what is poisoned counts as well: without a log nobody replays a
+//! change that breaks off.
 //!
 //! The README says how many they are, and so does the table in `docs/results/slach.md`: both are held to it.
 //!
@@ -66,7 +66,7 @@ fn is_code(line: &str) -> bool {
 fn lines_that_persist(text: &str) -> Vec<&str> {
     let mut in_kept = false;
     let persists = |line: &&str| {
-        in_kept |= line.contains("fn kept(");
+        in_kept |= line.contains("fn persistent_objects(");
         let is_in_kept = in_kept;
         // A method ends where its indentation does.
         in_kept &= *line != "    }";
@@ -99,7 +99,7 @@ fn few_lines_of_a_service_are_there_to_persist() {
 
 #[test]
 fn imports_modules_the_frame_of_what_is_kept_what_is_passed_on_and_what_is_poisoned_count() {
-    let text = "mod persist;\nmod other;\nuse ensile_objects::{A, B};\n\nimpl S {\n    // ensile_objects\n    fn kept(&self) -> &X \
+    let text = "mod persistence;\nmod other;\nuse ensile_objects::{A, B};\n\nimpl S {\n    // ensile_objects\n    fn persistent_objects(&self) -> &X \
                 {\n        &self.x\n    }\n\n    fn other(\n        rests: &RestsOn,\n    ) {\n        look(\n            \
                 rests,\n        );\n        self.x.poison();\n    }\n}\n";
     assert_eq!(lines_that_persist(text).len(), 8, "{:?}", lines_that_persist(text));

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::Folder;
+use crate::common::{Folder, cause};
+use ensile::Tuning;
 use ensile::checkpoint::{Schedule, Strategy};
 use ensile::folder::{self, CopyOptions, CopyPhase};
 use ensile::prelude::*;
 use ensile::receipt::Epoch;
-use ensile::{DurabilityError, Tuning};
+use ensile_durability::DurabilityError;
 
 const ROWS: u64 = 4_000;
 const TOTAL: u64 = ROWS * 100;
@@ -73,7 +74,7 @@ fn each_backup_holds_what_was_committed_before_it_and_writes_what_has_changed() 
         }
         let error =
             folder::restore(&backup, &folder.path().join("never"), Some(full.epoch.previous())).unwrap_err();
-        assert!(matches!(error, Error::Durability(DurabilityError::NotABackup { .. })), "{error}");
+        assert!(matches!(cause(&error), Some(DurabilityError::NotABackup { .. })), "{error}");
     }
     Ok(())
 }
@@ -134,7 +135,7 @@ fn a_backup_that_is_cancelled_leaves_the_one_before() -> Result<()> {
             if is_reached { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         match db.backup_with(&backup, CopyOptions::default(), &mut stop) {
-            Err(Error::Durability(DurabilityError::Cancelled)) => {}
+            Err(Error::Storage(why)) if matches!(why.cause(), DurabilityError::Cancelled) => {}
             // The checkpoint may be quicker than the first look.
             Ok(_) if phase == CopyPhase::Checkpoint => return db.close(),
             other => panic!("{phase:?}: {other:?}"),
@@ -198,7 +199,7 @@ fn without_pictures_the_files_are_copied_and_again_only_what_is_new() -> Result<
         let expected = rows(&folder.path().join("again3"))?;
         assert_eq!(rows(&backup)?, expected, "the backup itself opens");
         let error = folder::backup(&data, &backup, keep, &mut nothing).unwrap_err();
-        assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
+        assert!(matches!(cause(&error), Some(DurabilityError::NotItsBackup { .. })), "{error}");
     }
     Ok(())
 }
@@ -216,7 +217,10 @@ fn a_backup_by_files_that_is_cancelled_or_slowed_leaves_the_one_before() -> Resu
             now if now == phase => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
         });
-        assert!(matches!(outcome, Err(Error::Durability(DurabilityError::Cancelled))), "{outcome:?}");
+        assert!(
+            matches!(outcome.as_ref().err().and_then(cause), Some(DurabilityError::Cancelled)),
+            "{outcome:?}"
+        );
         let again = folder.path().join(format!("{phase:?}"));
         assert_eq!(folder::restore(&backup, &again, None)?.epoch, first.epoch);
         assert!(rows(&again)?.into_iter().eq((0..5_000).map(|key| (key, 1))));
@@ -264,7 +268,7 @@ fn what_cannot_be_backed_up_says_why() -> Result<()> {
     one.backup(&backup)?;
     for target in [backup.clone(), folder.path().join("one")] {
         let error = other.backup(&target).unwrap_err();
-        assert!(matches!(error, Error::Durability(_)), "{error}");
+        assert!(matches!(error, Error::Storage(_)), "{error}");
     }
     one.close()?;
     assert!(matches!(one.backup(&backup), Err(Error::Closed)));
@@ -276,7 +280,7 @@ fn what_cannot_be_backed_up_says_why() -> Result<()> {
     Database::open(&backup)?.close()?;
     let options = CopyOptions::default();
     let error = folder::backup(&folder.path().join("one"), &backup, options, &mut nothing).unwrap_err();
-    assert!(matches!(error, Error::Durability(DurabilityError::NotItsBackup { .. })), "{error}");
+    assert!(matches!(cause(&error), Some(DurabilityError::NotItsBackup { .. })), "{error}");
     Ok(())
 }
 
@@ -328,7 +332,7 @@ fn a_restore_that_takes_from_an_archive_is_cancelled_while_it_does() -> Result<(
         let is_reached = progress.phase == CopyPhase::Archive && progress.bytes > 0;
         if is_reached { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let is_cancelled = |error| matches!(error, Error::Durability(DurabilityError::Cancelled));
+    let is_cancelled = |error| matches!(cause(&error), Some(DurabilityError::Cancelled));
     // At a byte a second its first block alone would take an hour.
     let error = folder::restore_from_archive_with(&archive, &one, to, Some(1), &mut stop).unwrap_err();
     assert!(is_cancelled(error));
@@ -336,7 +340,8 @@ fn a_restore_that_takes_from_an_archive_is_cancelled_while_it_does() -> Result<(
     assert!(is_cancelled(error));
     for folder in [&one, &other] {
         let opened = Database::open(folder).map(drop);
-        let is_unfinished = matches!(opened, Err(Error::Durability(DurabilityError::Unfinished { .. })));
+        let is_unfinished =
+            matches!(opened.as_ref().err().and_then(cause), Some(DurabilityError::Unfinished { .. }));
         assert!(is_unfinished, "{opened:?}");
     }
     folder::restore_from_archive(&archive, &one, to)?;
@@ -379,13 +384,17 @@ fn n24_an_unfinished_copy_is_refused_by_every_open_and_goes_on_when_it_is_run_ag
                 if outcome.is_ok() {
                     break;
                 }
-                assert!(matches!(outcome, Err(Error::Durability(DurabilityError::Cancelled))), "{outcome:?}");
+                assert!(
+                    matches!(outcome.as_ref().err().and_then(cause), Some(DurabilityError::Cancelled)),
+                    "{outcome:?}"
+                );
                 cancelled += 1;
                 let builder = || Database::builder(target);
                 for opened in [builder().open(), builder().open_existing(), builder().create_new()] {
-                    let Err(Error::Durability(DurabilityError::Unfinished { .. })) = &opened else {
+                    let Err(Error::Storage(why)) = &opened else {
                         panic!("{strategy:?}, step {cancelled}: {:?}", opened.map(drop));
                     };
+                    assert!(matches!(why.cause(), DurabilityError::Unfinished { .. }), "{cancelled}: {why}");
                 }
                 let refused = [folder::verify(target).map(drop), folder::inspect(target).map(drop)];
                 for outcome in refused {

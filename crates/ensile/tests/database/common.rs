@@ -1,10 +1,21 @@
-//! What the tests share: a folder of their own.
+//! What the tests share: a folder of their own, and the cause of an error.
 //!
 //! Neighbours: the tests of what is on disk use it, `reopening` and `receipts`.
 
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use ensile::Error;
+use ensile_durability::DurabilityError;
+
+/// What an error of the log, the disk or a folder comes from.
+pub(crate) fn cause(error: &Error) -> Option<&DurabilityError> {
+    match error {
+        Error::Storage(error) => Some(error.cause()),
+        _ => None,
+    }
+}
 
 /// An empty folder that goes when the value does.
 pub(crate) struct Folder(PathBuf);

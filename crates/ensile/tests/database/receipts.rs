@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::common::Folder;
+use crate::common::{Folder, cause};
+use ensile::Tuning;
 use ensile::prelude::*;
-use ensile::{DurabilityError, Tuning};
+use ensile_durability::DurabilityError;
 
 /// Runs one future, parked between polls: an executor as small as they get.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -127,7 +128,7 @@ fn l9_no_result_is_durable_in_a_folder_that_was_removed() -> Result<()> {
         for refused in [next, db.close()] {
             let refused = refused.expect_err("its log is nowhere");
             assert!(
-                matches!(&refused, Error::Durability(DurabilityError::Removed(_))),
+                matches!(cause(&refused), Some(DurabilityError::Removed(_))),
                 "{durability:?}: {refused}"
             );
             let text = refused.to_string();
@@ -151,7 +152,7 @@ fn l9_no_result_is_durable_in_a_file_that_was_removed() -> Result<()> {
         }
     }
     let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its log is gone");
-    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
+    assert!(matches!(cause(&refused), Some(DurabilityError::Removed(_))), "{refused}");
     Ok(())
 }
 
@@ -167,7 +168,7 @@ fn l9_a_log_that_cannot_begin_a_file_in_a_removed_folder_ends_as_removed() -> Re
     (0..3).try_for_each(put)?;
     remove(&path);
     let refused = (3..9).try_for_each(put).expect_err("its folder is gone");
-    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
+    assert!(matches!(cause(&refused), Some(DurabilityError::Removed(_))), "{refused}");
     let health = db.health().log.expect("it has a log");
     assert_eq!(health.word(), "removed", "{health:?}");
     Ok(())
@@ -204,6 +205,6 @@ fn l9_no_result_is_durable_in_a_removed_folder_whose_files_have_other_names() ->
     }
     remove(&path);
     let refused = db.run(|tx| tx.put(&table, &2, &2)).expect_err("its folder is gone");
-    assert!(matches!(&refused, Error::Durability(DurabilityError::Removed(_))), "{refused}");
+    assert!(matches!(cause(&refused), Some(DurabilityError::Removed(_))), "{refused}");
     Ok(())
 }

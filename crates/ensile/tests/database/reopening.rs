@@ -172,7 +172,7 @@ fn an_index_can_be_left_out_and_taken_up_again() -> Result<()> {
 fn a_folder_has_one_database_at_a_time() -> Result<()> {
     let folder = Folder::new();
     let db = open(&folder)?;
-    assert!(matches!(open(&folder), Err(Error::Durability(_))));
+    assert!(matches!(open(&folder), Err(Error::Storage(_))));
     db.close()?;
     open(&folder).map(drop)
 }

@@ -180,7 +180,7 @@ fn transactions(
     before: u64,
 ) -> Result<()> {
     if arguments.setup == CostSetup::Behind {
-        db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+        db.checkpoint()?.wait()?;
     }
     if !arguments.says_entries {
         println!("{}", resident_bytes().saturating_sub(before));

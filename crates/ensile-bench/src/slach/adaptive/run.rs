@@ -80,7 +80,7 @@ pub(super) fn capacity(arguments: &SlachArguments, folder: &Path, rounds: u32) -
     let settle = arguments.adaptive.time_out_ms as f64 / 1e3 * SETTLE_TIME_OUTS;
     let lossy = lossy_rate(served.max(1.0), |rate| {
         // Removes the log of the earlier runs.
-        objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+        objects.checkpoint().wait()?;
         let setup = at(rate);
         let (sums, ..) = OpenLoop::new(&objects, &setup, arguments).run(settle, PROBED_SECONDS)?;
         Ok(sums.loss_percent())
@@ -142,7 +142,7 @@ fn filled(arguments: &SlachArguments, folder: &Path) -> Result<Objects<u64, Prop
     for key in 0..arguments.objects {
         objects.submit(key, &Mixing { with: key, rounds: 1 })?;
     }
-    objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+    objects.checkpoint().wait()?;
     Ok(objects)
 }
 
@@ -188,7 +188,7 @@ pub(super) fn run(arguments: &SlachArguments, folder: &Path, setup: &Setup) -> R
     let settle = WINDOW.mul_f64(arguments.adaptive.of_thresholds * SETTLE_WINDOWS).as_secs_f64();
     let (sums, cycles, seconds) = loop_of.run(settle, arguments.adaptive.seconds)?;
     objects.register_policy(&CheckpointPolicy::on_demand())?;
-    objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+    objects.checkpoint().wait()?;
     let mut random = Random::from_seed(setup.seed);
     for _ in 0..(REPLAYED_RECORDS * arguments.adaptive.of_thresholds) as u64 {
         write(&objects, random.next_below(arguments.objects), setup.rounds)?;

@@ -17,9 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::clock::Clock;
-use ensile_objects::{
-    CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsError, ObjectsStats,
-};
+use ensile_objects::{CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsStats};
 use ensile_services::pht::PersistentTable;
 
 use super::MULTI_GET;
@@ -265,7 +263,7 @@ trait UnderWay {
 
 impl UnderWay for CheckpointHandle {
     fn bytes_written(&self) -> Result<Option<u64>> {
-        let report = self.outcome().transpose().map_err(ObjectsError::from)?;
+        let report = self.outcome().transpose()?;
         Ok(report.map(|report| report.bytes_written))
     }
 }
@@ -338,7 +336,7 @@ fn say(numbers: &[u64]) -> Result<()> {
 }
 
 fn wait_for(checkpoint: CheckpointHandle) -> Result<()> {
-    checkpoint.wait().map(drop).map_err(|error| Failure::Objects(ObjectsError::from(error)))
+    checkpoint.wait().map(drop).map_err(Failure::Objects)
 }
 
 #[cold]

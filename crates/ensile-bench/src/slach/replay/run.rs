@@ -8,7 +8,7 @@ use std::process::Command;
 use clap::{Args, ValueEnum, value_parser};
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_objects::{CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder, ObjectsError};
+use ensile_objects::{CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder};
 
 use crate::failure::{Failure, Result};
 use crate::recovery::memory;
@@ -99,7 +99,7 @@ pub(crate) fn one_run(arguments: &ReplayRunArguments) -> Result<()> {
         Part::Open => open(arguments)?,
         Part::Checkpoint => {
             let objects = opened(arguments)?;
-            objects.checkpoint().wait().map_err(ObjectsError::from)?;
+            objects.checkpoint().wait()?;
             objects.close()?;
             Opened::default()
         }
@@ -114,7 +114,7 @@ fn write(arguments: &ReplayRunArguments) -> Result<()> {
     for key in 0..arguments.objects {
         objects.submit(key, &[0; OPERATION_BYTES])?;
     }
-    objects.checkpoint().wait().map_err(ObjectsError::from)?;
+    objects.checkpoint().wait()?;
     let mut random = Random::from_seed(arguments.seed);
     let mut operation = [7; OPERATION_BYTES];
     for number in 0..arguments.operations {

@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
             objects.submit(key, &Mixing { with: key, rounds: 1 })?;
         }
         // From here on loading takes what it takes.
-        objects.checkpoint().wait().map_err(ensile_objects::ObjectsError::from)?;
+        objects.checkpoint().wait()?;
     }
     refuse(&objects)?;
     let installed = objects.stats().checkpoints.installed;

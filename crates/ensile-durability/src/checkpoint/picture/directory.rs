@@ -188,7 +188,8 @@ impl PageDirectory {
         bound.first_key.is_empty() || part.checked_sub(1).is_some_and(|part| is_page(&self.parts[part]))
     }
 
-    /// Checks N17 over all parts.
+    /// Asserts, for a directory that is about to be written, that no part is empty, and that pages follow each other
+    /// without a gap (N17). `decode_part` judges a directory that was read.
     pub(crate) fn check(&self) {
         let mut before: Option<&PageBound> = None;
         for page in self.pages() {

@@ -312,17 +312,17 @@ fn callers_that_ask_meanwhile_share_the_next_checkpoint() {
 fn an_end_answers_every_caller_whatever_the_stage() {
     for (mut life, ticket) in [begun(7), walking(), at_parts(), walked()] {
         let (next, _) = life.demand();
-        let answers = life.end(CLOSED, DurabilityError::Stopped);
+        let answers = life.end(CLOSED, DurabilityError::Closed);
         assert_eq!(answers.failed, 1, "the attempt under way");
         answers.send();
         for ticket in [ticket, next] {
-            assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+            assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Closed(_)))));
         }
         life.part_left();
         assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
         let (late, answers) = life.demand();
         answers.send();
-        assert!(matches!(late.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+        assert!(matches!(late.outcome(), Some(Err(DurabilityError::Closed(_)))));
     }
 }
 
@@ -351,13 +351,13 @@ fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
 #[test]
 fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_names() {
     let (mut life, _, installed) = to_install();
-    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.end(CLOSED, DurabilityError::Closed).send();
     life.record_install(Ok(installed.clone()), SECOND).1.send();
     assert_eq!(life.owes_removal(), (Some(installed), false));
     assert!(life.last.is_none() && life.has_ended());
     let (mut life, _) = begun(7);
     assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
-    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.end(CLOSED, DurabilityError::Closed).send();
     assert!(!life.cut(CutParts::whole(Vec::new())) && life.has_ended());
 }
 
@@ -484,7 +484,7 @@ fn a_root_that_is_written_behind_the_end_changes_nothing() {
     let (mut life, _) = at_pages();
     (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
     assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
-    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.end(CLOSED, DurabilityError::Closed).send();
     life.record_close(Ok(closed()));
     assert!(matches!(life.decide(0, &seen(21)), Action::Stop(_)));
 }
@@ -498,7 +498,7 @@ fn ends_once(life: &mut Life) -> bool {
 fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
     for (mut life, _) in [published(), announced(), at_pages()] {
         assert_eq!(life.gives_up_pages(), None);
-        life.end(CLOSED, DurabilityError::Stopped).send();
+        life.end(CLOSED, DurabilityError::Closed).send();
         assert!(ends_once(&mut life));
     }
     let (mut life, _) = at_pages();
@@ -513,7 +513,7 @@ fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
 #[test]
 fn n13_pages_that_are_published_behind_the_end_are_ended() {
     let (mut life, _) = picture();
-    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(life.gives_up_pages(), None, "nobody ends what is not published yet");
     assert!(!life.record_publication(pages(8)));
     assert!(ends_once(&mut life));
@@ -554,7 +554,7 @@ fn n13_a_picture_is_named_until_its_attempt_is_over() {
     (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
     assert!(ends_once(&mut life));
     assert_eq!(life.picture(), Some(ATTEMPT), "what is installed is told to its pages");
-    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.end(CLOSED, DurabilityError::Closed).send();
     assert_eq!(life.picture(), None);
 }
 

@@ -6,13 +6,13 @@ use ensile_base::limits::NAME_BYTES_MAX;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 
-use super::{ApplicationName, Naming};
+use super::{ApplicationName, Naming, application_name};
 use crate::DurabilityError;
 use crate::identity::Identity;
 use crate::store::manifest::Manifest;
 
 fn name(text: &str) -> ApplicationName {
-    ApplicationName::new(text).expect("a name")
+    application_name(text).expect("a name")
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn i5_a_name_is_printable_and_no_longer_than_the_limit() {
         ("prix \u{e9}", "it has '\u{e9}', which is no printable ASCII"),
         ("\u{7f}", "which is no printable ASCII"),
     ] {
-        let refused = ApplicationName::new(text).map(drop).expect_err("is none").to_string();
+        let refused = application_name(text).map(drop).expect_err("is none").to_string();
         assert!(refused.contains("is no name of an application") && refused.contains(why), "{refused}");
         assert_eq!(ApplicationName::parse(&format!("application {text}")), None, "{text:?}");
     }

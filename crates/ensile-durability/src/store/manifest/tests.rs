@@ -11,7 +11,7 @@ use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::range::RangeStart;
 use crate::recoverable::EntryKind;
-use crate::store::application::ApplicationName;
+use crate::store::application::{ApplicationName, application_name};
 use crate::store::archive::seal::ArchiveSeal;
 use crate::store::installed_checkpoint::{
     CheckpointShare, CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles,
@@ -183,7 +183,7 @@ fn the_documented_text_is_the_one_that_is_written() {
 }
 
 fn application() -> ApplicationName {
-    ApplicationName::new("prices, partition 0 of 4").expect("a name")
+    application_name("prices, partition 0 of 4").expect("a name")
 }
 
 fn types() -> Vec<EntryType> {

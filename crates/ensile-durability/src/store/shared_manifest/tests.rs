@@ -7,7 +7,7 @@ use crate::block::{FORMAT, Salt};
 use crate::entry_type::{EntryType, TypeRole};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::application::ApplicationName;
+use crate::store::application::application_name;
 use crate::store::backup_states::{FilesState, LogSpan};
 use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
 use crate::store::manifest::Generation;
@@ -72,7 +72,7 @@ fn manifest() -> SharedManifest {
         shipper: own(),
         reserved: Epoch::new(5000),
         durable: Some(Epoch::new(70)),
-        application: Some(ApplicationName::new("prices, partition 0 of 4").expect("a name")),
+        application: Some(application_name("prices, partition 0 of 4").expect("a name")),
         types: Vec::new(),
         fenced: vec![identity("4a1e0c9a77d24f0e8f6d3a2b1c4d5e6f")],
         next: (4, salt("1a2b3c4d")),

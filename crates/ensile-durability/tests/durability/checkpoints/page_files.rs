@@ -193,8 +193,8 @@ fn a_close_behind_any_step_leaves_the_installed_picture_and_no_file_beside_it() 
         life.checkpoints.close(&life.store);
         match handle.outcome() {
             Some(Ok(_)) => assert!(is_installed),
-            Some(Err(DurabilityError::Stopped(_))) if is_first => assert_eq!(page_files(&disk).len() % 2, 0),
-            Some(Err(DurabilityError::Stopped(_))) => {
+            Some(Err(DurabilityError::Closed(_))) if is_first => assert_eq!(page_files(&disk).len() % 2, 0),
+            Some(Err(DurabilityError::Closed(_))) => {
                 assert_eq!(page_files(&disk), files, "{steps} steps");
                 assert!(bytes_of(&disk, &files) <= bytes + 60_000, "{steps} steps");
             }

@@ -48,7 +48,7 @@ pub(super) struct Reached {
 impl Reached {
     pub(super) fn on(disk: &SimDisk) -> Arc<Self> {
         let disk: Arc<dyn Disk> = Arc::new(disk.at(SHARED).mounted());
-        Self::to(Arc::new(SharedFolder::new(disk)))
+        Self::to(Arc::new(<SharedFolder>::new(disk)))
     }
 
     pub(super) fn to(store: Arc<dyn SharedStore>) -> Arc<Self> {

@@ -32,7 +32,7 @@ fn a_close_that_panics_ends_the_threads_and_gives_the_folder_back() -> Result<()
         }
         assert!(db.run(|tx| tx.put(&table, &2, &2)).is_err());
         let error = db.close().expect_err("it does not panic again");
-        assert!(matches!(error, Error::Durability(_)) && error.to_string().contains("panicked"), "{error}");
+        assert!(matches!(error, Error::Storage(_)) && error.to_string().contains("panicked"), "{error}");
         drop((table, db));
         if disk.is_some() {
             let again = open()?;
@@ -123,7 +123,7 @@ fn o8_a_waker_of_a_checkpoints_step_that_closes_is_refused() -> Result<()> {
     let picture = db.checkpoint()?;
     let refused = told.recv_timeout(HANG).expect("O8: the close waits for the step that it is in");
     assert!(matches!(refused, Err(Error::InCallBack)), "{refused:?}");
-    picture.wait().map_err(Error::from)?;
+    picture.wait()?;
     db.close()
 }
 

@@ -25,7 +25,7 @@ pub(super) fn check_spec(spec: &TableSpec) -> Result<()> {
     check_length("the list of a type's fields", layout_bytes, usize::from(u16::MAX))?;
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
         let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
-        return Err(Error::TooMany { what: "the number of indexes of a table", count, count_max });
+        return Err(Error::too_many("the number of indexes of a table", count, count_max));
     }
     for (at, index) in spec.indexes.iter().enumerate() {
         if spec.indexes[..at].iter().any(|other| other.name == index.name) {

@@ -15,7 +15,7 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::sleep;
 use ensile_durability::{
     CheckpointHandle, CopyOptions, CopyPhase, CopyProgress, CopyReport, CopySource, DurabilityError, Durable,
-    EntryKind, RestoreTarget, ask, copy_target,
+    EntryKind, RestoreTarget, ask, check_copy, copy_target,
 };
 
 use super::{Framing, open_existing_disk};
@@ -89,19 +89,18 @@ impl Database {
     /// picture.
     ///
     /// The call reads the whole backup once more before the return. A backup that fails, is cancelled or is killed
-    /// leaves an earlier backup unchanged. If no earlier backup exists, only the next run accepts the folder
-    /// ([`DurabilityError::Unfinished`]). [`folder::restore`](crate::folder::restore) makes a database from the backup,
-    /// and leaves the backup a backup. An open makes a database of the folder itself, and the folder then takes no
-    /// further backup.
+    /// leaves an earlier backup unchanged. If no earlier backup exists, only the next run accepts the folder.
+    /// [`folder::restore`](crate::folder::restore) makes a database from the backup, and leaves the backup a backup. An
+    /// open makes a database of the folder itself, and the folder then takes no further backup.
     ///
     /// `watch` is called between two steps of about a page. The backup is cancelled if `watch` breaks.
     ///
     /// # Errors
     /// [`Error::Misuse`](crate::Error::Misuse) for a database in memory; [`Error::Closed`](crate::Error::Closed), also
-    /// after a close during the call; [`Error::Forked`](crate::Error::Forked);
-    /// [`Error::Durability`](crate::Error::Durability) if the folder has other contents or cannot be written, if the
-    /// checkpoint failed, if the backup was cancelled, or if for minutes the database changes faster than the copy runs
-    /// ([`DurabilityError::TooSlow`]). Before `TooSlow`, the progress shows how often the copy began anew.
+    /// after a close during the call; [`Error::Storage`](crate::Error::Storage) if the folder has other contents or
+    /// cannot be written, if the checkpoint failed, if the backup was cancelled, or if for minutes the database changes
+    /// faster than the copy runs ("the backup would not end"). Before that, the progress shows how often the copy began
+    /// anew.
     pub fn backup_with(
         &self,
         target: &Path,
@@ -109,7 +108,7 @@ impl Database {
         watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
     ) -> Result<CopyReport> {
         let checkpoints = self.own_checkpoints()?;
-        options.check()?;
+        check_copy(options)?;
         let shared = self.shared();
         let source = checkpoints.disk();
         let found = match &shared.log {
@@ -142,7 +141,7 @@ pub fn backup(
     options: CopyOptions,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
-    options.check()?;
+    check_copy(options)?;
     let source = open_existing_disk(source)?;
     ensile_durability::expect_entries(&*source, EntryKind::Values)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
@@ -155,7 +154,7 @@ pub fn backup(
 /// kill, run the restore again, or remove the folder. [`restore_to_epoch`] makes a database at other epochs.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is not empty, if `from` is no backup, if the backup
+/// [`Error::Storage`](crate::Error::Storage) if the folder is not empty, if `from` is no backup, if the backup
 /// does not keep epoch `at`, or if a file is damaged. For a missing epoch, the error names the kept epochs.
 pub fn restore(from: &Path, target: &Path, at: Option<Epoch>) -> Result<CopyReport> {
     restore_with(from, target, at, None, &mut |_| ControlFlow::Continue(()))
@@ -248,7 +247,7 @@ pub fn restore_to_epoch(
 /// last epoch, in order. Epochs between two lives of the database were discarded, and cannot be restored.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if `from` is no backup, or if the archive belongs to another
+/// [`Error::Storage`](crate::Error::Storage) if `from` is no backup, or if the archive belongs to another
 /// database, or to another history than the backup.
 pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epoch, Epoch)>> {
     let (from, archive) = (open_existing_disk(from)?, archive.map(open_existing_disk).transpose()?);
@@ -262,7 +261,8 @@ fn run_restore(
 ) -> Result<CopyReport> {
     let begun = source.begin(target.disk()).map_err(Error::from);
     let made = begun.and_then(|run| run.run(&Framing, &Clock::machine(), &|| Ok(()), watch));
-    let is_cancelled = matches!(&made, Err(Error::Durability(DurabilityError::Cancelled)));
+    let is_cancelled =
+        made.as_ref().is_err_and(|error| matches!(error.cause(), Some(DurabilityError::Cancelled)));
     target.finish(made, is_cancelled)
 }
 

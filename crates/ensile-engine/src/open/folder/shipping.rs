@@ -21,7 +21,7 @@ impl Database {
     /// that takes over then has these commits. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the database does not ship, [`Error::Closed`]; [`Error::Durability`] if another machine has
+    /// [`Error::Misuse`] if the database does not ship, [`Error::Closed`]; [`Error::Storage`] if another machine has
     /// taken over, if the log has stopped, if shipping was cancelled, or after the timeout. After a timeout, shipping
     /// goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
@@ -57,7 +57,7 @@ impl Database {
 /// Repeat a killed take-over with the same folder. `bytes_per_second` limits fetching and reading up to the claim.
 ///
 /// # Errors
-/// [`Error::Durability`]: the store is unusable, an object in the store is damaged, the folder is not empty, or another
+/// [`Error::Storage`]: the store is unusable, an object in the store is damaged, the folder is not empty, or another
 /// machine was faster. An error of damage names the object, and reports an existing claim. [`Error::Misuse`]: the store
 /// has objects and no database, or `bytes_per_second` is 0.
 pub fn take_over(

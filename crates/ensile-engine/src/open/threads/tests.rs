@@ -36,9 +36,9 @@ fn a_heartbeat_that_panics_is_told_and_nobody_waits_for_its_epochs() -> Result<(
         assert!(health.heartbeat_has_panicked && !health.is_well());
         let written = db.submit(|tx| tx.put(&table, &2, &2)).map(drop);
         if has_log {
-            assert!(matches!(poll(), Poll::Ready(Err(Error::Durability(_)))));
+            assert!(matches!(poll(), Poll::Ready(Err(Error::Storage(_)))));
             assert!(matches!(health.log, Some(Health::Poisoned(reason)) if reason.contains("heartbeat")));
-            assert!(matches!(written, Err(Error::Durability(_))), "{written:?}");
+            assert!(matches!(written, Err(Error::Storage(_))), "{written:?}");
             assert!(db.close().is_err());
         } else {
             db.close()?;

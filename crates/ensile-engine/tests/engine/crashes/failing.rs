@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_disk::Operation;
-use ensile_engine::{DurabilityError, Error};
+use ensile_durability::DurabilityError;
+use ensile_engine::Error;
 use ensile_sim::ledger::Ledger;
 use ensile_sim::{Call, Fault, SimDisk, environment};
 
 use super::driver::Driver;
 use super::life::{Life, Setting};
 use super::points::{judge, some_survival};
+use crate::cause;
 
 /// A case takes milliseconds: one that takes so long hangs.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -54,7 +56,7 @@ fn is_clean(error: &Error) -> bool {
     use DurabilityError::{Disk, NoRoomToOpen, OutcomeUnknown, Stopped};
     let is_clean =
         |why: &DurabilityError| matches!(why, Disk(_) | NoRoomToOpen(_) | Stopped(_) | OutcomeUnknown(_));
-    matches!(error, Error::DiskFull(_)) || matches!(error, Error::Durability(why) if is_clean(why))
+    matches!(error, Error::DiskFull(_)) || matches!(error, Error::Storage(why) if is_clean(why.cause()))
 }
 
 /// What the log must do about a call that failed.
@@ -106,7 +108,7 @@ fn check_after(
         driver.step();
     }
     life.read_back().map_err(|error| format!("reads do not go on: {error}"))?;
-    let stops = |error: Error| matches!(error, Error::Durability(DurabilityError::Stopped(_)));
+    let stops = |error: Error| matches!(cause(&error), Some(DurabilityError::Stopped(_)));
     let has_stopped = driver.write().is_err_and(stops);
     if has_stopped == (must == Must::Hold) && must != Must::Either {
         return Err(format!("the log must {must:?}, and has it stopped? {has_stopped}: {failed}"));
@@ -128,7 +130,7 @@ fn check_after(
     if driver.waiting() > 0 {
         return Err(format!("{} results are waited for: {failed}", driver.waiting()));
     }
-    let unknown = |error: &&Error| matches!(error, Error::Durability(DurabilityError::OutcomeUnknown(_)));
+    let unknown = |error: &&Error| matches!(cause(error), Some(DurabilityError::OutcomeUnknown(_)));
     if !has_stopped && driver.errors.iter().any(|error| unknown(&error)) {
         return Err(format!("the log goes on, and an outcome is unknown: {failed}"));
     }

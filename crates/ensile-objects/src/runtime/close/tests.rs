@@ -10,7 +10,7 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_durability::{DurabilityError, Health};
+use ensile_durability::Health;
 use ensile_sim::SimDisk;
 
 use crate::testing::{Calling, Calls, decode_number, encode_number};
@@ -60,10 +60,7 @@ fn a_close_that_panics_ends_the_threads_and_gives_the_folder_back() {
     assert!(counters.runtime().threads.have_ended(), "the close has waited for all of them");
     assert!(counters.update(1, &5).is_err());
     let error = counters.close().expect_err("it does not panic again");
-    assert!(
-        matches!(error, ObjectsError::Durability(_)) && error.to_string().contains("panicked"),
-        "{error}"
-    );
+    assert!(matches!(error, ObjectsError::Storage(_)) && error.to_string().contains("panicked"), "{error}");
     drop(counters);
     let again = open();
     assert_eq!(again.update(1, &1).expect("logs"), 6, "what was durable is there");
@@ -94,7 +91,7 @@ fn changes_that_the_log_refuses_take_no_worker_each_and_leave_no_object() {
 const HANG: Duration = Duration::from_secs(600);
 
 fn is_in_call_back(closed: &ObjectsResult<()>) -> bool {
-    matches!(closed, Err(ObjectsError::Durability(DurabilityError::InCallBack)))
+    matches!(closed, Err(ObjectsError::InCallBack))
 }
 
 /// Calls this as a waker.
@@ -266,7 +263,7 @@ fn o8_a_checkpoints_call_back_that_waits_for_a_checkpoint_is_refused() {
     });
     told.recv_timeout(HANG).expect("O8: it waits for the step that it is in").expect("closes");
     let waited = std::mem::take(&mut *waited.lock().expect("no panic"));
-    assert!(waited.iter().all(|waited| matches!(waited, Err(DurabilityError::InCallBack))), "{waited:?}");
+    assert!(waited.iter().all(|waited| matches!(waited, Err(ObjectsError::InCallBack))), "{waited:?}");
 }
 
 /// An operation calls what is set for its number.
@@ -295,7 +292,7 @@ fn o8_an_operation_that_closes_or_waits_for_a_checkpoint_is_refused() {
         .set(Box::new(move || {
             // Within a call of other objects, too.
             let within = other.look(&1, |_| its.close()).map(|(closed, _)| closed).and_then(|closed| closed);
-            let waited = its.checkpoint().wait().map(drop).map_err(ObjectsError::from);
+            let waited = its.checkpoint().wait().map(drop);
             tell.send([its.close(), within, waited]).expect("the test waits for it");
         }))
         .ok()

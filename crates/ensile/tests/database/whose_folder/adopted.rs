@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use ensile::folder;
 use ensile::prelude::*;
-use ensile::{DurabilityError, folder};
+use ensile_durability::DurabilityError;
 
 use super::{builder, copy, made, of, put, refused, rows, tree};
-use crate::common::Folder;
+use crate::common::{Folder, cause};
 
 #[test]
 fn i1_an_adopted_copy_goes_its_own_way_and_its_original_too() -> Result<()> {
@@ -49,9 +50,8 @@ fn i1_a_copy_whose_link_leads_to_the_originals_log_is_adopted_with_a_copy_of_tha
     made(builder(&original).log_folders([&device]), "of a", false)?;
     copy(&original, &copied);
     let before = tree(root.path());
-    let Err(Error::Durability(why @ DurabilityError::ForeignFolder { .. })) = folder::adopt(&copied) else {
-        panic!("the log is the original's")
-    };
+    let Err(Error::Storage(why)) = folder::adopt(&copied) else { panic!("the log is the original's") };
+    assert!(matches!(why.cause(), DurabilityError::ForeignFolder { .. }), "{why}");
     assert!(why.to_string().contains("make log0 a link to the copy"), "{why}");
     assert_eq!(tree(root.path()), before);
     copy(&device, &second);
@@ -79,11 +79,17 @@ fn i1_neither_an_open_database_nor_a_hard_linked_copy_nor_nothing_is_adopted() -
     assert_eq!(tree(root.path()), before);
     fs::remove_dir_all(&copied).expect("removed");
     let db = builder(&original).open()?;
-    assert!(matches!(folder::adopt(&original), Err(Error::Durability(DurabilityError::InUse { .. }))));
+    assert!(matches!(
+        folder::adopt(&original).as_ref().err().and_then(cause),
+        Some(DurabilityError::InUse { .. })
+    ));
     drop(db);
     let empty = root.path().join("empty");
     fs::create_dir(&empty).expect("made");
-    assert!(matches!(folder::adopt(&empty), Err(Error::Durability(DurabilityError::NoDatabase { .. }))));
+    assert!(matches!(
+        folder::adopt(&empty).as_ref().err().and_then(cause),
+        Some(DurabilityError::NoDatabase { .. })
+    ));
     Ok(())
 }
 

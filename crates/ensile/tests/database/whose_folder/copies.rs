@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use ensile::folder;
 use ensile::prelude::*;
-use ensile::{DurabilityError, folder};
+use ensile_durability::DurabilityError;
 
 use super::{builder, copy, made, of, open_in_a_child, put, refused, rows, tree};
 use crate::common::Folder;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ensile::folder;
 use ensile::prelude::*;
-use ensile::{DurabilityError, folder};
+use ensile_durability::DurabilityError;
 
 use super::{builder, copy, made, of, put, refused, rows, tree};
 use crate::common::Folder;
@@ -73,9 +74,10 @@ fn i2_each_file_and_folder_that_is_missing_is_named_or_not_needed() -> Result<()
                     copy(&data, &kept);
                     continue;
                 }
-                Err(Error::Durability(DurabilityError::Damaged { file, .. })) => {
+                Err(Error::Storage(why)) => {
+                    let DurabilityError::Damaged { file, .. } = why.cause() else { panic!("{name}: {why}") };
                     assert!(
-                        file == name || name.starts_with(&file) || name.contains("log-"),
+                        *file == name || name.starts_with(file) || name.contains("log-"),
                         "{file}, not {name}"
                     );
                     // The mark of a folder in which nothing counts is told as a refusal.
@@ -190,9 +192,8 @@ fn i2_an_empty_linked_folder_asks_for_its_device_and_offers_nothing_else() -> Re
             "{why}"
         );
         for answer in [folder::verify(&data).map(drop), folder::repair(&data).map(drop)] {
-            let Err(Error::Durability(DurabilityError::NotMounted { .. })) = answer else {
-                panic!("{answer:?}")
-            };
+            let Err(Error::Storage(why)) = answer else { panic!("{answer:?}") };
+            assert!(matches!(why.cause(), DurabilityError::NotMounted { .. }), "{why}");
         }
         assert_eq!(tree(root.path()), before);
         fs::remove_dir(device).expect("removed");

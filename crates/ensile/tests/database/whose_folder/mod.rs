@@ -21,7 +21,8 @@ use std::process::Command;
 
 use ensile::checkpoint::Schedule;
 use ensile::prelude::*;
-use ensile::{Builder, DurabilityError, Tuning};
+use ensile::{Builder, Tuning};
+use ensile_durability::DurabilityError;
 
 /// Names the folder that a child process is to open.
 const CHILD: &str = "ENSILE_TEST_CHILD_FOLDER";
@@ -67,7 +68,7 @@ fn made(builder: Builder, value: &str, checkpoint: bool) -> Result<()> {
 /// Why an open is refused.
 fn refused(builder: Builder) -> DurabilityError {
     match builder.open() {
-        Err(Error::Durability(why)) => why,
+        Err(Error::Storage(why)) => why.into(),
         Err(other) => panic!("refused otherwise: {other}"),
         Ok(_) => panic!("it opened"),
     }

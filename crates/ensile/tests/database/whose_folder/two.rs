@@ -6,7 +6,8 @@ use std::sync::Barrier;
 use std::thread;
 
 use ensile::prelude::*;
-use ensile::{DurabilityError, Tuning};
+use ensile::{ErrorKind, Tuning};
+use ensile_durability::DurabilityError;
 
 use super::{builder, made, of, open_in_a_child, put, refused, rows, tree, tuned};
 use crate::common::Folder;
@@ -131,7 +132,10 @@ fn one_is_opened_made_or_both_as_it_is_asked_for() -> Result<()> {
     let root = Folder::new();
     let data = root.path().join("data");
     let no_database = |opened: Result<Database>| match opened {
-        Err(Error::Durability(why @ DurabilityError::NoDatabase { .. })) => why.to_string(),
+        Err(Error::Storage(why)) if matches!(why.cause(), DurabilityError::NoDatabase { .. }) => {
+            assert_eq!(why.kind(), ErrorKind::WrongFolder);
+            why.to_string()
+        }
         other => panic!("{other:?}"),
     };
     // Not there, and there and empty, as a device that is not mounted leaves it.
@@ -141,7 +145,7 @@ fn one_is_opened_made_or_both_as_it_is_asked_for() -> Result<()> {
     assert!(tree(&data).is_empty(), "nothing was made");
     drop(Database::create_new(&data)?);
     match Database::create_new(&data) {
-        Err(Error::Durability(DurabilityError::DatabaseExists { .. })) => {}
+        Err(Error::Storage(why)) if matches!(why.cause(), DurabilityError::DatabaseExists { .. }) => {}
         other => panic!("{other:?}"),
     }
     drop(Database::open_existing(&data)?);
