@@ -21,8 +21,8 @@
 //! - A2, A4, A5: a restore to an epoch has the complete state at the end of the epoch, and nothing later.
 //!   [`restore_choice`] chooses the state of the backup.
 //!
-//! Neighbours: a `Database` and the `ensile` command step a run; `checkpoint::picture` reads and writes blocks; the
-//! store has leases, locks and manifests.
+//! Neighbours: the engine's `Database`, the objects and the `ensile` command step a run; `checkpoint::picture` reads
+//! and writes pages; `store` has leases, locks and manifests.
 
 mod check;
 mod copy_driver;
@@ -59,15 +59,16 @@ pub(crate) use target::TargetFolder;
 /// Options of a backup or a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyOptions {
-    /// Largest rate in bytes a second, of writes and of the reads that verify together; `None` for no limit. If a
-    /// backup of an open database begins with a picture, the picture is written at the same rate.
+    /// Largest rate of writes and verifying reads together, in bytes a second; `None` for no limit. If a backup of an
+    /// open database begins with a picture, the picture is written at the same rate.
     pub bytes_per_second: Option<u64>,
-    /// Number of states in a backup's folder, the newest included; pictures and copies of files count alike. `None`
-    /// keeps the present number, at least 1: the new state takes the place of the oldest.
+    /// Number of states that the backup's folder keeps, the newest included; pictures and copies of files count alike.
+    /// `None` keeps as many states as before, at least 1: the new state takes the place of the oldest.
     pub keep: Option<usize>,
 }
 
-/// Callback after each piece of a step with several pieces: progress of the run, and bytes that count against the rate.
+/// Call-back after each piece of a step with several pieces, with the progress of the run, and the bytes of the piece
+/// that count against the rate.
 type SpendPiece<'s> = dyn FnMut(&CopyProgress, u64) -> Result<(), DurabilityError> + 's;
 
 /// Error text of a step after the end of the run.
@@ -116,7 +117,7 @@ pub struct CopyReport {
     pub bytes: u64,
     /// Bytes that this run wrote.
     pub bytes_written: u64,
-    /// Number of entries from archived log files, in addition to `entries`.
+    /// Number of entries that a restore took from archived log files, in addition to `entries`.
     pub log_entries: u64,
     /// Number of times that the copy began anew because the lease was overrun.
     pub overruns: u64,
@@ -140,11 +141,12 @@ pub enum CopyStep {
     Ended(Box<CopyReport>),
 }
 
+/// Copy of a run, by the kind of data that the run copies now.
 #[derive(Debug)]
 enum Copying {
     Pages(Box<PagesCopy>),
     Files(Box<FilesCopy>),
-    /// The copy of the log behind the picture could not begin.
+    /// The pages are copied, and the copy of the log behind the picture could not begin.
     Ended(CopyTally),
 }
 
@@ -166,6 +168,7 @@ impl Copying {
         }
     }
 
+    /// Takes a step of the copy. Returns the report once the copy counts.
     fn step(
         &mut self,
         verifier: &dyn Recoverable,
@@ -197,18 +200,19 @@ impl Copying {
 enum LeftInSource {
     /// The run is a restore.
     NotAsked,
-    /// Source disk, and the entries before the copy.
+    /// Source disk, and the entries found before the copy.
     Before(Arc<dyn Disk>, Option<NotProven>),
-    /// Entries before the copy, and entries after the last read.
+    /// Entries found before the copy, and entries found after the last read.
     Behind(Option<NotProven>, Option<NotProven>),
 }
 
 impl LeftInSource {
+    /// Looks for entries before the copy begins.
     fn look(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
         Ok(Self::Before(Arc::clone(disk), left_behind(&**disk)?))
     }
 
-    /// Looks for entries again, after the last read of the source.
+    /// Looks for entries again, once, after the last read of the source.
     fn look_again(&mut self) -> Result<(), DurabilityError> {
         if let Self::Before(disk, before) = self {
             let now = left_behind(&**disk)?;
@@ -231,7 +235,7 @@ impl LeftInSource {
 /// keeps its previous states.
 #[derive(Debug)]
 pub struct CopyRun {
-    /// Entries that the backup lacks, for the report.
+    /// State of the search for entries that the backup lacks, for the report.
     left: LeftInSource,
     /// Durable epoch of the source, for the report.
     durable: Epoch,
@@ -274,7 +278,7 @@ pub fn restore(
 
 /// Begins to make a new database in the empty folder on `target`, with the state at the end of epoch `to`. A backup
 /// offers the epochs of its states. A copy of files also offers the epochs of its log, from the end of its checkpoint
-/// on. The database's archive, if given, offers the epochs behind a state.
+/// on. The database's archive, if given, offers the epochs after a state.
 ///
 /// # Errors
 /// As for [`restore`]. If epoch `to` is not available: [`DurabilityError::NotInArchive`] with an archive,
@@ -304,7 +308,8 @@ pub fn restorable_epochs(
     Ok(restore_choice::reachable(&states))
 }
 
-/// Reachable epochs of each state of a backup, the newest state first, and the archive up to epoch `to`.
+/// Returns the reachable epochs of each state of a backup, the newest state first. Also returns the archive, if given,
+/// opened for a restore up to epoch `to`.
 fn reaches(
     from: &Arc<dyn Disk>,
     archive: Option<&Arc<dyn Disk>>,
@@ -398,6 +403,7 @@ impl CopySource {
         Self::look(from, Purpose::Restore { at: Some(at), back }, archive, options)
     }
 
+    /// Finds and holds the source of a copy with this purpose.
     fn look(
         source: &Arc<dyn Disk>,
         purpose: Purpose,
@@ -467,6 +473,8 @@ impl CopyRun {
         self.step_at(verifier, now_nanos, spend)
     }
 
+    /// Takes a step, unless the rate is used up at `now_nanos`. `spend` receives the bytes of each piece, and cancels
+    /// the run by a break.
     fn step_at(
         &mut self,
         verifier: &dyn Recoverable,

@@ -9,13 +9,14 @@
 //!   header has a checksum of its own, which covers the payload's checksum. So a reader finds a block's place even if
 //!   the payload is torn.
 //! - L5: header checksums begin with the salt that the opening block names. An application's user chooses the bytes
-//!   inside an entry, and these bytes must not pass for a block.
+//!   inside an entry, and without the salt these bytes could pass for a block.
 //! - I1: the opening block names the database.
-//! - L7: every block of a later version has this header. The header's checksum holds, so a reader finds the block's
-//!   place even if the kind is [`BlockKind::Unknown`]. A reader never takes such a block for damage or for a torn tail.
+//! - L7: every block of a later version has this header with a valid checksum. So a reader finds the block's place even
+//!   if the kind is [`BlockKind::Unknown`], and never mistakes such a block for damage or for a torn tail.
 //!
 //! Neighbours: [`origin`] has the opening block's payload, [`entries`] the payload of data and rows, [`extent`] the
-//! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write, recovery reads.
+//! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write blocks, and recovery reads
+//! blocks.
 
 pub(crate) mod entries;
 pub(crate) mod extent;
@@ -45,8 +46,8 @@ const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginni
 const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// Start value of header checksums: a random number of the generation or checkpoint. Only a reader of the files knows
-/// the salt.
+/// Start value of header checksums: a random number for each generation and checkpoint. Only a reader of the files
+/// knows the salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
@@ -62,17 +63,18 @@ impl Salt {
         salt
     }
 
-    /// Salt from its spelling in the manifest.
+    /// Reads a salt from the manifest: eight lowercase hex digits, not zero.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let salt = Self::of_number(u32::from_str_radix(word, 16).ok()?)?;
         (salt.to_string() == word).then_some(salt)
     }
 
-    /// Salt from its number in an opening block.
+    /// Salt of this number in an opening block; `None` for zero.
     fn of_number(number: u32) -> Option<Self> {
         (number != Self::OPENING.0).then_some(Self(number))
     }
 
+    /// CRC-32C of these bytes, with the salt as the start value.
     pub(crate) fn checksum(self, header: &[u8]) -> u32 {
         crc32c_append(self.0, header)
     }
@@ -101,13 +103,13 @@ pub(crate) enum BlockKind {
     CheckpointOpening,
     /// A page of a picture, or the page's beginning.
     Page,
-    /// The rest of a page that exceeds the block before.
+    /// The next part of a page that exceeds one block.
     Continuation,
-    /// Entries of any sections that commits have left beside a picture's pages.
+    /// Entries, of any sections, that commits have displaced and that a picture's pages lack (N10).
     PendingRemoves,
     /// Places of a picture's pages.
     DirectoryPart,
-    /// Places of a picture's directory parts and pending removes: the whole picture.
+    /// Places of a picture's directory parts and pending removes. A reader finds the whole picture from the root.
     Root,
     /// A root with places of tails.
     RootWithTails,
@@ -118,7 +120,7 @@ pub(crate) enum BlockKind {
 }
 
 impl BlockKind {
-    /// Kinds that this version writes, by format. Gaps between the bytes belong to kinds of other files.
+    /// Kinds that this version writes, each with its format and its byte in the header.
     const KNOWN: [(u16, u8, Self); 13] = [
         (FORMAT, 0, Self::Data),
         (FORMAT, 1, Self::Mark),
@@ -135,11 +137,13 @@ impl BlockKind {
         (PAGES_FORMAT, 12, Self::RootWithTails),
     ];
 
+    /// Kind of this format and byte in a header; [`BlockKind::Unknown`] for any other pair.
     fn decode(format: u16, byte: u8) -> Self {
         let is_it = |known: &&(u16, u8, Self)| (known.0, known.1) == (format, byte);
         Self::KNOWN.iter().find(is_it).map_or(Self::Unknown, |known| known.2)
     }
 
+    /// Format and byte of the kind in a header.
     fn format_and_byte(self) -> (u16, u8) {
         let known =
             Self::KNOWN.iter().find(|known| known.2 == self).expect("what is not known is not written");
@@ -209,14 +213,14 @@ pub(crate) struct Header {
     pub(crate) payload_crc: u32,
 }
 
-/// Reason why no block can be read.
+/// Reason why no block can be read at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotABlock {
     /// The file has no bytes.
     Empty,
     /// The file ends before the block does.
     Cut,
-    /// No block was ever written here.
+    /// Zeros: no block was ever written here.
     Zeros,
     /// The magic is missing.
     NoMagic,
@@ -234,6 +238,7 @@ pub(crate) enum NotABlock {
 pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 
 impl NotABlock {
+    /// Text of the reason, for an error.
     pub(crate) fn detail(self) -> &'static str {
         match self {
             Self::Empty => "the file is empty",
@@ -270,8 +275,8 @@ impl Header {
         }
     }
 
-    /// Checks the invariants of every written header. A reader takes a header that breaks an invariant for a later
-    /// version's (L7).
+    /// Checks the invariants of every written header. For a reader, a header that breaks an invariant is of a later
+    /// version (L7).
     fn check(&self) {
         assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
@@ -288,8 +293,8 @@ impl Header {
         assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
     }
 
-    /// Writes the header into the first bytes of `block`, and returns the checksum for the next block. The checksum of
-    /// an opening block omits the salt, because the opening block names the salt.
+    /// Writes the header into the first bytes of `block`. Returns the header's checksum, which the next block of the
+    /// chain carries. The checksum of an opening block omits the salt, because the opening block names the salt.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         self.check();
         let header = &mut block[..HEADER_BYTES];
@@ -393,7 +398,7 @@ impl Header {
         block_bytes(self.payload_bytes as usize)
     }
 
-    /// Largest epoch in the header.
+    /// Largest epoch in the header. The next generation begins above every such epoch (L4).
     pub(crate) fn epoch_seen(&self) -> Epoch {
         self.epoch_max.max(self.mark).max(self.published)
     }

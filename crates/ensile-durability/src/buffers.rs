@@ -1,17 +1,18 @@
-//! Buffers: a worker writes a buffer while the worker commits. Another thread takes the buffer without a wait for the
-//! worker.
+//! Buffers of log entries. A worker fills its buffer while it commits, and a logger takes the buffer without a wait for
+//! the worker.
 //!
 //! ```text
 //! worker --reserve, append, release--> its slot --part-filled, by one exchange--------> the thread that writes
 //!    \--full, to the queue-------------------------------------------------------------/        |
 //!     <--empty, from the queue, as far as the bound allows-------------------------------------/
 //! ```
-//! The room knows neither files nor claims: a thread knows which entries the thread needs and may vouch for.
+//! This module knows neither log files nor claims. The thread that takes a buffer knows which entries it needs, and for
+//! which entries its mark may vouch.
 //!
 //! Invariants:
-//! - E1: a step that may allocate or wait comes before the worker binds; an append neither allocates nor waits.
-//! - L2: another thread can take a buffer that no worker holds. The worker need not run.
-//! - B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too (`mapped`).
+//! - E1: allocations and waits come before the worker binds its epoch; an append neither allocates nor waits.
+//! - L2: a logger can take a buffer between two commits of its worker, even if the worker's thread does not run.
+//! - B1 to B3: in a process-safe log, the entries of every buffer stand in a mapped file too (`mapped_entries`).
 //!
 //! Neighbours: below, `block` has the format of appended entries; above, the log's appenders and loggers.
 

@@ -6,10 +6,11 @@
 //! fuzzy:   trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --> e_h = E ..
 //! picture: trigger --> pages: x = E --E >= x + 2--> freeze S = E + 1 --E >= S + 1--> marked pages, each into an extent
 //!          of its checkpointer's page file --> directory, root --> e_c = S - 1 ..
-//! both:    .. all synced --D is there--> manifest --> what it covers is removed
-//! cycling: as fuzzy, by ranges of keys: a turn takes one of them, the first all (SiloR §8)
+//! both:    .. all synced --D >= e_h--> manifest --> covered files are removed
+//! cycling: as fuzzy, by ranges of keys: a turn takes one range, the first turn all ranges (SiloR §8)
 //! ```
-//! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps by itself.
+//! No thread is spawned here: the engine or the objects give every checkpointer a thread that steps, and a simulator
+//! steps by itself.
 //!
 //! Invariants:
 //! - K1 (argued in `docs/internals/protocols/checkpoints.md`): an installed checkpoint `[e_l, e_h]` and the log from
@@ -19,7 +20,7 @@
 //! - N1, N2, N12, N13 (`docs/internals/protocols/pictures.md`): the e_l of a picture is S, and the e_h is e_c.
 //!
 //! Neighbours: below, `control` decides the time of a checkpoint, the log has D, the store the manifest; `recovery`
-//! reads the files written here; the engine walks.
+//! reads the files written here; the engine implements `Walk` and `Pages`.
 
 // Order of the modules, as the data flows: settings, interfaces of the state, files, decisions, actions.
 mod config;

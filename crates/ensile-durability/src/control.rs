@@ -1,8 +1,9 @@
-//! Decisions as functions of numbers: when a checkpoint begins, how fast it may write, and what a recovery would take.
+//! Decisions as functions of numbers: the beginning of a checkpoint, its write rate, and the expected time of a
+//! recovery.
 //!
 //! Nothing here reads a clock, a disk or a lock, so each decision is tested by a table of numbers.
 //!
-//! Neighbours: `checkpoint::manager` measures, asks, and does.
+//! Neighbours: `checkpoint::manager` measures and acts; `checkpoint::state_machine` asks for the decisions.
 
 pub(crate) mod adaptive;
 pub(crate) mod load;

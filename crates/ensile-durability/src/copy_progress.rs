@@ -1,6 +1,7 @@
 //! Progress of a copy: a backup, a restore, or the log of an archive.
 //!
-//! Neighbours: `backup` and `recovery::archive` count; the caller of a copy reads the progress, and may cancel.
+//! Neighbours: `backup` and `recovery::archive` count the bytes; the caller of a copy reads the progress, and may
+//! cancel.
 
 /// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub enum CopyPhase {
     Copying,
     /// The run writes the archive's log after the state, and reads the log once more.
     Archive,
-    /// The run reads the future contents of the target.
+    /// The run reads every byte that the target will have, and checks the checksums.
     Verifying,
     /// The run has ended.
     Ended,
@@ -37,12 +38,12 @@ pub struct CopyProgress {
     pub overruns: u64,
 }
 
-/// A piece of the archive's log after a state. The log is one step.
+/// A piece of work on the archive's log. The whole log is one step of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArchivePiece {
     /// Bytes written.
     pub(crate) written: u64,
-    /// Bytes read once more.
+    /// Bytes read again after their write.
     pub(crate) read: u64,
     /// Approximate bytes of all pieces.
     pub(crate) bytes_total: u64,

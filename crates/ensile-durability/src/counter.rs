@@ -1,10 +1,10 @@
-//! A number that is reported to people: nothing else depends on the number.
+//! A counter for statistics: no decision depends on its value.
 //!
-//! Neighbours: log, leases and checkpoints count; the engine's statistics read the numbers.
+//! Neighbours: log, leases, archive and checkpoints count; the statistics of engine and objects read the counters.
 
 use ensile_base::sync::{AtomicU64, Ordering};
 
-/// A number for people. The number orders nothing.
+/// Counter for statistics, which orders no other memory.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! Type of the entries of a role and a version, as a folder names the type, and the error for another type (I6).
+//! Type of the entries of one role and version, as a folder's manifest names the type, and the error for a different
+//! type (I6).
 //!
 //! ```text
 //! type key version 0 fingerprint 6c62272e07bb0142 name string
@@ -43,7 +44,7 @@ impl TypeRole {
         }
     }
 
-    /// Way to go on with a changed type.
+    /// Advice for a changed type, in the error text.
     fn remedy(self) -> &'static str {
         match self {
             Self::Key => "the type of a key cannot change",
@@ -100,7 +101,7 @@ impl EntryType {
         format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
     }
 
-    /// Role and version.
+    /// Role and version, by which types are ordered and compared.
     pub(crate) fn place(&self) -> (TypeRole, u16) {
         (self.role, self.version)
     }
@@ -118,11 +119,12 @@ impl fmt::Display for EntryType {
     }
 }
 
+/// Word of the fingerprint in the line: 16 hex digits, or `none`.
 fn format_fingerprint(fingerprint: Option<u64>) -> String {
     fingerprint.map_or_else(|| "none".to_owned(), |fingerprint| format!("{fingerprint:016x}"))
 }
 
-/// Name in printable ASCII. A printable name stays as it is.
+/// Name in at most [`NAME_BYTES_MAX`] bytes of printable ASCII. A valid name does not change.
 pub(crate) fn printable(name: &str) -> Box<str> {
     let mut printable = String::new();
     for letter in name.trim_matches(' ').chars() {

@@ -1,7 +1,7 @@
 //! Errors of this crate, one for each cause.
 //!
 //! Neighbours: every public call of this crate returns [`DurabilityError`]. The engine and objects have an error of
-//! their own each, which wraps this error. `kind` has the few kinds by which a program decides.
+//! their own each, which wraps this error. `kind` groups the errors by the action of the calling program.
 
 pub(crate) mod kind;
 
@@ -180,9 +180,9 @@ pub enum DurabilityError {
         /// Evidence of the copy.
         detail: Box<str>,
     },
-    /// A process-safe life was not closed in this folder, and acknowledged results that only its folder proves. An
-    /// adoption gives these results up for good. Nothing was changed. Open the life's folder first; or adopt this
-    /// folder without the results.
+    /// A process-safe life was not closed in this folder. The life acknowledged results that only its own folder
+    /// proves. An adoption gives these results up for good. Nothing was changed. Open the life's folder first; or adopt
+    /// this folder without the results.
     #[error(
         "not adopted: {left}. To give them up, run `ensile adopt --without-buffers {}`. Nothing was changed", folder.display()
     )]
@@ -463,7 +463,7 @@ impl DurabilityError {
     }
 }
 
-/// The outcome, or `None` if the file does not exist.
+/// Returns `None` in place of the error that the file does not exist. Any other outcome is unchanged.
 pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
         Err(error) if error.is_not_found() => Ok(None),
@@ -471,7 +471,8 @@ pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<
     }
 }
 
-/// The outcome, or `None` if the disk has no space, or the process no descriptor for another file.
+/// Returns `None` in place of the error that the disk has no space, or the process no descriptor for another file. Any
+/// other outcome is unchanged.
 pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
         Err(error) if error.is_full() || error.is_out_of_descriptors() => Ok(None),

@@ -4,26 +4,30 @@
 //! The crate serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay the entries, a
 //! block at a time ([`Recoverable`]):
 //! - [`OpenStore`]: the folders of an open database and their guards, shared by log and checkpoints.
-//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for D.
+//! - [`Log`]: a buffer for each worker, in disk format; loggers, offered as steps; the durable epoch D, and the waits
+//!   for D.
 //! - [`Checkpoints`]: checkpoints of a [`Walk`] or of its [`Pages`] beside its writers. Checkpoints bound the log, and
 //!   are offered as steps.
-//! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
-//!   work items for any number of threads.
+//! - [`Recovery`]: at open, reads the manifest and the chains of blocks, decides on D, torn tails or damage, and
+//!   replays. Replay is offered as work items for any number of threads.
 //! - [`backup()`] and [`restore`]: a database's picture, or its files, in a folder of its own, as steps.
-//! - [`examination`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
+//! - [`examination`]: the same checks of every byte without an open, and a repair that cuts a damaged database to the
+//!   last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/internals/protocols/durability.md` argues the invariants):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
 //!   appended.
-//! - L1: the claim of a logger's durable mark. L2: an idle or ended worker neither holds D back nor is passed by D.
+//! - L1: a logger's durable mark d claims that the log has every entry of its workers of epochs up to d. L2: an idle or
+//!   ended worker neither holds D back nor is passed by D.
 //! - L3: a claim counts once a synced mark has the claim; one sync on the commit path.
-//! - K1: the promise of an installed checkpoint `[e_l, e_h]` (`docs/internals/protocols/checkpoints.md`).
+//! - K1: an installed checkpoint `[e_l, e_h]` and the log from e_l on give the state at any D >= e_h
+//!   (`docs/internals/protocols/checkpoints.md`).
 //! - I1 to I4: the identity of the files (`docs/internals/protocols/store.md`).
 //! - L4: epochs that a recovery ignored are discarded for ever. L5: torn tails are cut and reported, damage is an
 //!   error.
 //!
-//! Neighbours: below, `ensile-disk` for files and `ensile-epoch` for E and bindings; above, the engine's commit
-//! appends, its `Database` gives the loggers threads, its receipts wait.
+//! Neighbours: below, `ensile-disk` has the files, and `ensile-epoch` E and the bindings of workers. Above, the engine
+//! and the objects append at commit, give the loggers threads, and wait for D.
 #![forbid(unsafe_code)]
 
 // A module uses only modules above it.

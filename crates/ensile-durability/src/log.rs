@@ -8,15 +8,15 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! A log may have no loggers (SIREN §5): then no entry is appended. D is e_c of the installed picture, announced by the
-//! checkpoints, and a waiter asks for a picture in place of a mark. Waiters, the end, refusals and reserved epochs are
-//! the same.
+//! A log may have no loggers (SIREN §5): then no entry is appended. D is e_c of the installed picture (the last epoch
+//! in the picture). The checkpoints announce D, and a waiter asks for a picture in place of a mark. Waiters, the close,
+//! refusals and reserved epochs work as with loggers.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `buffers`, L3 in `marks` and `segments`, the end of the log
-//! in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `worker_scan` and `buffers`, L3 in `marks` and `segments`, the end of the
+//! log in `waiters` and `shutdown`.
 //!
-//! Neighbours: below, `buffers` has the entries of workers, `recovery` hands over the first files of a generation, and
-//! the store of an open database is shared with the checkpoints; above, the engine's commit and receipts.
+//! Neighbours: below, `buffers` has the entries of workers, and `store` the folders, which log and checkpoints share.
+//! `recovery` hands over the first files of a generation. Above, the engine's commits append, and its receipts wait.
 
 mod appender;
 mod archival;
@@ -73,7 +73,7 @@ pub enum LoggerStep {
     Wrote,
     /// Wrote a durable mark and synced it.
     Synced,
-    /// The disk is full: unwritten blocks are held, and a later step tries again.
+    /// The disk is full: the unwritten blocks stay in memory, and a later step tries again.
     Held,
     /// The log is poisoned or closed: this logger has no more work.
     Stopped,
@@ -89,7 +89,7 @@ pub struct Log {
     marks: MarkTable,
     waiters: Waiters,
     pub(crate) counters: LogCounters,
-    /// Most bytes of the buffers of one logger's workers.
+    /// Largest memory of the buffers of one logger's workers, in bytes.
     buffer_bytes_max: usize,
     full_wait_nanos: u64,
     next_logger: AtomicUsize,
@@ -99,15 +99,15 @@ pub struct Log {
     refusal: Mutex<Refusal>,
     /// Without loggers: wake-up of a picture for which a result waits.
     picture_wanted: StdArc<WakeUp>,
-    /// Time before which no file is archived, after a failure.
+    /// Time before which no file is archived, after a failure, in nanoseconds of the clock.
     archive_not_before: AtomicU64,
     /// Folders of the log and their manifest, shared with the checkpoints.
     pub(crate) store: StdArc<OpenStore>,
 }
 
 impl Log {
-    /// The appender of a worker whose binding is `slot`. The slot must not be bound now. Workers are given to loggers
-    /// in turn.
+    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls once, between commits: the slot
+    /// must not be bound now. Loggers get workers in turn.
     #[must_use]
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
         assert!(self.has_loggers(), "entries are for a logger");
@@ -117,15 +117,15 @@ impl Log {
         Appender::new(StdArc::clone(self), logger, slot)
     }
 
-    /// Number of loggers, one thread each. Zero if pictures alone make epochs durable.
+    /// Number of loggers; each has one thread. Zero if pictures alone make epochs durable.
     #[must_use]
     pub fn loggers(&self) -> usize {
         self.loggers.len()
     }
 
-    /// Runs one iteration of a logger. The step closes the epoch early if strict results wait, and takes and writes the
-    /// entries of its workers. If a closed epoch is complete, the step writes a mark, syncs once, and announces D (L1
-    /// to L3).
+    /// Runs one iteration of the logger with this index, for the logger's thread. The step closes the epoch early if
+    /// strict results wait, and takes and writes the entries of its workers. If a closed epoch is complete, the step
+    /// writes a mark, syncs once, and announces D (L1 to L3).
     pub fn logger_step(&self, logger: usize) -> LoggerStep {
         if self.store.is_forked() {
             return LoggerStep::Stopped;
@@ -133,8 +133,8 @@ impl Log {
         self.loggers[logger].step(self)
     }
 
-    /// Prepares files for later commits, if due: the logger's thread calls this function after a step. The call takes
-    /// as long as the disk takes for a few megabytes; commits do not wait for the call.
+    /// Makes a part of the logger's next file, if due. The logger's thread calls this function after a step. The call
+    /// takes as long as the disk takes for a few megabytes; commits do not wait for the call.
     pub fn logger_prepare(&self, logger: usize) {
         if !self.store.is_forked() {
             self.loggers[logger].prepare(self);
@@ -175,8 +175,8 @@ impl Log {
         self.loggers.iter().for_each(|logger| logger.queue.note_alive(now));
     }
 
-    /// Asks every logger to begin a new file soon, so that closed files hold the entries so far. A logger with an empty
-    /// file does nothing.
+    /// Asks every logger to begin a new file soon, so that closed files hold the entries so far. Checkpoints ask before
+    /// a removal of log files, and the shipper before an upload. A logger with an empty file does nothing.
     pub fn request_roll(&self) {
         if !self.store.is_forked() {
             self.loggers.iter().for_each(Logger::ask_roll);

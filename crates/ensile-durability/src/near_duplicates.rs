@@ -1,6 +1,7 @@
-//! Unequal values that differ in a single part. A test of a comparison shows with them that every part is compared.
+//! Values that differ from a given value in a single part. With these values, a test shows that a comparison compares
+//! every part.
 //!
-//! Neighbours: the tests of `block`, `recovery::chain`, `checkpoint::picture`, `backup` and `store`.
+//! Neighbours: used by the tests of `block`, `recovery::chain`, `checkpoint::picture`, `backup` and `store`.
 
 use ensile_base::Epoch;
 

@@ -2,13 +2,13 @@
 //!
 //! Invariants:
 //! - A consecutive number (of a generation, a log's file, a block, a checkpoint) is read only below [`NUMBER_END`], and
-//!   a life continues only from numbers below half of that. So a life's numbers never overflow, and the next life can
-//!   read the numbers.
+//!   a life continues only from numbers below half of that. So the numbers of a life (an open of the database) never
+//!   overflow, and the next life can read the numbers.
 //! - A count of logs, checkpointers, files or ranges is read only within the limits of a configuration. So neither a
 //!   loop nor memory depends on a count in a file.
 //!
-//! Neighbours: `store` parses names, the manifest and the hint with this module, `block` decodes headers; recovery and
-//! checkpoints take the next numbers.
+//! Neighbours: `store` parses names, the manifest and the hint with this module; `block` checks headers; recovery,
+//! checkpoints and shipping draw the next numbers.
 
 use std::str::FromStr;
 
@@ -23,17 +23,17 @@ pub(crate) const FILES_MAX: u32 = 1024;
 /// Largest number of ranges of a cycling checkpoint.
 pub(crate) const RANGES_MAX: u32 = 1024;
 
-/// Parses a consecutive number.
+/// Parses a consecutive number; `None` from [`NUMBER_END`] on.
 pub(crate) fn parse(word: &str) -> Option<u64> {
     parse_below(word, NUMBER_END)
 }
 
-/// Parses a count of at least one.
+/// Parses a count from 1 to `max`.
 pub(crate) fn parse_count(word: &str, max: u32) -> Option<u32> {
     parse_count_or_none(word, max).filter(|count| *count > 0)
 }
 
-/// Parses a count that may be zero.
+/// Parses a count from 0 to `max`.
 pub(crate) fn parse_count_or_none(word: &str, max: u32) -> Option<u32> {
     parse_below(word, max + 1)
 }

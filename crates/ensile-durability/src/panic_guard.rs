@@ -2,9 +2,9 @@
 //!
 //! Neighbours: the guard of a logger's step stops the log, the guard of a checkpointer's step ends the checkpoints.
 
-/// Calls its function if a panic drops the guard, and the panic began after the guard was made. An earlier panic
-/// belongs to another step: a handle dropped by the panic closes the database, and the steps of this close are as good
-/// as other steps.
+/// Calls its function if a panic drops the guard, and the panic began after the guard was made. A panic that began
+/// before belongs to another step: unwinding may drop a handle, which closes the database, and the steps of this close
+/// have not failed.
 pub(crate) struct OnPanic<F: Fn()> {
     tell: F,
     was_panicking: bool,

@@ -6,15 +6,15 @@
 //! Invariant K4 (`docs/internals/protocols/checkpoints.md`): every key of a section is in exactly one range, even if
 //! the section is added later.
 //!
-//! Neighbours: the installed checkpoint lists ranges, its turns walk the ranges, recovery compares entries with the
-//! ranges.
+//! Neighbours: `store::installed_checkpoint` lists ranges, each turn of `checkpoint` walks a range, and `recovery`
+//! checks that loaded entries are in their range.
 
 /// Start of a range. Keys are compared by their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RangeStart {
     /// Section of the state: for the engine, a table.
     pub section: u32,
-    /// Smallest key of the section in the range; empty for the section's beginning.
+    /// First key of the range, in the section; empty for the section's beginning.
     pub key: Box<[u8]>,
 }
 

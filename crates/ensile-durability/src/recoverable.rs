@@ -3,7 +3,8 @@
 //! An entry is a TID and a body. Only the state understands the body. Entries come in batches, one file block a batch,
 //! so that the state can overlap the memory waits of several entries.
 //!
-//! Neighbours: `recovery` hands over the blocks of logs and checkpoints; the engine's tables implement [`Recoverable`].
+//! Neighbours: `recovery` and `backup` hand over the blocks of logs and checkpoints; the engine's tables and the
+//! objects implement [`Recoverable`].
 
 use ensile_base::{Epoch, Tid};
 
@@ -51,13 +52,14 @@ impl EntryKind {
         }
     }
 
-    /// Kind with this name.
+    /// Kind with this name in the manifest; `None` for any other name.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         [Self::Values, Self::Operations].into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Reason for refusing a file whose entries the state does not take. The manifest reports a whole folder first.
+/// Error text for a file with entries of a kind that the state cannot replay. If the whole folder has this kind, the
+/// check of the manifest refuses the folder first.
 pub(crate) const NOT_TAKEN: &str = "its entries are of a kind that this program's state does not take";
 
 /// One entry of a block.

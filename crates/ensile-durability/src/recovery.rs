@@ -7,11 +7,11 @@
 //!
 //! ```text
 //! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
-//!           by any thread     by `durable_epoch`               by any thread, as `replay_scheduler` says  as `commit_plan` says:
-//!                                                                                           open, read only, error
+//!          by any thread   by `durable_epoch`         by any thread, as                   as `commit_plan` says:
+//!                                                     `replay_scheduler` says             open, read only, error
 //! ```
-//! Machines without a clock, lock or file decide the work of threads and the order of steps: `durable_epoch`, `turns`,
-//! `plan` and `commit_plan`.
+//! Modules without a clock, lock or file make the decisions: `durable_epoch`, `replay_scheduler`, `generation_plan` and
+//! `commit_plan`.
 //!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; `durable_epoch`
@@ -23,8 +23,8 @@
 //!   on the medium.
 //!
 //! Neighbours: `validation` judges, also for [`examination`]; below `log_files`, `file_chain`, `chain`,
-//! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `manifest`; above, `Database::open`,
-//! then [`crate::OpenStore::start`].
+//! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `store::manifest`; above,
+//! `Database::open`, then [`crate::OpenStore::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.
@@ -93,7 +93,7 @@ impl Recovery {
     }
 }
 
-/// Recovers with the calling thread alone.
+/// Recovers on the calling thread alone: scan, replay into `target`, and finish.
 ///
 /// # Errors
 /// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].

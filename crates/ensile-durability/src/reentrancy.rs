@@ -1,5 +1,5 @@
-//! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. User code calls
-//! no handle. Wakers may call handles, except for waits that would wait for the waker (O8).
+//! Threads inside the application's code: call-backs of logs and checkpoints, and user code of objects. Calls from user
+//! code to a handle are refused. Wakers may call handles, except for waits that would wait for the waker (O8).
 //!
 //! ```text
 //! user code (operation, codec, replay, look, walk)      calls a handle of objects or of a database: refused
@@ -8,7 +8,7 @@
 //! ```
 //! Invariant: O8: user code reaches no handle, and no wait begins that would wait for itself, by a chain of such waits.
 //!
-//! Neighbours: `log::waiters`, `checkpoint::manager` and objects report a thread inside such code. Engine and objects
+//! Neighbours: `log::waiters`, `checkpoint::manager` and the objects mark a thread inside such code. Engine and objects
 //! refuse calls from user code, and ask for a permit before a close; `checkpoint::request` asks before a wait.
 
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,8 @@ pub(crate) enum CallBack {
     CheckpointStep,
 }
 
-/// A log, by its address; the runner of the application's code keeps the log open.
+/// A log, identified by its address. The address stays valid, because the thread that runs the application's code keeps
+/// the log open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogAddress(pub(crate) usize);
 
@@ -38,7 +39,8 @@ thread_local! {
 }
 
 thread_local! {
-    /// Log of the objects whose user code this thread runs; [`NO_LOG`] for code before the log or beside it; or 0.
+    /// Address of the log whose objects' user code this thread runs; [`NO_LOG`] for user code that no log waits for; 0
+    /// outside user code.
     static USER_CODE_OF: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -50,7 +52,7 @@ thread_local! {
 /// Address of no log, for user code that no log waits for by itself.
 const NO_LOG: usize = 1;
 
-/// Waits that the application's code has begun.
+/// Waits that the application's code has begun, in all threads of the process.
 static WAITS: OnceLock<Mutex<Vec<AwaitedLog>>> = OnceLock::new();
 
 /// A wait for the close or a checkpoint of the log `awaited`, begun in code for which the log `waits` may have to wait.
@@ -77,7 +79,7 @@ impl CallBackScope {
         Self { outer: begun.ok() }
     }
 
-    /// True if a close inside the call-back finds the record.
+    /// True if the thread has recorded the call-back, so that a close inside the call-back finds it.
     pub(crate) fn is_kept(&self) -> bool {
         self.outer.is_some()
     }
@@ -142,7 +144,8 @@ impl UserCode {
     }
 }
 
-/// As [`UserCode`], for a call that was found outside user code: nothing surrounds the code.
+/// As [`UserCode`], for a thread that the caller has found outside user code. Cheaper, because the value remembers no
+/// outer log.
 #[derive(Debug)]
 #[must_use = "the mark ends with the value"]
 pub struct OutermostUserCode(OfThread);
@@ -201,8 +204,8 @@ impl Drop for HeldGuard {
     }
 }
 
-/// True if a checkpoint of this log, and so a close, waits for this thread: the thread is in a step, or in user code,
-/// which may have an object's lock.
+/// True if a checkpoint of this log, and therefore a close, waits for this thread: the thread is in a step, or in user
+/// code, which may have an object's lock.
 pub(crate) fn is_awaited(log: LogAddress) -> bool {
     is_in(CallBack::CheckpointStep, log) || USER_CODE_OF.with(Cell::get) == log.0
 }
@@ -215,7 +218,7 @@ fn blocked_logs() -> Vec<LogAddress> {
     logs
 }
 
-/// Leave to close a log, or to wait for a checkpoint of the log, until the drop.
+/// Permission to close a log, or to wait for a checkpoint of the log, until the drop.
 #[derive(Debug)]
 #[must_use = "it lasts as long as the wait"]
 pub struct WaitPermit(
@@ -223,8 +226,8 @@ pub struct WaitPermit(
     Vec<AwaitedLog>,
 );
 
-/// Leave to close this log on this thread, or to wait for a checkpoint of the log. The log's owner decides about a
-/// close in the log's own code.
+/// Permits this thread to close this log, or to wait for a checkpoint of the log. A close from call-backs of the same
+/// log is not checked here: its caller asks [`is_awaited`].
 ///
 /// # Errors
 /// [`DurabilityError::InCallBack`]: the wait would wait for code that waits for the caller.

@@ -8,14 +8,15 @@
 //! ```
 //! Invariants, argued in `docs/internals/protocols/shipping.md`:
 //! - H1: a manifest comes after the objects that the manifest names.
-//! - H2: a manifest counts if its number was free at the creation, and no larger number existed afterwards.
+//! - H2: a shared manifest counts if no object had its number at the creation, and no manifest of a larger number
+//!   existed afterwards.
 //! - H3: the manifest's state is a database after a crash at one epoch.
 //! - H4: objects of a counting manifest stay, and likewise objects named by a manifest within a grace.
 //! - H5: local log files wait for their shipping, up to a stated limit.
 //! - H6: a shipper that meets a manifest of another term is fenced for good.
 //!
-//! Neighbours: below, the store, the log and a [`SharedStore`]; above, the runtimes give [`Shipper`] a thread, and the
-//! `ensile` command takes over.
+//! Neighbours: below, `store`, `log` and a [`SharedStore`]; above, the engine and the objects give the [`Shipper`] a
+//! thread, and the `ensile` command takes over.
 
 mod chain;
 mod config;

@@ -1,7 +1,7 @@
 //! The store: ownership of the files, and the list of files that count (`docs/internals/protocols/store.md`).
 //!
-//! The store is the one module under log and checkpoints that knows folders, locks, identity, manifest and hint. Log
-//! and checkpoints ask the store for folders, and hand over the finished files.
+//! Below log and checkpoints, only the store knows folders, locks, identity, manifest and hint. Log and checkpoints ask
+//! the store for folders, and hand over the finished files.
 //!
 //! Invariants:
 //! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
@@ -13,8 +13,8 @@
 //! - L6: epochs never repeat, because the manifest reserves epochs ahead.
 //! - L7: a generation has one format, and the manifest names the format before any block is judged.
 //!
-//! Neighbours: `recovery` opens the store and hands it over as [`OpenStore`] to log and checkpoints; `ensile-disk` has
-//! the folders and locks.
+//! Neighbours: `recovery` opens the store, and hands the store over as [`OpenStore`] to log and checkpoints.
+//! `ensile-disk` has the calls of the file system.
 
 pub(crate) mod names;
 mod text;

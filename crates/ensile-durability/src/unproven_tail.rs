@@ -1,7 +1,7 @@
 //! Results of a process-safe life that the folder cannot prove: their files, the reason, and the remedy.
 //!
 //! ```text
-//! recovery::taking finds them --> the report of an open, an examination (`verify`, `objects check`), an adoption
+//! recovery::mapped_tail finds them --> the report of an open, an examination (`verify`, `objects check`), an adoption
 //! ```
 //! Invariant: B4: every reader of such a folder reports the possible loss. One type carries the report and its text.
 //! The report names files, and counts no entries (decision 0018).
@@ -65,7 +65,7 @@ impl NotProven {
         Self { reason, durable, files: Vec::new(), last: durable }
     }
 
-    /// True if an open leaves the entries out.
+    /// True if an open ignores the entries, for good.
     #[must_use]
     pub fn is_left_out(&self) -> bool {
         use NotProvenReason as Reason;
@@ -78,7 +78,7 @@ impl NotProven {
         self.reason == NotProvenReason::Changed
     }
 
-    /// The loss in words, with the files, without an end of the sentence.
+    /// Text of the loss with the files, without a full stop.
     #[must_use]
     pub fn loss(&self) -> String {
         let files = self.files.join(", ");
@@ -90,7 +90,7 @@ impl NotProven {
         format!("results above epoch {} that were acknowledged at the level Process{files}", self.durable)
     }
 
-    /// The reason and the remedy, in sentences without their last point.
+    /// Text of the reason and the remedy, without the last full stop.
     #[must_use]
     pub fn what_to_do(&self) -> &'static str {
         match self.reason {

@@ -3,12 +3,13 @@
 //!
 //! Invariant: a wake-up after the return of a wait is not lost: the next wait returns at once.
 //!
-//! Neighbours: one per logger, one per checkpointer.
+//! Neighbours: each logger and each checkpointer has a wake-up; its thread waits, and any thread wakes.
 
 use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
+/// Wake-up of one thread.
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     asked: AtomicBool,
@@ -32,7 +33,7 @@ impl WakeUp {
         }
     }
 
-    /// True if a wake-up was asked for since the last wait returned.
+    /// True if a thread has called [`WakeUp::wake`] since the last wait returned.
     pub(crate) fn is_asked(&self) -> bool {
         // Acquire: partner is the swap in `wake`.
         self.asked.load(Ordering::Acquire)

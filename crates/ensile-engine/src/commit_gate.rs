@@ -4,8 +4,8 @@
 //! effect, and no other thread's insert or clean-up changes a leaf. So the closure's next run meets no change.
 //!
 //! ```text
-//! closure    waits in order -> turn is set -> heavy fence -> nobody in the index or bound -> runs, commits -> turn ends
-//! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
+//! closure   waits in order -> turn is set -> heavy fence -> nobody in the index or bound -> runs, commits -> turn ends
+//! others    enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
 //! ```
 //! A commit that is turned away twice takes a turn: the commit's locks took longer than the pause between two turns.
 //!
@@ -61,7 +61,7 @@ pub(crate) enum TurnedAway {
     NotMyTurn,
 }
 
-/// The word, and the queue for turns.
+/// The gate of a database: a word that commits check, and the queue of threads that wait for turns.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// The bit of the closed database and the number of the turn. Begin and end of a turn and close write the word,
@@ -79,6 +79,7 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct TurnOrder {
+    /// Number of the last requested turn.
     last_number: u64,
     /// Numbers of the turns that threads wait for, in the order of arrival.
     waiting: VecDeque<u64>,
@@ -86,6 +87,7 @@ struct TurnOrder {
     until_nanos: Option<u64>,
     /// Number of commits that made way and are not done.
     passing: usize,
+    /// End of the last turn in nanoseconds, by the database's clock.
     ended_nanos: u64,
 }
 
@@ -101,7 +103,8 @@ impl Gate {
         }
     }
 
-    /// Checks the word, for a commit that holds its locks, or a worker that has entered the index.
+    /// Checks the word, for a commit that holds its locks, or a worker that has entered the index. Refuses if the
+    /// database is closed, or if another thread has the turn.
     #[inline]
     pub(crate) fn look(&self) -> std::result::Result<(), TurnedAway> {
         // Acquire: partner is the Release in `close`, so that the work before the close is visible. For a turn the
@@ -112,6 +115,7 @@ impl Gate {
         }
     }
 
+    /// As [`Gate::look`], for a word with the bit or with a turn.
     #[cold]
     fn look_closely(&self, word: u64) -> std::result::Result<(), TurnedAway> {
         if word & CLOSED != 0 {
@@ -170,8 +174,8 @@ impl Gate {
     }
 
     /// Waits for a turn, and begins the turn, for at most `longest`. From then on the thread sees no change by other
-    /// threads. `None` inside a turn of this thread, which serves, and if no turn has begun by `deadline`, in
-    /// nanoseconds of the database's clock.
+    /// threads. Returns `None` if this thread has a turn already, because the present turn suffices. Returns `None` too
+    /// if no turn has begun by `deadline`, in nanoseconds of the database's clock.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -224,14 +228,14 @@ impl Gate {
         Ok(Some(turn))
     }
 
-    /// Waits for a change, and ends a turn that is overdue.
+    /// Waits for a change of the turns, for [`LOOK`] at most, and then ends a turn that is overdue.
     fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
         let mut turns = self.changed.wait_timeout(turns, LOOK);
         self.end_if_overdue(&mut turns, clock);
         turns
     }
 
-    /// Ends a turn that is overdue. The heartbeat calls this function, because no thread may wait at the gate.
+    /// Ends a turn that is overdue. The heartbeat calls this function, because perhaps no thread waits at the gate.
     pub(crate) fn end_overdue(&self, clock: &Clock) {
         if self.has_turn() {
             self.end_if_overdue(&mut self.turns.lock(), clock);
@@ -255,6 +259,7 @@ impl Gate {
         assert!(is_idle && !self.has_turn(), "a turn is left at the end: {turns:?}");
     }
 
+    /// Ends the present turn, and wakes all waiting threads.
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
         let ended = turns.until_nanos.take();
         debug_assert!(ended.is_some(), "a turn that ends was somebody's");

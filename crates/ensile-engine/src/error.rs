@@ -1,4 +1,4 @@
-//! Errors of the engine: a value for each case that a program acts on, and text for the rest.
+//! Errors of the engine: a value for each case that a program acts on, and a text for every other case.
 //!
 //! Every error has a kind. The kind is the caller's next action. Most callers use only [`Error::is_retryable`].
 //!
@@ -13,7 +13,7 @@ use ensile_durability::{DurabilityError, ErrorKind, StorageError};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of the engine, with its remedy. A program matches the cases that it acts on by itself, and decides by
-/// [`Error::kind`] for the rest; the text is for people.
+/// [`Error::kind`] in every other case; the text is for people.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -37,13 +37,13 @@ pub enum Error {
         /// Time since the first conflict.
         elapsed: Duration,
     },
-    /// `insert` found an existing key. Nothing was written; the transaction goes on.
+    /// `insert` found an existing key. Nothing was written; the transaction continues.
     #[error("table {table}: the key exists already: use put to overwrite it")]
     KeyExists {
         /// Name of the table.
         table: String,
     },
-    /// Two rows have the same key in a unique index. Nothing was written; the transaction goes on.
+    /// Two rows have the same key in a unique index. Nothing was written; the transaction continues.
     #[error("unique index {index} of table {table}: the key belongs to another row")]
     NotUnique {
         /// Name of the table.
@@ -86,8 +86,8 @@ pub enum Error {
          return from the call-back, and call then, or on a thread of your own"
     )]
     InCallBack,
-    /// The disk is full. Nothing was written, and no acknowledged commit is in doubt; reads go on. Free some space and
-    /// run the transaction again: the log continues by itself, without a restart.
+    /// The disk is full. Nothing was written, and no acknowledged commit is in doubt; reads still work. Free some space
+    /// and run the transaction again: the log continues by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
     DiskFull(String),
     /// Failure of the log, the disk, a checkpoint, a folder or a copy. The text has the path, the offset and the
@@ -97,7 +97,7 @@ pub enum Error {
     Storage(StorageError),
 }
 
-/// Remedy for an item over its limit.
+/// Remedy for an item over its limit, by the name of the item in [`Error::TooLarge`].
 fn too_large_remedy(what: &str) -> &'static str {
     if what.starts_with("the transaction's ") { "split the transaction" } else { "make it smaller" }
 }
@@ -143,7 +143,7 @@ impl Error {
 }
 
 impl Error {
-    /// Error of a call that would make more tables or indexes than the limit.
+    /// Error of a call that would make more tables or indexes than the limit. `what` names the counted objects.
     pub(crate) fn too_many(what: &str, count: usize, count_max: usize) -> Self {
         Self::Misuse(format!("{what} is {count}, the limit is {count_max}: make fewer"))
     }
@@ -169,6 +169,7 @@ impl Error {
         }
     }
 
+    /// Error of stored bytes of `table` that do not decode as `type_name`; `detail` is the codec's text.
     pub(crate) fn decode(table: &str, type_name: String, detail: String) -> Self {
         Self::Decode { table: table.into(), type_name: type_name.into(), detail: detail.into() }
     }

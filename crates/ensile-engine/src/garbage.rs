@@ -15,7 +15,7 @@
 //!
 //! Invariant (E6): Waiting garbage is counted in bytes at its addition, and uncounted at its free.
 //!
-//! Neighbours: commit adds. Workers collect after their commits, and the heartbeat collects for workers without
+//! Neighbours: `commit` adds. Workers collect after their commits, and the heartbeat collects for workers without
 //! commits. `record::blocks` frees.
 
 use ensile_base::Epoch;
@@ -40,8 +40,9 @@ const FETCHED_AHEAD: usize = 8;
 /// walks a leaf or two of absent records for each worker.
 const IN_TREES_MAX: usize = if cfg!(shuttle) { 1 } else { 16 };
 
-/// Largest number of burials between two looks at the gate of turns, and largest number in a collection.
+/// Largest number of burials between two looks at the gate of turns.
 const BURIALS_PER_LOOK: usize = 64;
+/// Largest number of burials in a collection.
 const BURIALS_PER_COLLECTION: usize = 1024;
 
 /// An absent record that must leave the index.
@@ -82,13 +83,18 @@ impl Unhook {
 /// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
+    /// Index nodes, by an epoch at or after their unlink.
     nodes: GarbageList<NodeBlock>,
+    /// Records that wait for pins alone, by an epoch at or after their unlink.
     records: GarbageList<RetiredRecord>,
+    /// Versions in blocks of their own, by the epoch of the commit that superseded them.
     versions: RevisitedList<RetiredRecord>,
+    /// Full pages of versions, by the epoch of the commit that filled them.
     pages: GarbageList<PageBlock>,
     /// Pages that no snapshot shows any more, by the epoch of the pass. A commit of this epoch or of the epoch before
     /// may stand on a version in such a page (V1).
     passed_pages: GarbageList<PageBlock>,
+    /// Absent records in the trees that transactions walk, by the epoch in which they became absent.
     unhooks: RevisitedList<Unhook>,
     /// Absent records that are never buried, and wait for U2: superseded records, and records with a key too long for
     /// an entry of a side index.
@@ -117,12 +123,14 @@ pub(crate) struct WaitingBytes {
 }
 
 impl WaitingBytes {
+    /// Counts garbage that begins to wait.
     #[inline]
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.made += bytes as u64;
     }
 
+    /// Uncounts garbage at the end of its wait.
     #[inline]
     fn take(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.bytes, "what is freed was counted when it was added (E6)");
@@ -133,6 +141,7 @@ impl WaitingBytes {
 /// Nodes that a worker's inserts have retired, before the nodes join the worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct RetiredNodes {
+    /// Index nodes that the index no longer leads to, by an epoch at or after their unlink.
     nodes: GarbageList<NodeBlock>,
     bytes: usize,
 }
@@ -373,7 +382,8 @@ impl Garbage {
         self.unhooks.len() + self.unburied.len() + self.buried.len() + self.buried_bare.len()
     }
 
-    /// Measure of the remaining work. Each step of a collection makes the measure smaller.
+    /// Measure of the remaining work, for the heartbeat. Each step of a collection makes the measure smaller. An absent
+    /// record in a tree counts twice, because a burial only moves the record to another list.
     pub(crate) fn work(&self) -> usize {
         self.len() + self.unhooks.len()
     }
@@ -466,6 +476,8 @@ impl Garbage {
         }
     }
 
+    /// Unhooks at most `most` of the absent records for which U2 holds. True if no such record is left; false during a
+    /// turn (P1).
     fn collect_unhooks(
         &mut self,
         blocks: &mut Blocks,
@@ -620,7 +632,7 @@ impl Garbage {
         false
     }
 
-    /// Unhooks an absent record. Nothing of the record is left in the index.
+    /// Unhooks an absent record, once U2 holds: takes the key out of its tree, and makes the record garbage.
     fn unhook_now(
         &mut self,
         unhook: Unhook,
@@ -661,7 +673,7 @@ impl Garbage {
 
 #[cfg(feature = "audit")]
 impl Garbage {
-    /// Frees everything.
+    /// Frees all garbage of a database without users.
     ///
     /// # Panics
     /// If the counters of waiting bytes are not zero afterwards (E6).
@@ -704,7 +716,7 @@ impl Garbage {
     }
 }
 
-/// State of an absent record, read under its lock.
+/// Outcome of [`take_out`].
 enum TakenOut {
     /// The record is out of its tree.
     Removed(KeyRemoval),
@@ -712,7 +724,7 @@ enum TakenOut {
     Superseded,
 }
 
-/// A worker that holds a record's lock outside a commit. Dropping it ends the binding.
+/// The binding of a worker that holds a record's lock outside a commit. The drop unbinds the worker.
 struct BoundCleaner<'w>(&'w CommitSlot);
 
 impl Drop for BoundCleaner<'_> {
@@ -721,9 +733,9 @@ impl Drop for BoundCleaner<'_> {
     }
 }
 
-/// U1: takes a record out of its tree only if the record is still the registered absent record. A record superseded in
-/// the meantime was left for its registrar to retire, so the record's address was good until now. `None` if the record
-/// is latest, but with another word than the registered word.
+/// Takes a record out of its tree, if the record is still the registered absent record (U1). A record superseded in the
+/// meantime was left for its registrar to retire, so the record's address was good until now. `None` if the record is
+/// latest, but with another word than the registered word.
 ///
 /// The worker is bound while it holds the record's lock (E1): commits that wait for the lock are bound too. The free of
 /// memory and the unlink of emptied leaves come after the lock.

@@ -2,23 +2,24 @@
 //!
 //! The modules, lowest first. A module uses only the modules above it in this list:
 //! ```text
-//! error         what can go wrong, by the caller's next action
-//! variants      what an experiment may run in place of what ships
+//! error         errors, by the caller's next action
+//! variants      variants of the engine for experiments
 //! codec         keys and values as bytes
 //! record        rows in shared memory: one word decides, optimistic reads, versions
-//! formats       what stands in files: log entry, checkpoint entry, a table's definition
-//! tables        trees of records by id; which of them this process knows
-//! garbage       what commits left behind, until no thread can reach it
-//! worker        what commits: binding, log buffer, memory, garbage
-//! shared        what all transactions of a database share
-//! sets          read-set, node-set, write-set: what an open transaction carries
-//! session       which thread has which context and which worker
+//! formats       formats of files: log entry, checkpoint entry, a table's definition
+//! commit_gate   the closed state, and the turn of a closure with many conflicts
+//! tables        trees of records by id; the tables known to this process
+//! garbage       memory released by commits, until no thread can reach it
+//! worker        resources of a committing thread: binding, log buffer, memory, garbage
+//! shared_state  state shared by all transactions of a database
+//! sets          read-set, node-set and write-set of an open transaction
+//! session       assignment of contexts and workers to threads
 //! database      the handle, the owner, health
-//! reading       table -> index -> record; snapshots
+//! read_path     table -> index -> record; snapshots
 //! commit        place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
 //! transaction   reads, writes, upkeep of secondary indexes, closures, receipts
-//! open          settings, recovery, catalogue, threads, what a checkpoint walks or takes; a folder without an open
-//! typed         tables of `K` to `V`
+//! open          settings, recovery, catalogue, threads, walks and pages of checkpoints; a folder without an open
+//! typed_api     tables of `K` to `V`
 //! laboratory    entry points for measurements
 //! ```
 //! The life of a commit: `transaction::retry_loop` calls the closure. `read_path` fills the read-set and the node-set,

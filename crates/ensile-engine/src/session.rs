@@ -120,6 +120,8 @@ pub(crate) fn take(shared: &SharedState) -> IdleSession {
     }
 }
 
+/// As [`take`], if the last session is missing or of another database. `last` is kept for later. Prefers a session with
+/// a worker, and makes a new session as a last resort.
 #[inline(never)]
 fn take_other(shared: &SharedState, last: Option<IdleSession>) -> IdleSession {
     if let Some(foreign) = last {
@@ -235,6 +237,7 @@ pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Wor
     worker
 }
 
+/// Takes the thread's worker from a session of the thread, or an idle worker of the database, or makes a new worker.
 #[inline(never)]
 fn take_worker(shared: &SharedState) -> Box<Worker> {
     let own = with_last(|last| if last.belongs_to(shared) { last.worker.take() } else { None }).flatten();

@@ -1,10 +1,10 @@
 //! Variants of the engine, for measurements of the worth of each choice (Silo §5).
 //!
 //! Invariants:
-//! - Without the feature `laboratory` each method of [`Switches`] gives a constant: the ordinary build has no cost.
+//! - Without the feature `laboratory` each method of [`Switches`] returns a constant: the ordinary build has no cost.
 //! - Every variant is serializable and frees no memory early. Only the logged data and late releases may differ.
 //!
-//! Neighbours: `laboratory` takes the choice. Commit, worker and memory use the switches.
+//! Neighbours: `laboratory` sets the variants. Commit, worker and memory use the switches.
 
 use std::sync::Arc;
 
@@ -47,16 +47,19 @@ pub(crate) struct Switches {
 }
 
 impl Switches {
+    /// True if a write overwrites a value in place where the new value fits.
     #[inline(always)]
     pub(crate) fn overwrites(&self) -> bool {
         !IS_LABORATORY || self.variants.overwrite
     }
 
+    /// True if workers free garbage before the close of the database.
     #[inline(always)]
     pub(crate) fn collects(&self) -> bool {
         !IS_LABORATORY || self.variants.collect
     }
 
+    /// True if log entries have the writes of their transactions.
     #[inline(always)]
     pub(crate) fn logs_data(&self) -> bool {
         !IS_LABORATORY || self.variants.log_data
@@ -75,6 +78,7 @@ impl Switches {
         (tid > above).then_some(tid)
     }
 
+    /// Selects slabs or the process's allocator in the configuration of the memory.
     pub(crate) fn apply_to_memory(&self, config: &mut MemoryConfig) {
         config.general = !self.variants.slabs;
     }

@@ -1,9 +1,9 @@
 //! Asymmetric fences: the frequent side pays nothing, the rare side pays for both.
 //!
-//! A Dekker pair (store mine, fence, load yours) needs a store-load fence on both sides (C1). Every transaction takes
-//! pins, and a scan reads pins a few times a second. So [`light`] is a compiler fence, and [`heavy`] asks the kernel
-//! (`membarrier`, private expedited) to run a full fence on every processor that runs a thread of this process. The
-//! race, from both sides: if the heavy fence falls before the pinner's store, the pinner's later loads see every
+//! A Dekker pair (store my word, fence, load your word) needs a store-load fence on both sides (C1). Every transaction
+//! takes pins, and a scan reads pins a few times a second. So `light` is a compiler fence, and `heavy` asks the
+//! kernel (`membarrier`, private expedited) to run a full fence on every processor that runs a thread of this process.
+//! The race, from both sides: if the heavy fence falls before the pinner's store, the pinner's later loads see every
 //! earlier store of the scanner; if the heavy fence falls after, the scanner's later loads see the pin. If the kernel
 //! has no such call, and under a model checker, both fences are `fence(SeqCst)`.
 //!
@@ -37,6 +37,7 @@ mod kernel {
         })
     }
 
+    /// Runs a full fence on every processor that runs a thread of this process. The caller has checked [`prepare`].
     pub(super) fn barrier() {
         let result = membarrier(PRIVATE_EXPEDITED);
         assert_eq!(result, 0, "membarrier was registered and cannot fail");

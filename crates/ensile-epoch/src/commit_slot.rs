@@ -52,10 +52,10 @@ impl CommitSlot {
         fence_after_exchange();
     }
 
-    /// Ends the binding. A thread that reads `idle` sees every write of the commit, its log entry included (E1).
+    /// Ends the binding. A thread that reads `IDLE` sees every write of the commit, its log entry included (E1).
     #[inline]
     pub fn unbind(&self) {
-        // Release: partner is the Acquire in `bound`.
+        // Release: partner is the Acquire in `bound_epoch`.
         self.words.bound.store(IDLE, Ordering::Release);
     }
 
@@ -63,7 +63,7 @@ impl CommitSlot {
     #[inline]
     #[must_use]
     pub fn bound_epoch(&self) -> Option<Epoch> {
-        // Acquire: a thread that reads `idle` sees the commit's installed and appended data (partner: `unbind`).
+        // Acquire: a thread that reads `IDLE` sees the commit's installed and appended data (partner: `unbind`).
         match self.words.bound.load(Ordering::Acquire) {
             IDLE => None,
             number => Some(Epoch::new(number)),

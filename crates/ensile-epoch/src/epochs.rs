@@ -261,6 +261,8 @@ impl Epochs {
         self.boundaries.newest.load(Ordering::Relaxed) > self.limits.served.load(Ordering::Relaxed)
     }
 
+    /// Moves E forward by one if E2, E5 and L6 allow. The new epoch is a boundary if `choice` asks for a boundary, and
+    /// if the new epoch is at least two above the newest boundary.
     fn advance(&self, now_nanos: u64, choice: BoundaryChoice) -> Advance {
         let mut pace = self.lock_pace();
         // Relaxed: E moves under this lock only.

@@ -38,11 +38,11 @@ impl Freezes {
             return None;
         }
         // Relaxed: a commit steps back to `before` from the new `newest`; the Release of `newest` comes behind;
-        // partner: `at`.
+        // partner: `freeze_at`.
         self.before.store(newest, Ordering::Relaxed);
-        // Release: `before` comes first; partner: the Acquire in `at`. The caller's lock makes E reach the freeze later
-        // (N1): a commit that reads E = S sees this store by E's AcqRel in `Epochs::advance` and the Acquire in
-        // `Epochs::now`.
+        // Release: `before` comes first; partner: the Acquire in `freeze_at`. The caller's lock makes E reach the
+        // freeze later (N1): a commit that reads E = S sees this store by E's AcqRel in `Epochs::advance` and the
+        // Acquire in `Epochs::now`.
         self.newest.store(freeze.number(), Ordering::Release);
         Some(freeze)
     }
@@ -62,7 +62,7 @@ impl Freezes {
         before
     }
 
-    /// The newest freeze. E may not have reached it.
+    /// The newest freeze. E may be below the freeze.
     #[inline]
     pub(crate) fn newest(&self) -> Epoch {
         // Acquire: the caller sees every store made before the freeze was announced; partner: the Release in

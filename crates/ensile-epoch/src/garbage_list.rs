@@ -44,6 +44,7 @@ impl<T> GarbageList<T> {
         }
     }
 
+    /// Begins a new chunk with a thing. The chunk reuses emptied memory.
     #[cold]
     fn push_chunk(&mut self, tag: Epoch, thing: T) {
         let tag = self.chunks.back().map_or(tag, |last| last.tag.max(tag));
@@ -86,6 +87,7 @@ impl<T> GarbageList<T> {
         in_order && count == self.len && self.chunks.iter().all(|chunk| !chunk.things.is_empty())
     }
 
+    /// Removes the emptied first chunk, and keeps the memory of a few chunks for reuse.
     #[cold]
     fn recycle_first(&mut self) {
         if let Some(chunk) = self.chunks.pop_front()

@@ -7,11 +7,11 @@
 //! - [`PinHandle`]: an open transaction *pins* the memory that it may still point to (E3), and can be expired (E4).
 //! - the same slot's snapshot registration, for readers of version chains (S1).
 //!
-//! [`Epochs`] owns the global epoch and offers steps (`try_advance`, `scan`) that somebody else's thread drives.
-//! Bytes go down, epochs come up: higher floors read numbers here, nothing here calls them.
+//! [`Epochs`] owns the global epoch and offers steps (`try_advance`, `scan`) for threads of other crates: the engine's
+//! heartbeat and the loggers. Higher crates read epochs here, and this crate calls no higher crate.
 //!
-//! Neighbours: the engine's workers and transactions register; the durability crate reads bindings to find the
-//! durable epoch; the engine's collector asks [`Epochs::limits`] what may be freed.
+//! Neighbours: the engine's workers and transactions register; the durability crate reads bindings to compute the
+//! durable epoch; the engine's collector frees garbage below [`Epochs::limits`].
 
 mod asymmetric_fence;
 mod boundary_set;

@@ -79,8 +79,8 @@ impl PinSlot {
         // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
         // Release: a scan that reads this pin, and not the end of the last pin, sees the last transaction's loads done;
-        // partner: Acquire in `held`. The light fence below orders the store before every pointer load; partner: the
-        // heavy fence of `scan`.
+        // partner: Acquire in `held_epochs`. The light fence below orders the store before every pointer load; partner:
+        // the heavy fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Release);
         self.fences.light();
         // Relaxed: a thread that asks for an expiry fences, then looks for our call. If the thread missed our call, the
@@ -110,8 +110,9 @@ impl PinSlot {
     /// Enters a call of a snapshot's reader, pinned at `epoch`.
     #[inline]
     fn enter_snapshot(&self, epoch: Epoch) -> Result<(), Expired> {
-        // Release: a scan that finds this call and its pin sees the last call's loads done; partner: Acquire in `held`.
-        // The light fence in `enter` orders the store before every pointer load; partner: the heavy fence of `scan`.
+        // Release: a scan that finds this call and its pin sees the last call's loads done; partner: Acquire in
+        // `held_epochs`. The light fence in `enter` orders the store before every pointer load; partner: the heavy
+        // fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Release);
         self.enter()
     }
@@ -143,9 +144,11 @@ impl PinSlot {
     fn end(&self) {
         // Relaxed: the owner reads its own store.
         debug_assert!(!self.words.in_call.load(Ordering::Relaxed), "a transaction ends between its calls");
-        // Release, all three: the transaction's loads come before the pinned objects may be freed; partner: `held`.
+        // Release, all three: the transaction's loads come before the pinned objects may be freed; partner:
+        // `held_epochs`.
         self.words.snapshot.store(IDLE, Ordering::Release);
-        // Release: the transaction's loads come before the garbage held back by its pin may be freed; partner: `held`.
+        // Release: the transaction's loads come before the garbage held back by its pin may be freed; partner:
+        // `held_epochs`.
         self.words.pin.store(IDLE, Ordering::Release);
         // Release: the last call's loads come before a scan sees that no call runs; partner: Acquire in `try_expire`.
         self.words.in_call.store(false, Ordering::Release);
@@ -242,7 +245,7 @@ impl Drop for Call<'_> {
 /// # let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
 /// let mut pin = epochs.register_pin();
 /// let call = pin.begin(epochs.now());
-/// let pinned = call.pinned();
+/// let pinned = call.pin_token();
 /// pin.end(); // the second mutable borrow
 /// let _ = pinned;
 /// ```

@@ -1,4 +1,4 @@
-//! Retired things that wait for a limit, some with an earlier end: the things are visited in turn (V1).
+//! Retired things that wait for a limit. Some things can be freed earlier, so the things are also visited in turn (V1).
 //!
 //! Two garbage lists make a round: a visited thing goes from one list to the other, in the order of tags. When the
 //! first list is empty, the lists change places.
@@ -37,7 +37,7 @@ impl<T> RevisitedList<T> {
         self.behind.pop_below(limit).or_else(|| self.ahead.pop_below(limit))
     }
 
-    /// Visits the next thing in turn, and removes the thing if `is_dead` is true.
+    /// Visits the next thing in turn. Removes and returns the thing if `is_dead` is true of the thing.
     pub fn revisit(&mut self, is_dead: impl FnOnce(&T) -> bool) -> Option<T> {
         if self.ahead.is_empty() {
             std::mem::swap(&mut self.ahead, &mut self.behind);

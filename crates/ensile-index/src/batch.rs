@@ -157,7 +157,8 @@ impl Masstree {
         });
     }
 
-    /// Lands once per probe, in any order, at the place where the key stands or would stand.
+    /// Calls `landed` once per probe, in any order, with the place where the key stands or would stand. `TO_INSERT`
+    /// prefetches whole leaves.
     #[inline(always)]
     fn descend_batch<'a, 'p, L: Copy, const TO_INSERT: bool>(
         mut probes: impl Iterator<Item = Probe<'a, L>>,

@@ -46,7 +46,7 @@ where
         Self { tree, last: None }
     }
 
-    /// Inserts the next key unless it is there: as [`Masstree::insert_if_absent`].
+    /// Inserts the next key unless the key exists: as [`Masstree::insert_if_absent`].
     pub fn insert(
         &mut self,
         key: &'a [u8],

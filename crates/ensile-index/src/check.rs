@@ -13,7 +13,7 @@ use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::Version;
 
-/// Numbers of the parts of a tree.
+/// Counts and sizes of the parts of a tree, from [`Masstree::check`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
     /// Number of keys.
@@ -138,6 +138,7 @@ impl<'p> Check<'p> {
         Ok(())
     }
 
+    /// Checks and counts an internal node, and adds its children to `pending`, the last child first.
     fn internal(
         &mut self,
         node: Ptr<'p, Internal>,
@@ -171,6 +172,7 @@ impl<'p> Check<'p> {
         Ok(())
     }
 
+    /// Checks and counts a leaf, and adds the roots of its deeper layers to `layers`.
     fn leaf(
         &mut self,
         leaf: Ptr<'p, Leaf>,

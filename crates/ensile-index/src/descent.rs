@@ -44,7 +44,7 @@ pub(crate) enum InLeaf<'p> {
         /// The skip.
         skip: SkipRef<'p>,
     },
-    /// Another key with the same slice; both keys go on.
+    /// Another key with the same slice; both keys continue after the slice.
     Clash {
         /// Slot of the other key.
         slot: usize,
@@ -94,7 +94,7 @@ pub(crate) struct SeenLeaf<'p> {
 pub(crate) enum LeafSearch<'p> {
     /// A validated answer.
     Sure(InLeaf<'p>),
-    /// The slice lies further right: go on at the next leaf.
+    /// The slice lies further right: continue at this next leaf.
     Right(NodePtr<'p>),
     /// The leaf changed or is gone, or the way down was wrong: start again from the root of the layer.
     Again,
@@ -213,7 +213,7 @@ fn search_skip(leaf: Ptr<'_, Leaf>, seen: Version, slot: usize) -> LeafSearch<'_
     LeafSearch::Sure(InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(value) } })
 }
 
-/// Checks a miss: true only if the leaf lives and covers the slice.
+/// Outcome of a search without a match: the miss is sure only if the leaf lives and covers the slice.
 #[inline]
 fn search_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: InLeaf<'p>) -> LeafSearch<'p> {
     let (low, high, next) = (leaf.low.read(), leaf.high.read(), leaf.next.read());

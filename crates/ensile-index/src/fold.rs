@@ -6,7 +6,7 @@
 //! (a letter is a slice; a LAYER slot is a skip of no slices). A fold reverses the parting of a skip.
 //!
 //! **FOLD**: of two adjacent layers below the first layer, at least one has two entries or more after the last removal.
-//! Both leaves are locked, at the versions of the reads, before the slot above changes. The layer's leaf is `changing`
+//! Both leaves are locked, at the versions of the reads, before the slot above changes. The layer's leaf is CHANGING
 //! before the slot above leads past the layer. Then the leaf loses the entry and is marked DELETED. Memory is obtained
 //! before the locks (E1). Only the root below is read under the locks: the root changes without a version.
 //!

@@ -21,9 +21,9 @@ use crate::witness::NodeChanges;
 /// The outcome of an insert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Insert {
-    /// The key was missing and is there now.
+    /// The key was missing, and is inserted.
     Inserted,
-    /// The key was there, with this value; nothing changed.
+    /// The key existed, with this value; nothing changed.
     Exists(u64),
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct Layer<'k, 'p> {
 }
 
 impl<'k> Layer<'k, '_> {
-    /// A key that will go on below a slot of this layer.
+    /// The key, as it continues below a slot of this layer, with its value.
     fn new_key(&self, value: u64) -> NewKey<'k> {
         NewKey { behind: &self.rest[SLICE_BYTES..], value }
     }
 }
 
 impl Masstree {
-    /// Inserts a key unless it is there. Every leaf whose witness the insert changes is reported in `changes`.
+    /// Inserts a key unless the key exists. Every leaf whose witness the insert changes is reported in `changes`.
     pub fn insert_if_absent(
         &self,
         key: &[u8],
@@ -149,7 +149,7 @@ impl Masstree {
 /// Outcome of an insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InsertOutcome {
-    /// The key was there, with this value.
+    /// The key existed, with this value.
     Exists(u64),
     /// The key is in the leaf, and the leaf has this version now.
     Put(Version),

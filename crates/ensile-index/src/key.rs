@@ -9,7 +9,7 @@
 /// Bytes of a slice.
 pub(crate) const SLICE_BYTES: usize = 8;
 
-/// The rank of an entry whose key goes on after the slice.
+/// The rank of an entry whose key continues after the slice.
 pub(crate) const LONG: u8 = 9;
 
 /// Place of a key within a layer.

@@ -43,7 +43,8 @@ struct FreshLayer<'p> {
     skip: Option<SkipRef<'p>>,
 }
 
-/// Number of bytes, in whole slices, that a key shares with `shared`. The key always keeps a rest.
+/// Number of bytes, in whole slices, that a key shares with `shared`. At least one byte of the key remains for the
+/// deeper layer.
 fn common_bytes(shared: &[u8], key: &[u8]) -> usize {
     let slices = shared.chunks_exact(SLICE_BYTES).zip(key.chunks_exact(SLICE_BYTES));
     let equal = slices.take_while(|(a, b)| a == b).count();
@@ -51,6 +52,7 @@ fn common_bytes(shared: &[u8], key: &[u8]) -> usize {
 }
 
 impl<'p> FreshLayer<'p> {
+    /// The layer of `leaf`, below a skip over `shared` unless `shared` is empty.
     fn new(shared: &[u8], leaf: Ptr<'p, Leaf>, memory: &mut dyn NodeMemory) -> Self {
         let skip = (!shared.is_empty()).then(|| SkipRef::create(shared, leaf.node(), memory));
         Self { leaf, skip }

@@ -43,7 +43,7 @@ pub(crate) const INTERNAL_KEYS: usize = 15;
 
 /// Kind of a slot: 0..=8 is the number of bytes in the slice of a key that ends here. SUFFIX is a key with a suffix.
 pub(crate) const SUFFIX: u8 = LONG;
-/// The key goes on in a deeper layer; the slot holds the root of the layer.
+/// The key continues in a deeper layer; the slot holds the root of the layer.
 pub(crate) const LAYER: u8 = 10;
 /// As LAYER, with shared bytes between: the keys of the layer have a common prefix, and the slot holds a skip block.
 pub(crate) const SKIP: u8 = 11;
@@ -402,6 +402,7 @@ impl Leaf {
         tags::equal([self.tags[0].read(), self.tags[1].read()], tag(part)) & ((1 << LEAF_SLOTS) - 1)
     }
 
+    /// Word of a slot's tag in `tags`, and position of the tag in the word, in bits. Slot 15 is the hint for `split`.
     fn byte(slot: usize) -> (usize, usize) {
         (slot / TAGS_PER_WORD, 8 * (slot % TAGS_PER_WORD))
     }
@@ -491,7 +492,7 @@ impl Internal {
         group + rest
     }
 
-    /// Inserts `key` and its right child at key index `at` into a node of `keys` keys.
+    /// Inserts `key` and its right child at key index `at` into a node of `keys` keys, within a change.
     pub(crate) fn insert(&self, keys: usize, at: usize, key: u64, right: *mut VersionWord) {
         debug_assert!(at <= keys && keys < INTERNAL_KEYS);
         for index in (at..keys).rev() {
@@ -502,7 +503,7 @@ impl Internal {
         self.children[at + 1].write(right);
     }
 
-    /// Removes key `key` and child `child` from a node of `keys` keys.
+    /// Removes the key of index `key` and the child of index `child` from a node of `keys` keys, within a change.
     pub(crate) fn remove(&self, keys: usize, key: usize, child: usize) {
         debug_assert!(key < keys && (child == key || child == key + 1));
         for index in key..keys - 1 {

@@ -31,6 +31,7 @@ struct KeyRun<'p> {
 }
 
 impl<'p> KeyRun<'p> {
+    /// A run of the subtree below `node`, with its estimated weight; `prefix` is the key bytes of the layers above.
     fn subtree(from: Vec<u8>, node: NodePtr<'p>, prefix: Vec<u8>, pinned: Pinned<'p>) -> Self {
         Self { from, subtree: Some((node, prefix)), weight: weight(node, pinned) }
     }
@@ -85,6 +86,7 @@ fn open<'p>(run: KeyRun<'p>, pinned: Pinned<'p>) -> Vec<KeyRun<'p>> {
     opened.unwrap_or_else(|| vec![KeyRun { from, subtree: None, weight }])
 }
 
+/// The children or entries of a node as runs; `None` if the node is changing or out of the tree.
 fn open_node<'p>(
     from: &[u8],
     node: NodePtr<'p>,

@@ -11,7 +11,7 @@
 //! since another thread may have refilled or unlinked the leaf first. A thread that takes an entry out of a leaf, or
 //! makes a leaf a root, prunes afterwards. The state therefore holds everywhere once these threads are done.
 //!
-//! Neighbours: up, `remove`; down, `fold`, `descend::Path`, `node`.
+//! Neighbours: up, `remove`; down, `fold`, `descent::Path`, `node`.
 
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
@@ -167,7 +167,8 @@ impl Masstree {
         }
     }
 
-    /// Unlinks a layer whose only leaf is empty (and held). Returns the number of entries that the leaf above has left.
+    /// Unlinks a layer whose only leaf is empty and locked. Returns the number of entries that remain in the leaf
+    /// above. `None`, without a change, if the leaf above is locked or no longer names the layer.
     fn unlink_layer<'p>(
         &'p self,
         leaf: Ptr<'p, Leaf>,

@@ -42,6 +42,7 @@ impl Masstree {
         }
     }
 
+    /// A try of [`Masstree::take_out`].
     fn try_remove(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Try {
         let (mut root, mut rest) = (self.root(pinned), key);
         // True if the layer above has only the entry that leads here. If a later removal thins the layer above, the

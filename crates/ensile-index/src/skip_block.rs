@@ -99,8 +99,8 @@ impl<'p> SkipRef<'p> {
         Self::layout(self.head().length as usize).size()
     }
 
-    /// The rest of a key in the layer; `None` if the key parts from the skip. `behind` is the part of the key behind
-    /// the slice of the skip's slot.
+    /// The bytes of a key within the layer, behind the skip's bytes; `None` if the key parts from the skip. `behind` is
+    /// the part of the key behind the slice of the skip's slot.
     pub(crate) fn lead(self, behind: &[u8]) -> Option<&[u8]> {
         behind.strip_prefix(self.bytes()).filter(|rest| !rest.is_empty())
     }

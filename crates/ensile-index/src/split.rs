@@ -10,7 +10,7 @@
 //! (several loads side by side) the entries behind the new key go, so that the load has the edge to itself from then
 //! on.
 //!
-//! Neighbours: up, `insert`; down, `descend::Path`, `node`.
+//! Neighbours: up, `insert`; down, `descent::Path`, `node`.
 
 use ensile_epoch::Pinned;
 
@@ -42,6 +42,7 @@ struct SplitPoint {
 }
 
 impl SplitPoint {
+    /// True if the new entry goes to the right leaf.
     fn new_is_right(&self) -> bool {
         self.position >= self.left
     }

@@ -125,6 +125,7 @@ impl VersionWord {
         if word & CHANGING == 0 { Version(word & !LOCKED) } else { self.stable_later() }
     }
 
+    /// Slow path of [`Self::stable`]: waits for the end of a change.
     #[cold]
     #[inline(never)]
     fn stable_later(&self) -> Version {
@@ -168,7 +169,7 @@ impl VersionWord {
     #[inline]
     #[must_use]
     pub(crate) fn try_lock(&self, seen: Version) -> Option<NodeLock<'_>> {
-        // Acquire fence: as in `unchanged`, as the exchange below is also the second look of an optimistic read.
+        // Acquire fence: as in `is_unchanged`, as the exchange below is also the second look of an optimistic read.
         fence(Ordering::Acquire);
         // Acquire on success: pairs with the Release store of `NodeLock::drop` by the lock's previous owner. Relaxed on
         // failure: nothing is concluded from the value.

@@ -121,10 +121,12 @@ impl NodeChanges {
         &self.0
     }
 
+    /// Notes that a leaf's version moved.
     pub(crate) fn record_change(&mut self, leaf: Ptr<'_, Leaf>, old: Version, new: Version) {
         self.0.push(NodeChange::Changed { node: NodeId::from_leaf(leaf), old: old.bits(), new: new.bits() });
     }
 
+    /// Notes a new leaf. `from` covered its keys until then; `version` is its first version.
     pub(crate) fn record_creation(&mut self, leaf: Ptr<'_, Leaf>, from: Ptr<'_, Leaf>, version: Version) {
         let (node, from) = (NodeId::from_leaf(leaf), NodeId::from_leaf(from));
         self.0.push(NodeChange::Created { node, from, version: version.bits() });

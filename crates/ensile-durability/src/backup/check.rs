@@ -19,8 +19,10 @@ use crate::{DurabilityError, Recoverable};
 pub(super) struct PictureCheck {
     reader: PictureReader,
     of: PictureCheckpoint,
+    /// Index of the next item: blocks beside the pages first, then parts of the directory.
     next: usize,
     beside: BesideKeys,
+    /// Number of entries read so far; `bytes` and `pages` count likewise.
     pub(super) entries: u64,
     pub(super) bytes: u64,
     pub(super) pages: u64,
@@ -74,7 +76,8 @@ impl PictureCheck {
     }
 }
 
-/// Parses the entries of a page or block, as a load does, and compares a page with the entries beside the pages.
+/// Hands the entries of a page or a block to the state, as a load does. Compares a page with the entries beside the
+/// pages.
 fn show(
     read: &ReadEntries<'_>,
     beside: Option<&BesideKeys>,

@@ -19,7 +19,7 @@
 //!   and the manifest lists the identity.
 //! - N12: the manifest comes last, after a read of the complete newest state, as by an open. Until then no byte of an
 //!   earlier state is overwritten, cut or removed. So a killed or cancelled run leaves the earlier states.
-//! - N21: files and bytes stay as far as a state of the target lists them ([`super::known`]).
+//! - N21: files and bytes stay as far as a state of the target lists them ([`super::known_files`]).
 //! - L6: epochs that the source reserves during the copy are reserved in the copy too, because the copied log may show
 //!   such epochs.
 //! - A5: a state that a restore takes back to an earlier epoch is closed at the earlier epoch, and the logs are cut
@@ -63,6 +63,7 @@ use crate::{DurabilityError, Recoverable};
 /// Largest number of bytes that one step copies.
 const STEP_BYTES: usize = 1 << 20;
 
+/// Stage of a copy of files: see the diagram of the module.
 #[derive(Debug)]
 enum FilesStage {
     Copying,
@@ -170,6 +171,7 @@ pub(super) struct FilesCopy {
     waiting: VecDeque<WaitingPiece>,
     /// Open copy of the first waiting part's file.
     file: Option<Box<dyn DiskFile>>,
+    /// Buffer for the bytes of one step.
     bytes: Vec<u8>,
     /// At the last look: S, and the ends of the logs that were whole for less than S.
     short: Option<ShortLogs>,
@@ -186,6 +188,7 @@ fn copied_name(name: &str) -> String {
 }
 
 impl FilesCopy {
+    /// Opens the target, checks that the target may get these files, and plans the copy.
     pub(super) fn begin(
         source: FilesSource,
         target: &Arc<dyn Disk>,
@@ -494,7 +497,7 @@ impl FilesCopy {
         Ok(())
     }
 
-    /// The manifest that will list the copied files.
+    /// Syncs the folders of the copied files. Returns the manifest that will list the files.
     fn list(&mut self) -> Result<Manifest, DurabilityError> {
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target

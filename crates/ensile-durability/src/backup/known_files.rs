@@ -3,7 +3,7 @@
 //! | file of the source | stays in the backup, if |
 //! |---|---|
 //! | checkpoint file | a state lists the same checkpoint or range: number, salt, and the seal over all blocks |
-//! | log file before the file in which a state ends | the state lists the same generation; the chain of blocks proves the rest |
+//! | log file before the file in which a state ends | the state lists the same generation; the chain of blocks proves the bytes |
 //! | log file in which a state ends | the state lists the same generation; the copy continues at the end |
 //!
 //! Invariants:
@@ -85,6 +85,7 @@ impl KnownFiles {
         spans.map(|span| span.bytes_of(name.number)).max().unwrap_or(0)
     }
 
+    /// Checkpoint files of all states, by walk.
     fn parts(&self) -> impl Iterator<Item = &PartFiles> {
         self.states.iter().flat_map(|state| parts_of(state.checkpoint.as_ref()))
     }

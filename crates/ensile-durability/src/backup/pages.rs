@@ -116,6 +116,7 @@ pub(super) enum PagesStep {
     Ended(Box<CopyReport>),
 }
 
+/// Stage of a copy of pages: see the diagram of the module.
 #[derive(Debug)]
 enum PagesStage {
     Copying,
@@ -153,6 +154,7 @@ pub(super) struct PagesCopy {
 }
 
 impl PagesCopy {
+    /// Opens the target, checks that the target may get this picture, and plans the copy.
     pub(super) fn begin(
         source: PictureSource,
         target: &Arc<dyn Disk>,

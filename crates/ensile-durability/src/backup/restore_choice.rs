@@ -61,6 +61,7 @@ pub(super) enum EpochNotHad {
 }
 
 impl StateReach {
+    /// Reachable epochs of this state. `forward` has the epochs to which the archive brings the state.
     pub(super) fn new(state: &KeptState, forward: ForwardReach) -> Self {
         let epoch = state.epoch();
         let own = state.files().map_or_else(|| vec![(epoch, epoch)], |files| files.own_epochs());
@@ -69,14 +70,17 @@ impl StateReach {
         Self { epoch, own, forward }
     }
 
+    /// True if the state has this epoch in its own files.
     fn has(&self, epoch: Epoch) -> bool {
         self.own.iter().any(|(first, last)| *first <= epoch && epoch <= *last)
     }
 
+    /// Smallest epoch in the state's own files.
     fn least(&self) -> Epoch {
         self.own.first().map_or(self.epoch, |(first, _)| *first)
     }
 
+    /// True if the archive brings the state forward to this epoch.
     fn reaches(&self, epoch: Epoch) -> bool {
         self.forward.counted.iter().any(|(first, last)| *first <= epoch && epoch <= *last)
     }

@@ -432,6 +432,7 @@ impl PictureSource {
         DatabaseHistory { identity: self.database, lives: &self.lives }
     }
 
+    /// Reads the root and the directory of the picture. `log` is the log behind the picture, if it is copied too.
     fn open(
         disk: &Arc<dyn Disk>,
         manifest: &Manifest,

@@ -45,6 +45,7 @@ impl CopyTally {
         self.progress.overruns += 1;
     }
 
+    /// Counts bytes that the copy has written.
     pub(super) fn wrote(&mut self, bytes: u64) {
         self.progress.bytes_written += bytes;
     }

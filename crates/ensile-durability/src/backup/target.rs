@@ -100,11 +100,13 @@ impl TargetFolder {
         Ok(folder)
     }
 
-    /// Locks a folder that is empty, or that an earlier, unfinished run of the same copy left.
+    /// Locks a folder that is empty, or that an earlier, unfinished run of the same copy left. A take-over begins with
+    /// this call.
     pub(crate) fn open_empty(disk: &Arc<dyn Disk>, copy: UnfinishedCopy) -> Result<Self, DurabilityError> {
         Self::open_locked(disk, Opening::New, copy)
     }
 
+    /// Opens and locks the folder. Also keeps readers from leasing the folder during the copy (N16).
     fn open_locked(
         disk: &Arc<dyn Disk>,
         opening: Opening,
@@ -360,6 +362,7 @@ fn pictures_of(folder: &TargetFolder) -> Result<Vec<TargetPicture>, DurabilityEr
 }
 
 impl TargetPicture {
+    /// Reads the root and the directory of this picture.
     fn read(disk: &dyn Disk, picture: &PictureCheckpoint) -> Result<Self, DurabilityError> {
         let reader = PictureReader::open(disk, picture)?;
         let places = reader.root().parts.iter().cloned();

@@ -1,6 +1,6 @@
 //! The entries of a data or rows block: `tid u64 · body length u32 · body`, contiguous.
 //!
-//! Neighbours: log buffers and checkpoint blocks frame the entries, replay and load parse the entries.
+//! Neighbours: log buffers and checkpoint blocks frame the entries; `recovery` parses the entries for replay and load.
 
 use ensile_base::Tid;
 
@@ -9,7 +9,7 @@ use super::{u32_at, u64_at};
 /// Bytes before an entry's body.
 pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 
-/// The entries of a payload as pairs of TID and body; `Err` for a broken frame.
+/// Iterator over the entries of a payload, as pairs of TID and body. A broken frame gives `Err`.
 pub(crate) struct FramedEntries<'a> {
     rest: &'a [u8],
 }
@@ -50,10 +50,10 @@ impl<'a> Iterator for FramedEntries<'a> {
     }
 }
 
-/// Passes each entry of a payload to `take`; `count` is the header's number of entries.
+/// Passes each entry of a payload to `take`, and checks that there are `count` entries, as the header says.
 ///
 /// # Errors
-/// The problem of the payload, or the refusal of `take`.
+/// Detail of the damage of the payload, or the error of `take`.
 pub(crate) fn try_for_each<'p>(
     payload: &'p [u8],
     count: u32,

@@ -1,8 +1,9 @@
 //! The units of a page file, and the extents of its blocks.
 //!
-//! Invariant: an extent is a run of units behind the opening block's, and holds one block.
+//! Invariant: an extent is a run of units after the unit of the opening block, and holds one block.
 //!
-//! Neighbours: `checkpoint::picture` has the files; `store::installed_checkpoint` names the extent of a picture's root.
+//! Neighbours: `checkpoint::picture` reads and writes page files; `store::installed_checkpoint` names the extent of a
+//! picture's root.
 
 use super::block_bytes;
 use crate::number::CHECKPOINTERS_MAX;
@@ -13,7 +14,7 @@ pub(crate) const UNIT_BYTES: usize = 4 << 10;
 /// A run of units of a folder's page file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
-    /// Number of the checkpointer.
+    /// Index of the checkpointer whose folder has the page file.
     pub(crate) folder: u16,
     /// First unit of the extent. Not zero: the opening block stands at zero.
     pub(crate) first: u32,
@@ -21,7 +22,7 @@ pub(crate) struct Extent {
     pub(crate) units: u32,
 }
 
-/// An extent, and the header checksum of its block.
+/// An extent, and the header checksum of its block: by the checksum a reader recognizes an overwritten block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExtentPlace {
     pub(crate) extent: Extent,
@@ -48,7 +49,8 @@ impl Extent {
         self.units as u64 * UNIT_BYTES as u64
     }
 
-    /// True if a file can have the extent.
+    /// True if a page file can have the extent: a valid folder, and a run of units that begins after unit 0 and has an
+    /// end.
     pub(crate) fn is_whole(self) -> bool {
         let has_end = self.first.checked_add(self.units).is_some();
         u32::from(self.folder) < CHECKPOINTERS_MAX && self.first > 0 && self.units > 0 && has_end

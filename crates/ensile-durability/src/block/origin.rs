@@ -24,8 +24,8 @@ const ORIGIN_BYTES: usize = 48;
 pub(crate) const OPENING_BYTES: usize = block_bytes(ORIGIN_BYTES);
 const _: () = assert!(OPENING_BYTES == 128, "as the format says");
 
-/// Writes the next bytes of a file that is copied from elsewhere. The opening block is synced before anything is
-/// written behind the block, as by the original writer: so a short copy shows its database.
+/// Writes the next bytes of a copied file, for a backup or a take-over. As the original writer did, the call syncs the
+/// opening block before it writes anything behind the block: so a short copy names its database.
 ///
 /// # Errors
 /// The disk's.
@@ -52,7 +52,7 @@ pub(crate) struct Origin {
     pub(crate) entries: EntryKind,
 }
 
-/// File of a checkpoint; zero in a log's file and in a page file.
+/// Place of a file in its checkpoint; zeros for a log file and for a page file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartPlace {
     /// Number of the checkpoint.
@@ -61,7 +61,7 @@ pub(crate) struct PartPlace {
 }
 
 impl Origin {
-    /// The whole opening block with this header and payload; and the header's checksum.
+    /// Encodes the whole opening block. Returns the block, and the header's checksum, which the next block carries.
     pub(crate) fn encode(&self, header: Header, place: PartPlace) -> ([u8; OPENING_BYTES], u32) {
         let mut block = [0; OPENING_BYTES];
         let payload = &mut block[HEADER_BYTES..];

@@ -1,34 +1,35 @@
 //! Reads blocks from a file, and searches for blocks after a break of the chain.
 //!
-//! Invariant: the only reader of the grammar. No other module decodes a header or compares a payload's checksum.
+//! Invariant: outside `block`, no module decodes a header or compares a payload's checksum. Readers call this module.
 //!
-//! Neighbours: recovery scans logs with this module, replays the blocks, and writes them again; the checkpoint's reader
-//! loads with this module.
+//! Neighbours: `recovery` scans logs, `checkpoint::files` reads checkpoints, and `store` checks single files, with this
+//! module.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::origin::{OPENING_BYTES, Opened};
 use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
 
-/// Bytes of a read during a search, and during a walk over small blocks.
+/// Bytes of a read during a search for blocks, and during a walk over small blocks.
 const WINDOW_BYTES: usize = 1 << 20;
 /// Bytes of a read of large contiguous blocks. A block across the end of the window is read twice, so the window holds
 /// several blocks.
 const SEQUENTIAL_WINDOW_BYTES: usize = 4 << 20;
-/// Bytes of a search step: allocated space is mostly zeros.
+/// Bytes of a search step. A step of zeros is skipped at once, because allocated space is mostly zeros.
 const PAGE_BYTES: usize = 4 << 10;
 /// Bytes of a read if only the headers of large blocks are needed.
 const HEADER_WINDOW_BYTES: usize = 4 << 10;
-/// Size from which a read omits a block's payload, in bytes.
+/// Size of a block in bytes from which a walk over headers does not read the payloads.
 const LARGE_BLOCK_BYTES: usize = 64 << 10;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(ALIGN_BYTES) && HEADER_WINDOW_BYTES >= HEADER_BYTES);
 
-/// Finding at an offset.
+/// Finding of a reader at an offset of a file.
 #[derive(Debug)]
 pub(crate) enum At {
-    /// A block whose checksums are right; its header and the header's checksum.
+    /// A block with right checksums: its header, and the header's checksum. A reader of headers alone has not checked
+    /// the payload.
     Block(Header, u32),
-    /// A good header without its matching payload.
+    /// A right header, with a payload that is cut or has a wrong checksum.
     TornPayload(Header),
     /// No block, with the reason.
     NoBlock(NotABlock),
@@ -36,7 +37,8 @@ pub(crate) enum At {
     End,
 }
 
-/// Finding at the beginning of `bytes`, in a file with `left` more bytes. The payload fits the file, and is not read.
+/// Reads a header at the beginning of `bytes`, in a file with `left` more bytes. The payload is not read: a block that
+/// fits the file is [`At::Block`].
 fn header_in(bytes: &[u8], left: u64, salt: Salt) -> At {
     if bytes.len() < HEADER_BYTES {
         return At::End;
@@ -58,7 +60,7 @@ pub(crate) struct ChainPlace {
 }
 
 impl ChainPlace {
-    /// Place after the block with this header and this header checksum.
+    /// Place of the next block, after the block with this header and this header checksum.
     pub(crate) fn after_block(header: &Header, crc: u32) -> Self {
         let Header { owner, generation, sequence, .. } = *header;
         Self { owner, generation, sequence: sequence + 1, previous_crc: crc }
@@ -71,7 +73,7 @@ impl ChainPlace {
     }
 }
 
-/// Contiguous blocks in memory.
+/// Iterator over contiguous blocks in memory.
 #[derive(Debug)]
 pub(crate) struct ReadBlocks<'b> {
     bytes: &'b [u8],
@@ -98,7 +100,7 @@ impl<'b> ReadBlocks<'b> {
 }
 
 impl<'b> Iterator for ReadBlocks<'b> {
-    /// A block, or the offset without a block as the last item.
+    /// A block; or, as the last item, the offset in bytes at which no block begins.
     type Item = Result<ReadBlock<'b>, usize>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -132,7 +134,8 @@ pub(crate) struct Scanner {
     window_at: u64,
     /// Bytes of a read.
     ahead: usize,
-    /// True if the whole file will be read in order: the scanner then requests the next window early.
+    /// True if the whole file will be read in order: the scanner then tells the disk early that it needs the next
+    /// window.
     is_sequential: bool,
 }
 
@@ -201,7 +204,8 @@ impl Scanner {
         Ok(Opened::decode(bytes))
     }
 
-    /// The header at `offset` in a log with this salt. The payload fits the file, and is not read.
+    /// Reads the header at `offset` in a file with this salt. The payload is not read: a block that fits the file is
+    /// [`At::Block`].
     pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         debug_assert!(offset.is_multiple_of(ALIGN_BYTES as u64), "a block at {offset}");
         let left = self.length.saturating_sub(offset);
@@ -233,7 +237,7 @@ impl Scanner {
         bytes.map_or(Ok(None), |bytes| self.bytes(offset, bytes))
     }
 
-    /// The finding at `offset` in a log with this salt, payload included.
+    /// Reads the block at `offset` in a file with this salt, payload included.
     pub(crate) fn block_at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         Ok(match self.header(offset, salt)? {
             At::Block(header, _) if self.payload(offset, &header)?.is_none() => At::TornPayload(header),
@@ -241,8 +245,8 @@ impl Scanner {
         })
     }
 
-    /// The next possible offset of a block at or behind `offset`, and the end of the last nonzero bytes before the
-    /// offset.
+    /// Searches for the magic of a block at or after `offset`. Returns its offset, if found, and the end of the last
+    /// nonzero bytes before it; 0 if all bytes before it are zeros.
     pub(crate) fn next_candidate(&mut self, mut offset: u64) -> Result<(Option<u64>, u64), DiskError> {
         offset = offset.next_multiple_of(ALIGN_BYTES as u64);
         let mut used_to = 0;
@@ -274,7 +278,8 @@ impl Scanner {
         Ok((None, used_to))
     }
 
-    /// The end of the last nonzero bytes behind `from`.
+    /// Offset of the end of the last nonzero bytes after `from`; `from` if only zeros follow. A tail is torn or damaged
+    /// if bytes follow the chain.
     pub(crate) fn used_to(&mut self, from: u64) -> Result<u64, DiskError> {
         let (mut offset, mut used_to) = (from, from);
         loop {

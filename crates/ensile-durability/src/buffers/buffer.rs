@@ -18,7 +18,7 @@ use super::mapped_entries::{MappedEntries, MappedFiles};
 use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
-/// Most bytes of an entry to prefetch; the processor recognizes the pattern of the rest.
+/// Most bytes of an entry to prefetch; the processor recognizes the pattern beyond these bytes.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 /// Number of cache lines to prefetch behind an entry.
 const NEXT_LINES: usize = 2;
@@ -198,7 +198,7 @@ impl Buffer {
         (self.epoch_min, self.epoch_max)
     }
 
-    /// Bytes of the block.
+    /// Bytes of the block so far, with the space for the header.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }

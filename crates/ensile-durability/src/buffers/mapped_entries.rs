@@ -2,8 +2,8 @@
 //! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! ```text
-//! header (whose it is) | how many blocks the log had | how many bytes of entries there are, and their checksum: one
-//! word | entries
+//! header: owner of the file | number of the log's blocks | count word: bytes of the entries, and their checksum |
+//! entries
 //! ```
 //! Invariants:
 //! - B1: an entry is in the file before the append returns, so before any thread can see the entry's effect.
@@ -41,7 +41,7 @@ pub(crate) trait MappedFiles: Debug + Send + Sync {
     /// takes as long as the disk takes. If no file is available, the number is free again.
     fn make(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError>;
 
-    /// Removes a file whose entries, if any, stand in the log. The next open removes the remains.
+    /// Removes a file whose entries, if any, stand in the log. The next open removes a file that stays.
     fn remove(&self, mapped: MappedEntries);
 
     /// Records that the process is alive at this time, in seconds since 1970.
@@ -103,8 +103,9 @@ impl MappedEntries {
         self.words.publish(COUNT_WORD, self.counted.to_word());
     }
 
-    /// Forgets the entries, which stand in the log's file; the file has this number of blocks by now (B3). The call
-    /// also makes the used pages ready for the next entries: here a wait for the system delays no worker.
+    /// Empties the file for the next entries: the old entries stand in the log's file, which has `log_blocks` blocks by
+    /// now (B3). The call also makes the used pages ready for the next entries: here a wait for the system delays no
+    /// worker.
     pub(crate) fn forget(&mut self, log_blocks: u64) {
         if self.counted.bytes == 0 {
             return;

@@ -26,9 +26,12 @@ const FREE_BUFFERS_MAX: usize = 4;
 /// List of boxes: the slot hands a box over by one exchange, so the queue keeps boxes.
 type BoxedBuffers = Vec<Box<Buffer>>;
 
+/// Full and empty buffers, and the counts of all buffers.
 #[derive(Debug, Default)]
 struct QueueState {
+    /// Full buffers for the logger.
     sealed: BoxedBuffers,
+    /// Empty buffers of the usual size for workers.
     free: BoxedBuffers,
     /// Capacity of all counted buffers in bytes, including buffers that are being made; and the capacity of the larger
     /// buffers among them.
@@ -44,9 +47,10 @@ struct QueueState {
 enum FreshBuffer {
     /// An empty buffer of the usual size.
     Free(Box<Buffer>),
-    /// The worker makes a buffer of this capacity, already counted; the forgotten buffers made room.
+    /// The worker makes a buffer of this capacity, already counted, with the file of this number, if any. The worker
+    /// first drops the `forgotten` buffers, which made room.
     Make { capacity: usize, number: Option<u64>, forgotten: BoxedBuffers },
-    /// The worker waits.
+    /// The worker drops the `forgotten` buffers, and waits.
     NoRoom { forgotten: BoxedBuffers },
 }
 
@@ -226,7 +230,7 @@ impl BufferQueue {
         state.check();
     }
 
-    /// Takes all pushed buffers.
+    /// Returns all pushed buffers. The logger calls `drain` after the scan of its workers' slots (L1).
     pub(crate) fn drain(&self) -> BoxedBuffers {
         std::mem::take(&mut self.state.lock().sealed)
     }

@@ -9,7 +9,7 @@
 //!   commit unbinds. Only an owner clears `oldest`, after putting the entries where the logger will find them: on the
 //!   logger's own list, or in its queue, which the logger drains after the scan of the slots.
 //!
-//! Neighbours: the appender on the worker's side, `claim` on the logger's.
+//! Neighbours: the appender on the worker's side, `log::worker_scan` on the logger's.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -40,10 +40,13 @@ pub(crate) struct WorkerSlot {
     commit: Arc<CommitSlot>,
 }
 
+/// Fields that the worker and the logger share.
 #[derive(Debug)]
 struct SlotExchange {
     exchange: Exchange<Buffer>,
+    /// Epoch of the oldest entry in the buffer, or `NONE`.
     oldest: AtomicU64,
+    /// True once the worker's appender is gone.
     ended: AtomicBool,
 }
 
@@ -54,7 +57,7 @@ impl WorkerSlot {
         Self { shared: CachePadded::new(shared), commit }
     }
 
-    /// The worker's binding c_w.
+    /// Epoch that the worker's commit is bound to (c_w); `None` if no commit is bound.
     pub(crate) fn bound_epoch(&self) -> Option<Epoch> {
         self.commit.bound_epoch()
     }
@@ -120,7 +123,9 @@ impl WorkerSlot {
         }
     }
 
-    /// Takes the buffer if it has entries of epochs up to `claim`. The logger has read c_w before (L1).
+    /// Takes the buffer if it has entries of epochs up to `claim`. The logger has read c_w before (L1). `fresh` gives a
+    /// replacement; without one, a stub stands in the slot. `patience` is the number of further attempts while the
+    /// worker holds the buffer.
     pub(crate) fn find(
         &self,
         claim: Epoch,

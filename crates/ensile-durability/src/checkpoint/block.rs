@@ -95,6 +95,7 @@ impl CheckpointBlock {
         payload <= BLOCK_BYTES_MAX || (self.entries == 0 && self.make_large(payload))
     }
 
+    /// Makes room for one large entry with a payload of `payload` bytes, if no other block holds the permit.
     #[cold]
     fn make_large(&mut self, payload: usize) -> bool {
         assert!(self.entries == 0 && payload > BLOCK_BYTES_MAX, "a large block is for one entry");

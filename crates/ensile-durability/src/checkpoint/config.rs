@@ -70,12 +70,13 @@ pub struct CheckpointConfig {
     /// Time from the end of the last checkpoint to the next, put off while the log hardly grows; `None`: not by time. A
     /// cycling checkpoint of n ranges begins a turn after an n-th of the interval.
     pub interval: Option<Duration>,
-    /// Bytes of log since the last begin of a checkpoint that begin the next checkpoint; without a log, bytes of
-    /// changes; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the bytes.
+    /// Bytes of log, counted from the last checkpoint's begin, at which the next checkpoint begins; without a log,
+    /// bytes of changes; `None`: not by bytes. A cycling checkpoint of n ranges begins a turn after an n-th of the
+    /// bytes.
     pub log_bytes: Option<u64>,
-    /// Number of log entries since the last begin of a checkpoint, or since the open, that begins the next checkpoint;
-    /// `None`: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries. Without a
-    /// log there are no entries.
+    /// Number of log entries, counted from the last checkpoint's begin or from the open, at which the next checkpoint
+    /// begins; `None`: not by entries. A cycling checkpoint of n ranges begins a turn after an n-th of the entries.
+    /// Without a log there are no entries.
     pub log_records: Option<u64>,
     /// Threshold in bytes, entries or time that follows the load (SLACH §4); `None`: not adaptive.
     pub adaptive: Option<AdaptiveThreshold>,

@@ -26,7 +26,7 @@ struct Device {
     left_bytes: u64,
 }
 
-/// The devices of a checkpoint under way.
+/// The devices of a checkpoint under way, each with the bytes left to the log.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     devices: Vec<Device>,

@@ -1,14 +1,14 @@
 //! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! `life` takes the decisions under one lock. An action is carried out without the lock.
+//! The decisions are made under the lock of `Checkpoints::life`. An action is carried out without the lock.
 //!
 //! Invariants:
 //! - No disk access is made and no thread is woken under the lock of the decisions.
 //! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
-//! Neighbours: `state_machine` decides, `executor` carries out, `files` walks and writes. The log has D, the store the
-//! manifest.
+//! Neighbours: `state_machine` decides, `executor` carries out, `files` and `picture` write. The log has D, the store
+//! the manifest.
 
 mod executor;
 mod last_picture;
@@ -57,11 +57,11 @@ const PANICKED: &str = "a checkpointer panicked, and none is made before the dat
 pub enum CheckpointStep {
     /// No checkpoint is under way.
     Idle,
-    /// The step did work: step again, after other threads had a turn.
+    /// The step did work: step again at once.
     Worked,
     /// The checkpoint waits for an epoch, for D, or for the remaining checkpointers.
     Waiting,
-    /// The bandwidth is used up for this duration.
+    /// Step again after this duration: the bandwidth is used up until then, or kept space is freed then.
     Paced(Duration),
     /// The database is closed, or the log has stopped: no further step does anything.
     Stopped,
@@ -98,6 +98,7 @@ pub struct Checkpoints {
     entries: EntryKind,
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
+    /// State machine that decides the next action.
     life: Mutex<Life>,
     /// Locked after `life` where a caller locks `life` and `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
@@ -106,8 +107,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Creates the checkpoints of the database with this store and this log, of the same recovery. Makes the
-    /// checkpointers' folders.
+    /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after
+    /// the recovery. `store`, `log` and `start` come from this recovery.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.
@@ -219,7 +220,8 @@ impl Checkpoints {
         self.demand_paced(None)
     }
 
-    /// Handle for a demand from user code: [`DurabilityError::InCallBack`], and no checkpoint (O8).
+    /// Returns a handle with the answer [`DurabilityError::InCallBack`]: a call-back of user code demanded, and no
+    /// checkpoint begins (O8).
     #[must_use]
     pub fn refuse_demand(&self) -> CheckpointHandle {
         debug_assert!(UserCode::is_running(), "another demand is served");
@@ -306,15 +308,15 @@ impl Checkpoints {
         answers.send();
     }
 
-    /// Waits until this checkpointer has a reason to step, or until `timeout` has passed.
+    /// Waits until this checkpointer has a reason to step, or until `timeout` has passed. The checkpointer's thread
+    /// calls `wait` after a step without work.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
         if !self.store.is_forked() {
             self.checkpointers[checkpointer].wake_up.wait(timeout);
         }
     }
 
-    /// True if a checkpointer has panicked. The log goes on, and another thread is to renew the log's reserved epochs
-    /// (L6).
+    /// True if a checkpointer has panicked. The log goes on, and the caller then renews the log's reserved epochs (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
         self.life.lock().last_error() == Some(PANICKED)
@@ -349,7 +351,8 @@ impl Checkpoints {
         self.life.lock().stats(counted)
     }
 
-    /// Performs one iteration of a checkpointer: a block of the part, or the next action.
+    /// Performs one iteration of a checkpointer: a block of the part, or the next action. The checkpointer's thread or
+    /// a simulator calls `step` repeatedly.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
         if self.store.is_forked() {
             return CheckpointStep::Stopped;
@@ -409,7 +412,8 @@ impl Checkpoints {
         }
     }
 
-    /// The inputs of a decision. Asks the loggers for the marks that the checkpoint waits for.
+    /// Collects the inputs of a decision. Asks the loggers for the marks that the checkpoint waits for. `step` adds the
+    /// figures that the state measures.
     fn see(&self, life: &Life) -> Circumstances {
         let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
         Circumstances {
@@ -464,7 +468,8 @@ impl Checkpoints {
     }
 }
 
-/// The constants of `database`, whose open generation is `generation`. `goes_on`: the first picture keeps pages.
+/// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
+/// first picture keeps pages of the installed picture.
 fn terms_of(
     config: &CheckpointConfig,
     log: &Log,
@@ -485,7 +490,8 @@ fn terms_of(
     }
 }
 
-/// The rules, by these settings, for beginning checkpoints.
+/// Returns the rules that begin checkpoints. Without a log there is no target for the recovery time, because a recovery
+/// replays nothing.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
     let recovery_time = config.recovery_time.filter(|_| !is_without_log);
     Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
@@ -511,7 +517,8 @@ fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
     walk.pages().ok_or_else(|| DurabilityError::config(why))
 }
 
-/// The smallest number above every number in use.
+/// Returns the number of the next checkpoint, above the numbers of the installed checkpoint and of all files in the
+/// folders (`there`).
 fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
     let last = there.iter().max_by_key(|part| part.checkpoint);
     let before = installed.map_or(0, InstalledCheckpoint::number);

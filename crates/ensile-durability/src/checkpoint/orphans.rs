@@ -67,7 +67,7 @@ impl CheckpointFile for PageFileName {
     }
 }
 
-/// The files of a kind in the folders that the manifest lists (I1), by folder.
+/// Lists the files of a kind in the folders that the manifest lists (I1), sorted by folder.
 pub(crate) fn list<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -75,7 +75,7 @@ pub(crate) fn list<F: CheckpointFile>(
     list_in(disk, manifest.folders.keys())
 }
 
-/// The files of a kind, also in unlisted folders with this database's mark.
+/// As [`list`]; also lists files in unlisted folders with this database's mark.
 pub(crate) fn search<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -83,6 +83,7 @@ pub(crate) fn search<F: CheckpointFile>(
     list_in(disk, folders_to_search(disk, manifest)?.iter())
 }
 
+/// Lists the files of a kind in these folders, sorted by folder.
 fn list_in<'f, F: CheckpointFile>(
     disk: &dyn Disk,
     folders: impl Iterator<Item = &'f String>,
@@ -102,7 +103,7 @@ fn list_in<'f, F: CheckpointFile>(
 }
 
 /// Checks the files of either kind that the installed checkpoint does not have: no file belongs to another database, or
-/// to a newer version.
+/// to a newer version. A recovery and an examination call `check_unlisted` before any file is removed.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or an error of the disk.
@@ -111,6 +112,7 @@ pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     check_kind(disk, manifest, search::<PageFileName>(disk, manifest)?)
 }
 
+/// As [`check_unlisted`], for the files of one kind.
 fn check_kind<F: CheckpointFile>(
     disk: &dyn Disk,
     manifest: &Manifest,

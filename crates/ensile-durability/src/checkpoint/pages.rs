@@ -127,12 +127,12 @@ pub trait Pages: Walk {
     /// The attempt has ended.
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded>;
 
-    /// Goes on at `resume` (empty: the slice's beginning). Puts all entries of epochs below `freeze` of the page at
-    /// `resume` into `page`, in key order and each key once, and closes the page. If the slice has another page,
-    /// `resume` moves to the next page.
+    /// Takes the page at `resume` (empty: the slice's first page). Puts all its entries of epochs below `freeze` into
+    /// `page`, in key order and each key once, and closes the page. If the slice has another page, `resume` moves to
+    /// the next page.
     ///
-    /// Commits left the versions that a semi-fuzzy picture lacks of the page beside the page, before the page was
-    /// closed. [`Pages::take_displaced`] finds the versions that were not taken before.
+    /// A page of a semi-fuzzy picture may lack versions. Before the page was closed, commits left these versions beside
+    /// the page, where [`Pages::take_displaced`] finds them.
     ///
     /// # Errors
     /// The attempt has ended, and `page` is empty.
@@ -159,7 +159,7 @@ pub trait Pages: Walk {
     ) -> Result<bool, PagesEnded>;
 
     /// Ends the picture, or this attempt at the picture: commits leave no more versions for the attempt. A call may be
-    /// repeated, and may come late: another attempt goes on (N13).
+    /// repeated, and may come late: another attempt stays as it is (N13).
     fn end_pages(&self, attempt: PictureAttempt);
 
     /// Reports that the picture of this attempt is durable, and is the base of the next picture. Before the report, the

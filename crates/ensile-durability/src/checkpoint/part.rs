@@ -15,12 +15,14 @@ use super::walk::Walk;
 /// A part under way.
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
+    /// Part of a fuzzy or cycling checkpoint.
     Walk(Box<SetsWork>),
+    /// Part of a picture.
     Pages(Box<PageWork>),
 }
 
 impl PartUnderWay {
-    /// True if commits leave versions for the part.
+    /// True for a part of a picture: commits leave displaced versions in memory for the part.
     pub(super) fn is_of_picture(&self) -> bool {
         matches!(self, Self::Pages(_))
     }
@@ -36,8 +38,8 @@ impl PartUnderWay {
         }
     }
 
-    /// Writes one block, or one page. While the bandwidth is used up, the step writes unpaced versions only; `None` if
-    /// the step wrote nothing.
+    /// Writes one block, or one page. Without bandwidth (`has_bandwidth` is false) writes displaced versions only,
+    /// because writing them frees memory; `None` if the step wrote nothing.
     ///
     /// # Errors
     /// The reason for the part's failure.

@@ -4,7 +4,7 @@
 //! displaced := tid u64 · body length u32 · section u32 · body      an entry whose body begins with its section
 //! ```
 //! Neighbours: [`super::Pages`] fills blocks with versions taken from commits; a picture's checkpointers write the
-//! blocks, `files::reader` reads the blocks.
+//! blocks, `picture::reader` reads the blocks.
 
 use ensile_base::Tid;
 

@@ -22,7 +22,8 @@ struct MeasuredRows {
     bytes: u64,
 }
 
-/// The rows of a state, measured by a walk: pieces of about equal bytes, for any number of rows.
+/// Measured rows of a state, from which the ranges are cut. [`super::Walk::measure`] adds the rows. The rows are kept
+/// as pieces of about equal bytes, so the memory does not grow with the rows.
 #[derive(Debug)]
 pub struct RangeCut {
     most: usize,
@@ -97,12 +98,13 @@ impl RangeCut {
     }
 }
 
-/// A start at or before this start, and behind every smaller key that does not begin with the shortened key.
+/// Shortens the key of a start to [`START_KEY_BYTES_MAX`] bytes. The result is at or before the given start, and behind
+/// every smaller key that does not begin with the shortened key.
 fn truncate_key(RangeStart { section, key }: RangeStart) -> RangeStart {
     RangeStart { section, key: key[..key.len().min(START_KEY_BYTES_MAX)].into() }
 }
 
-/// The parts of these slices of the whole state that are in a range.
+/// Returns the parts of `slices` that lie in `range`. `slices` cover the whole state.
 fn clip(slices: &[Slice], range: &KeyRange) -> Vec<Slice> {
     let clipped = |slice: &Slice| {
         let Slice { section, from, to } = slice.clone();

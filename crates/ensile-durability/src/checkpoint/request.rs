@@ -122,11 +122,13 @@ impl Ticket {
         self.slices.add(slices);
     }
 
+    /// Counts a slice that has ended.
     pub(crate) fn add_slice(&self) {
         self.slices_done.add(1);
         debug_assert!(self.slices_done.read() <= self.slices.read());
     }
 
+    /// Counts a written block of `bytes` bytes with `entries` entries.
     pub(crate) fn add_block(&self, bytes: u64, entries: u64) {
         debug_assert!(bytes > 0 && entries > 0, "a block without entries is not written");
         self.bytes.add(bytes);

@@ -28,6 +28,7 @@ pub(super) enum PartStep {
 /// The slices of a part, with one slice under way.
 #[derive(Debug)]
 pub(super) struct PartSlices {
+    /// Slices that are not begun.
     left: std::vec::IntoIter<Slice>,
     current: Option<Slice>,
     /// Position in `current` of the next entry; empty: the beginning.

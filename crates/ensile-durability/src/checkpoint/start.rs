@@ -1,7 +1,7 @@
 //! Start of checkpoints behind a recovery: the loaded picture, if the recovery loaded a picture, and the recovery's
 //! cost.
 //!
-//! Neighbours: a finished recovery makes the start; `manager` goes on from the start.
+//! Neighbours: a finished recovery makes the start; `manager` uses the start once, as checkpoints are started.
 
 use super::config::{CheckpointConfig, Strategy};
 use super::picture::base_picture::ReopenedPicture;

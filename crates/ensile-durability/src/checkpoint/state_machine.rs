@@ -13,7 +13,7 @@
 //! two steps, the stage is `Opening` again. The e_l of a picture is S, and the e_h is e_c = S - 1. Between `Walking`
 //! and `Walked` the stage is `Closing`: the directory and the root of the picture are written.
 //!
-//! A turn of a cycling checkpoint has the same stages, and takes one range or all ranges: `turn` decides.
+//! A turn of a cycling checkpoint has the same stages, and takes one range or all ranges: `range_schedule` decides.
 //!
 //! While a checkpointer carries out a `Duty`, the stage is `Busy` and the other checkpointers wait. A close, a poisoned
 //! log, a removed file, an unknown manifest or a panic leads from any stage to `Ended`. After `Ended`, the attempt
@@ -85,7 +85,7 @@ struct Attempt {
     /// First keys of all ranges, set by the cut.
     starts: Vec<RangeStart>,
     epochs: WalkEpochs,
-    /// Attempt number of the published pages.
+    /// Attempt of the published pages; `None` before the publication, and for other kinds.
     pages: Option<PictureAttempt>,
     salt: Salt,
     ticket: Arc<Ticket>,
@@ -97,7 +97,8 @@ struct Attempt {
     /// Logged work at the opening of the walk; for a picture, at the announcement of the freeze.
     logged: LogWork,
     room: Arc<Room>,
-    /// Count of writes to a full disk when the reserve was given up for this attempt.
+    /// Number of loggers' attempts to write to a full disk, when the reserve was given up for this attempt; `None` if
+    /// the reserve was not given up.
     gave_up_at: Option<u64>,
     /// True if a caller wants a lower rate than the settings.
     is_slowed: bool,
@@ -299,7 +300,7 @@ impl Life {
         refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
     }
 
-    /// Last known time for applying the whole log, in nanoseconds. `None` if the time is not measured.
+    /// Last measured time of applying all entries logged since the open, in nanoseconds; `None` if not measured.
     pub(super) fn applied_nanos(&self) -> Option<u64> {
         self.outlook.applied_nanos()
     }
@@ -352,6 +353,7 @@ impl Life {
         }
     }
 
+    /// Decides while no checkpoint is under way: makes the missing reserve, repeats a removal, or asks the policy.
     fn decide_idle(&mut self, seen: &Circumstances) -> Action {
         if !seen.has_reserve && seen.now_nanos >= self.reserve_not_before {
             self.reserve_not_before = seen.now_nanos + RESERVE_PAUSE_NANOS;
@@ -398,7 +400,7 @@ impl Life {
         Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(expected) } }
     }
 
-    /// Ranges for an attempt that begins now.
+    /// Part of the state that an attempt takes if the attempt begins now.
     fn next_taken(&self) -> Taken {
         match self.terms.strategy {
             Strategy::Fuzzy | Strategy::Pictures => Taken::Whole,
@@ -420,6 +422,7 @@ impl Life {
         }
     }
 
+    /// Decides the next step before the walk.
     fn decide_opening(&mut self, seen: &Circumstances) -> Action {
         let (duty, action) = match self.under_way().epochs.next_opening(seen.epoch) {
             NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
@@ -446,6 +449,7 @@ impl Life {
         if seen.epoch < epoch { Action::CloseEpoch } else { Action::Wait }
     }
 
+    /// Hands out this checkpointer's part once. After the part the checkpointer waits for the other parts.
     fn next_part(&mut self, checkpointer: usize) -> Action {
         let attempt = self.attempt_mut();
         let Some(slices) = attempt.parts[checkpointer].take() else { return Action::Wait };
@@ -455,6 +459,7 @@ impl Life {
         Action::WritePart(PartTask { number, low, pages, salt, slices, ticket, room })
     }
 
+    /// Decides after the walk: installs the checkpoint once every log has the awaited marks.
     fn decide_walked(&mut self, seen: &Circumstances) -> Action {
         let loggers = self.terms.loggers;
         let attempt = self.under_way();
@@ -483,6 +488,7 @@ impl Life {
         }
     }
 
+    /// Returns the entry of the manifest for an attempt whose parts are all written.
     fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
         let Attempt { number, sets, epochs, salt, taken, starts, written, closed, .. } = attempt;
@@ -505,7 +511,7 @@ impl Life {
         ))
     }
 
-    /// There is room: begins an attempt, and opens the walk. Returns false if the checkpoints have ended.
+    /// Begins an attempt that has room on the disks, and opens the walk. Returns false if the checkpoints have ended.
     pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
@@ -546,7 +552,8 @@ impl Life {
         self.attempt_mut().is_slowed = true;
     }
 
-    /// There is no room. A caller that asked gets an error; otherwise the room is checked again later.
+    /// Puts the checkpoint off, because the disks have no room. A caller that asked gets an error; otherwise the room
+    /// is checked again later.
     pub(super) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
         let mut answers = Answers::default();
         if !self.is_at(Duty::LookForRoom) {
@@ -565,8 +572,8 @@ impl Life {
         answers
     }
 
-    /// The pages are published. `pages.epoch` is E, read after the publication. Returns false if the checkpoints have
-    /// ended.
+    /// Records that the pages are published. `pages.epoch` is E, read after the publication. Returns false if the
+    /// checkpoints have ended.
     pub(super) fn record_publication(&mut self, pages: PublishedPages) -> bool {
         let before = self.pages.replace(pages.attempt);
         assert_eq!(before, None, "N13: each attempt has its own pages");
@@ -580,7 +587,7 @@ impl Life {
         true
     }
 
-    /// The state has no pages to publish: the attempt fails.
+    /// Fails the attempt: the state has no pages to publish.
     pub(super) fn cannot_publish(&mut self, reason: &str) {
         assert_eq!(self.pages, None, "there is nothing to end");
         if self.is_at(Duty::Publish) {
@@ -590,7 +597,7 @@ impl Life {
         }
     }
 
-    /// The freeze is announced. Returns false if the checkpoints have ended.
+    /// Records that the freeze is announced. Returns false if the checkpoints have ended.
     pub(super) fn record_freeze(&mut self, freeze: Epoch) -> bool {
         if !self.is_at(Duty::Announce) {
             return false;
@@ -612,13 +619,13 @@ impl Life {
         self.attempt.as_ref()?.pages
     }
 
-    /// Takes the attempt with published pages if no checkpointer is to take more pages. The caller then ends the pages
-    /// (N13).
+    /// Returns the attempt with published pages, once, when no checkpointer is to take more pages. The caller then ends
+    /// the pages (N13).
     pub(super) fn gives_up_pages(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 
-    /// The pages have ended before the deal: the attempt fails.
+    /// Fails the attempt: the pages ended before they were dealt out.
     pub(super) fn pages_have_ended(&mut self, reason: &str) {
         if self.is_at(Duty::Announce) || self.is_at(Duty::Cut) {
             assert!(self.pages.is_some(), "a fuzzy checkpoint's slices do not end");
@@ -628,7 +635,8 @@ impl Life {
         }
     }
 
-    /// Sets the parts of the attempt. Returns false if the checkpoints have ended.
+    /// Records the cut: sets the parts of the attempt, and begins the walk. Returns false if the checkpoints have
+    /// ended.
     pub(super) fn cut(&mut self, CutParts { starts, mut parts }: CutParts) -> bool {
         if !self.is_at(Duty::Cut) {
             return false;
@@ -657,7 +665,7 @@ impl Life {
         self.stage == Stage::Walking
     }
 
-    /// A part is written and synced. `epoch` is E, read after the sync. The last part ends the walk (K1).
+    /// Records that a part is written and synced. `epoch` is E, read after the sync. The last part ends the walk (K1).
     pub(super) fn part_ended(&mut self, checkpointer: usize, written: Vec<PartWritten>, epoch: Epoch) {
         if self.stage != Stage::Walking {
             return self.part_left();
@@ -675,7 +683,7 @@ impl Life {
         }
     }
 
-    /// The directory and the root of a picture are written and synced, or the write failed.
+    /// Records that the directory and the root of a picture are written and synced, or the reason of a failed write.
     pub(super) fn record_close(&mut self, closed: Result<ClosedPicture, String>) {
         if !self.is_at(Duty::ClosePicture) {
             return;
@@ -690,14 +698,14 @@ impl Life {
         }
     }
 
-    /// A checkpointer gives up a part because another part failed, or because the checkpoints ended.
+    /// Records that a checkpointer gives up a part, because another part failed or the checkpoints ended.
     pub(super) fn part_left(&mut self) {
         if let Some(attempt) = &mut self.attempt {
             attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         }
     }
 
-    /// A part cannot be written: no checkpointer goes on.
+    /// Fails the attempt: a part cannot be written, and no checkpointer goes on. Parts not begun count as ended.
     pub(super) fn part_failed(&mut self, reason: &str) {
         let Some(attempt) = &mut self.attempt else { return };
         let not_begun = attempt.parts.iter_mut().filter_map(Option::take).count();
@@ -707,7 +715,7 @@ impl Life {
         }
     }
 
-    /// The reserve is given up. If there was no reserve, the attempt fails.
+    /// Records that the reserve is given up. If there was no reserve (`had_any` is false), the attempt fails.
     pub(super) fn reserve_given_up(&mut self, had_any: bool, seen: &Circumstances) {
         if !self.is_at(Duty::GiveUpReserve) {
             return;
@@ -721,7 +729,7 @@ impl Life {
         }
     }
 
-    /// Takes the outcome of replacing the manifest. Returns true if the manifest names the checkpoint.
+    /// Records the outcome of replacing the manifest. Returns true if the manifest names the checkpoint.
     pub(super) fn record_install(
         &mut self,
         result: Result<InstalledCheckpoint, NotInstalled>,
@@ -791,7 +799,8 @@ impl Life {
         }
     }
 
-    /// Covered files are removed. `again` is the time of the next try, if a lease kept files.
+    /// Records that covered files are removed, and ends the attempt. `again` is the time of the next try in
+    /// nanoseconds, if files were kept.
     pub(super) fn record_clear(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
         self.remove_again_nanos = again;
         if !self.is_at(Duty::Clear) {
@@ -808,7 +817,7 @@ impl Life {
         Answers { outcomes: vec![(attempt.ticket, Ok(report))], ..Answers::default() }
     }
 
-    /// As [`cleared`](Self::cleared), for a repeated removal without an attempt.
+    /// As [`record_clear`](Self::record_clear), for a repeated removal without an attempt.
     pub(super) fn removed_again(&mut self, again: Option<u64>) {
         self.remove_again_nanos = again;
         if self.is_at(Duty::RemoveAgain) {
@@ -816,7 +825,7 @@ impl Life {
         }
     }
 
-    /// The files of the failed attempt are removed.
+    /// Records that the files of the failed attempt are removed, and ends the attempt.
     pub(super) fn cleaned_up(&mut self, now_nanos: u64) -> Answers {
         if !self.is_at(Duty::CleanUp) {
             return Answers::default();
@@ -831,7 +840,7 @@ impl Life {
         Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1, put_off: Some(reason) }
     }
 
-    /// Ends the checkpoints, and answers every waiting caller. Files stay as they are.
+    /// Ends the checkpoints, and answers every waiting caller with `error(reason)`. Files stay as they are.
     pub(super) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
         if self.stage == Stage::Ended {
             return Answers::default();
@@ -863,7 +872,7 @@ impl Life {
         log_bytes > self.log_bytes_base
     }
 
-    /// The database closes: later attempts may use the epochs reserved for a close (L6).
+    /// Records that the database closes: later attempts may use the epochs reserved for a close (L6).
     pub(super) fn begin_last(&mut self) {
         self.is_last = true;
     }
@@ -941,12 +950,14 @@ impl Life {
         self.stage == Stage::Busy(duty)
     }
 
+    /// Moves to the stage `next`, which the diagram permits.
     fn enter(&mut self, next: Stage) {
         assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
         self.stage = next;
         self.check();
     }
 
+    /// Gives the attempt up. The first reason counts.
     fn fail(&mut self, reason: Arc<str>) {
         self.attempt_mut().failure.get_or_insert(reason);
         self.enter(Stage::Failing);

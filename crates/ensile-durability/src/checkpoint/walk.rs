@@ -28,9 +28,9 @@ pub trait Walk: Sync {
     /// checkpoint calls `slices` once, when every commit of an epoch below e_l is installed.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>>;
 
-    /// Goes on from `resume` (empty: the slice's beginning). Adds the entries of epochs below `low` to `block`, in
-    /// order and each key once, until [`CheckpointBlock::has_room`] returns false or the slice ends. Returns true if
-    /// entries are left, with `resume` moved.
+    /// Continues the walk at `resume` (empty: the slice's beginning). Adds the entries of epochs below `low` to
+    /// `block`, in order and each key once, until [`CheckpointBlock::has_room`] returns false or the slice ends.
+    /// Returns true if entries are left, with `resume` at the first of them.
     ///
     /// An entry that was present with an epoch below `low` when the checkpoint began, and has not changed since, is
     /// never omitted. A changed entry may be omitted.

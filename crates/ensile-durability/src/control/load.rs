@@ -36,7 +36,7 @@ impl LoadCounts {
         self.served > 0 || self.lost > 0
     }
 
-    /// Count behind the load's rate.
+    /// Count whose growth is the rate of the load: requests, or the logged amount in the unit of `measure`.
     fn load_count(&self, is_of_requests: bool, measure: ThresholdMeasure) -> u64 {
         match measure {
             _ if is_of_requests => self.served.wrapping_add(self.lost),
@@ -46,7 +46,7 @@ impl LoadCounts {
     }
 }
 
-/// The estimate between two observations.
+/// Moving average of the load, updated after each window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoadAverage {
     /// Start of the current window, in nanoseconds, and the counts at its start.
@@ -72,13 +72,13 @@ struct ProbedCapacity {
 }
 
 impl ProbedCapacity {
-    /// Present capacity.
+    /// Present capacity, in requests a second.
     fn capacity(&self, registered: f64) -> f64 {
         self.fallen.or(self.proven).unwrap_or(registered)
     }
 
-    /// Takes the request rate and the loss rate of the last window, a second. If the loss exceeds the limit, the served
-    /// rate is 95 % of the capacity; otherwise the rate is at most the capacity.
+    /// Updates the capacity by the last window's rates of requests and of lost requests, each a second. If the loss
+    /// exceeds the limit, the served rate is 95 % of the capacity; otherwise the rate is at most the capacity.
     fn observe(&mut self, rate: f64, lost: f64, registered: f64) {
         let is_beyond = rate > 0.0 && lost >= LOST_SHARE * rate;
         let shown = if is_beyond { ((rate - lost) / (1.0 - LOST_SHARE)).max(1.0) } else { rate };
@@ -112,7 +112,7 @@ impl LoadAverage {
         Self { since_nanos: now_nanos, counted, is_of_requests, load: None, probed }
     }
 
-    /// Takes the counts at this time.
+    /// Updates the average by the counts at this time, once a window has passed. Called before each decision.
     pub(crate) fn observe(&mut self, now_nanos: u64, counted: LoadCounts, terms: &AdaptiveThreshold) {
         let passed = now_nanos.saturating_sub(self.since_nanos) as f64;
         let windows = passed / terms.window.as_nanos() as f64;
@@ -140,7 +140,7 @@ impl LoadAverage {
         debug_assert!(self.load.is_some_and(|load| load >= 0.0));
     }
 
-    /// The capacity, of which the load is a share.
+    /// The capacity in units a second, of which the load is a share.
     pub(crate) fn capacity(&self, terms: &AdaptiveThreshold) -> f64 {
         let registered = terms.capacity as f64;
         if terms.is_probed { self.probed.capacity(registered) } else { registered }

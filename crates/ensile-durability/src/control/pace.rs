@@ -1,7 +1,7 @@
 //! Write rate of checkpointers: one token bucket for all checkpointers together.
 //!
 //! A block is written whole, so the bucket may go into debt by one block of each checkpointer; the next block waits
-//! until the debt is paid. Without a limit a checkpointer still yields after each block.
+//! until the debt is paid.
 //!
 //! The settings give the rate of checkpoints. A checkpoint on demand may have a lower rate while its caller waits.
 //!
@@ -24,6 +24,7 @@ pub(crate) struct WritePace {
     bytes_per_second: Option<u64>,
     /// Bytes that may be written; a negative number is debt.
     tokens: i128,
+    /// Time of the last fill of `tokens`, in nanoseconds.
     filled_at: u64,
 }
 
@@ -53,8 +54,8 @@ impl WritePace {
         Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
     }
 
-    /// As [`spend`](Self::spend), for a piece of a single step. `pause` is called at least once, and until the next
-    /// piece may begin. `pause` waits for the given time or less, or breaks.
+    /// As [`spend`](Self::spend), and waits until the next piece of a single step may begin. Each wait is a call of
+    /// `pause`, at least one. `pause` waits for the given time or less, or breaks off the step.
     pub(crate) fn spend_by_pieces(
         &mut self,
         bytes: u64,
@@ -84,7 +85,7 @@ impl WritePace {
 struct RateCallers {
     /// True if a caller has no rate: the checkpoint then has the rate of the settings.
     is_unlimited: bool,
-    /// Largest wanted rate of each further caller in bytes a second, by the caller's number.
+    /// Wanted rate of each caller with a rate, in bytes a second, by the caller's number.
     rates: BTreeMap<u64, u64>,
 }
 
@@ -145,7 +146,7 @@ impl CheckpointPace {
         self.pace.bytes_per_second != self.setting
     }
 
-    /// Drops the callers of the next checkpoint after telling the callers that no checkpoint begins.
+    /// Drops the callers of the next checkpoint: no checkpoint begins, and the callers get an error.
     pub(crate) fn put_off(&mut self) {
         self.next = RateCallers::default();
         self.refresh();
@@ -166,6 +167,7 @@ impl CheckpointPace {
         }
     }
 
+    /// Sets the largest rate of the callers, or the rate of the settings if this rate is lower.
     fn refresh(&mut self) {
         let under_way = self.under_way.rate();
         let wanted = if self.next.is_nobody() {

@@ -2,9 +2,10 @@
 //! recoveries of this folder.
 //!
 //! ```text
-//! time = rest + (load + replay) / threads
+//! time   = rest + (load + replay) / threads
+//! rest   = fixed cost: folders, the manifest, syncs
 //! load   = bytes and entries of the checkpoint, each at its cost
-//! replay = bytes and entries of the log behind it, each at its cost, and what applying them took when they were made
+//! replay = bytes and entries of the log behind it, each at its cost, and their time of applying when logged
 //! ```
 //! Costs are the costs of one thread. A measured recovery corrects each cost by its share of the predicted time: the
 //! largest share was most likely wrong most. Samples measure the time of applying operations while operations are made.
@@ -96,6 +97,7 @@ impl LogWork {
         }
     }
 
+    /// Sum of both amounts.
     fn and(&self, other: &Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
@@ -242,9 +244,9 @@ impl RecoveryForecast {
 pub(crate) struct RecoveryOutlook {
     costs: RecoveryCosts,
     threads: f64,
-    /// Log work of earlier lives, until this life installs its first checkpoint.
+    /// Log work of earlier processes, until this process installs its first checkpoint.
     before: LogWork,
-    /// Work that this life had logged when the installed checkpoint's walk was opened, and the work logged by now.
+    /// Work that this process had logged when the installed checkpoint's walk was opened, and the work logged by now.
     base: LogWork,
     seen: LogWork,
     /// Time of applying within `seen`, in nanoseconds, if measured.

@@ -23,7 +23,7 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Largest number of doublings of the pause: about a minute.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// Divisor of the recovery target. The target begins a checkpoint only if the replay of the log reaches the quotient.
-/// The rest of the recovery is the checkpoint's own load, and another checkpoint would not shorten the load.
+/// Otherwise most of the recovery is the checkpoint's own load, and another checkpoint would not shorten the load.
 const REPLAY_SHARE: u32 = 8;
 
 /// The built-in policy: time, bytes or entries of log, thresholds by load, and forecast recovery time.
@@ -169,7 +169,7 @@ impl Policy for Trigger {
 }
 
 impl Trigger {
-    /// The reached limit, except for limits of time.
+    /// Reason to begin at once, if a limit other than a limit of time is reached.
     fn reached_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if now.is_awaited {
             return Some(CheckpointReason::Demand);
@@ -197,7 +197,7 @@ impl Trigger {
         }
     }
 
-    /// The reached limit of time.
+    /// Reason to begin once the log has grown, if a limit of time is reached.
     fn reached_time_limit(&self, now: &Situation) -> Option<CheckpointReason> {
         if self.interval.is_some_and(|interval| now.since_end >= interval / now.turns) {
             return Some(CheckpointReason::Interval);
@@ -208,6 +208,7 @@ impl Trigger {
 }
 
 impl Situation {
+    /// True if the log has grown enough to be worth a checkpoint.
     fn has_grown(&self) -> bool {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
@@ -224,6 +225,7 @@ impl Situation {
         }
     }
 
+    /// True if the measured amount has reached the threshold at this load.
     fn reaches(&self, adaptive: &AdaptiveThreshold) -> bool {
         self.measured_amount(adaptive.measure) >= adaptive.threshold(self.load)
     }
@@ -239,6 +241,8 @@ impl Situation {
         }
     }
 
+    /// True if a recovery would exceed `target` once a checkpoint begun now is installed, and replay is a good part of
+    /// it.
     fn misses(&self, target: Duration) -> bool {
         let RecoveryForecast { replay, growth, .. } = self.recovery;
         self.recovery.total() + growth >= target && replay >= target / REPLAY_SHARE

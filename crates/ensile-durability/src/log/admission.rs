@@ -1,8 +1,9 @@
-//! Reasons against new entries in a log: the log has ended, its disk is full, or its epochs come to their end.
+//! Reasons for which a log refuses new entries: the log has ended, its disk is full, or its epochs come to their end.
 //!
-//! Invariant: a thread with the flag set finds the reason. Both change under one lock.
+//! Invariant: a thread that finds the flag `refuses` set also finds the reason. Flag and reason change under one lock.
 //!
-//! Neighbours: workers ask before a commit. Loggers report entries without space.
+//! Neighbours: `appender` asks before a commit; `logger` reports a full disk; `epoch_reservation` reports the end of
+//! the epochs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,11 +77,11 @@ impl Health {
 pub(super) struct Refusal {
     /// True if the log is poisoned, closing or closed.
     pub(super) stopped: bool,
-    /// Loggers with entries for which the disk has no space, and the disk's error.
+    /// Indexes of loggers with entries for which the disk has no space, each with the disk's error.
     pub(super) full: BTreeMap<usize, Arc<str>>,
     /// Reason against the reservation of more epochs, while E is near the last reserved epoch (L6).
     pub(super) epochs_ended: Option<Arc<str>>,
-    /// Time at which the first logger began to hold entries, in nanoseconds.
+    /// Start of the refusal for want of space or epochs, in nanoseconds of the clock.
     pub(super) full_since_nanos: u64,
     /// Number of writes that found the disk full.
     pub(super) tries: u64,
@@ -123,6 +124,7 @@ impl Log {
         self.refuses.load(Ordering::Acquire)
     }
 
+    /// Changes the reasons under their lock, and sets the flag of [`Log::refuses`] accordingly.
     pub(super) fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
         let mut refusal = self.refusal.lock();
         let had_stopped = refusal.stopped;
@@ -134,7 +136,8 @@ impl Log {
         self.refuses.store(refuses, Ordering::Release);
     }
 
-    /// Notes that the disk has no space for entries of a logger.
+    /// Notes that the disk has no space for entries of a logger: workers are refused until the logger writes the
+    /// entries.
     pub(super) fn hold(&self, logger: usize, error: &DiskError) {
         assert!(error.is_full(), "held for want of space only: {error}");
         self.store.returned_space().free_all();
@@ -154,7 +157,8 @@ impl Log {
         }
     }
 
-    /// Expires waiters after too long a wait for space. Calls wakers, so the caller holds no lock.
+    /// Expires the results that have waited for space or epochs longer than `LogConfig::full_wait`. The call runs
+    /// wakers, so the caller holds no lock.
     pub(super) fn expire_waiters(&self) {
         let refusal = self.refusal.lock();
         let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
@@ -174,7 +178,8 @@ impl Log {
         });
     }
 
-    /// Gives the reserve up, for a caller that frees more space than the call takes. True if the reserve made space.
+    /// Removes the disk reserve (`store::disk_reserve`), for a close, or for a checkpoint that frees more space than it
+    /// takes. True if the removal made space.
     pub(crate) fn give_up_reserve(&self) -> bool {
         // A file that cannot be removed gives no space.
         let has_freed = self.store.reserve().give_up().unwrap_or(false);
@@ -189,11 +194,12 @@ impl Log {
         self.refusal.lock().tries
     }
 
+    /// The disk's error of a logger that holds entries for want of space; `None` if no logger does.
     pub(super) fn full_reason(&self) -> Option<Arc<str>> {
         self.refusal.lock().full.values().next().cloned()
     }
 
-    /// Error of a reserve; `None` if a reserve can succeed by now.
+    /// Error for a worker that cannot reserve; `None` if the log has continued meanwhile.
     pub(super) fn refusal(&self) -> Option<DurabilityError> {
         let refusal = self.refusal.lock();
         if refusal.stopped {

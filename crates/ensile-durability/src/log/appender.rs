@@ -13,8 +13,8 @@
 //! A panic between bind and unbind ends the log: the buffer may hold half an entry, and the binding would hold D back
 //! for good ([`Appender::abandon`]). Only an unwinding drops the guard against panics, so the usual path pays nothing.
 //!
-//! Neighbours: an engine worker owns the appender; the buffer goes through its slot or the queue of `buffers` to the
-//! logger.
+//! Neighbours: a worker of the engine or of objects owns the appender; `buffers` hands the worker's buffer to the
+//! logger, by the worker's slot or by the queue.
 
 use std::sync::Arc as StdArc;
 
@@ -29,7 +29,7 @@ use super::logger::Logger;
 use crate::DurabilityError;
 use crate::buffers::{Buffer, WorkerSlot};
 
-/// Text of the log's end after a panic between bind and unbind.
+/// Reason of the log's end after a panic between bind and unbind.
 const PANICKED_BOUND: &str = "a thread panicked while it logged an entry, so what it has logged is not known";
 
 /// Appends one worker's entries.
@@ -63,8 +63,8 @@ impl Appender {
         self.steps = true;
     }
 
-    /// Checks that the log takes entries now, for a commit that would leave something behind if [`Appender::reserve`]
-    /// refused.
+    /// Checks that the log takes entries now. A commit calls first if a later refusal by [`Appender::reserve`] would
+    /// leave placeholders or other traces.
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] when the log is poisoned, [`DurabilityError::Closed`],
@@ -103,7 +103,7 @@ impl Appender {
         self.log.refusal().map_or(Ok(()), Err)
     }
 
-    /// Replaces a buffer that is full, a stub, or too small.
+    /// Replaces a buffer without room for `body_bytes`, by a fresh buffer from the queue. May wait for the disk.
     #[cold]
     fn change_buffer(&mut self, buffer: Box<Buffer>, body_bytes: usize) -> Result<(), DurabilityError> {
         let logger = self.logger();
@@ -205,7 +205,8 @@ impl Appender {
         }
     }
 
-    /// Gives back an unused large buffer at once, because it would block the large buffers of other workers.
+    /// Returns an unused large buffer to the queue at once. In the slot, the buffer would block the large buffers of
+    /// other workers.
     #[cold]
     fn give_up(&self, buffer: Box<Buffer>) {
         debug_assert!(buffer.is_empty() && buffer.is_large());
@@ -230,7 +231,7 @@ impl Drop for EndsLog<'_> {
     }
 }
 
-/// Error for a process-safe log that gets no file for a buffer: nothing is reserved.
+/// Converts the error of a process-safe log that gets no file for a buffer. The failed call has reserved nothing.
 fn not_mapped(error: DiskError) -> DurabilityError {
     if error.is_full() { DurabilityError::DiskFull(error.to_string().into()) } else { error.into() }
 }

@@ -7,7 +7,8 @@
 //! - A1: a log's files are archived in their order.
 //! - A failed attempt is repeated after a pause, without limit: the log is kept meanwhile.
 //!
-//! Neighbours: the checkpoints call the step; the store has the archive; `removal` archives files before their removal.
+//! Neighbours: a checkpointer calls the step; `store::archive` copies a file; `removal` archives files before their
+//! removal.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ use crate::store::closed_files::{ClosedFile, ClosedFiles};
 pub(crate) const ARCHIVE_PAUSE_NANOS: u64 = 1_000_000_000;
 
 impl Log {
-    /// Archives one unarchived closed file. False if every file is archived, or a write of the archive failed a moment
-    /// ago.
+    /// Archives one unarchived closed file. A checkpointer calls in each step. False if every file is archived, or
+    /// during the pause after a failed write of the archive.
     pub(crate) fn archive_step(&self) -> bool {
         let Some(archive) = self.store.archive() else { return false };
         let now = self.clock.nanos();
@@ -38,7 +39,7 @@ impl Log {
         })
     }
 
-    /// Archives the oldest unarchived file of the first log with such a file.
+    /// Archives the oldest unarchived file of the first log with such a file. False without such a file.
     fn archive_one(&self, archive: &Archive) -> Result<bool, DurabilityError> {
         if self.unarchived_figures().0 == 0 {
             return Ok(false);
@@ -58,14 +59,14 @@ impl Log {
         std::iter::once(self.store.older()).chain(own)
     }
 
-    /// The log files without further blocks, first the files of closed generations.
+    /// The log files that get no further blocks, first the files of closed generations. The shipper ships these files.
     pub(crate) fn closed_list(&self) -> Vec<ClosedFile> {
         let files: Vec<ClosedFile> = self.closed_files().flat_map(ClosedFiles::all_files).collect();
         assert!(files.iter().all(|file| file.bytes > 0), "a closed file has its opening block");
         files
     }
 
-    /// Number and bytes of unarchived closed files; zero without an archive.
+    /// Number of unarchived closed files, and their bytes; zeros without an archive.
     pub(super) fn unarchived_figures(&self) -> (u64, u64) {
         if self.store.archive().is_none() {
             return (0, 0);
@@ -75,8 +76,8 @@ impl Log {
             .fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
-    /// Archives all remaining files after the close of the log: all entries are durable. The next open repeats failed
-    /// work.
+    /// Archives all remaining files, the last file of each log included, at the end of a close. All entries are durable
+    /// by then. The next open repeats failed work.
     pub(super) fn archive_rest(&self) {
         let Some(archive) = self.store.archive() else { return };
         let last = || -> Result<(), DurabilityError> {

@@ -1,6 +1,7 @@
 //! Configuration of a log: the application's settings, and their checks.
 //!
-//! Neighbours: the database's builder fills the configuration; recovery and the loggers read it.
+//! Neighbours: the builders of databases and objects fill the configuration; recovery and the loggers read the
+//! configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +29,7 @@ pub struct LogConfig {
     /// Folders for the loggers' files, one each, in this order; empty for plain folders in the database's own folder.
     /// The first open with these folders makes links, and the file system remembers the links from then on.
     pub folders: Vec<PathBuf>,
-    /// Requirement of an existing database, or of none.
+    /// Requirement that the folder has a database, or has none.
     pub opening: Opening,
     /// Expected owner of the folder, by name (I5).
     pub naming: Naming,
@@ -85,7 +86,7 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// Checks the configuration. A recovery also checks; a caller that makes the folder checks before.
+    /// Checks the configuration. A recovery checks too; a caller that makes the folder calls this function first.
     ///
     /// # Errors
     /// [`DurabilityError::Config`], with the necessary change.
@@ -113,7 +114,7 @@ impl LogConfig {
         Ok(())
     }
 
-    /// The boot at the beginning of a process-safe life (B4); `None` for any other life.
+    /// The boot of the operating system in which a process-safe life begins (B4); `None` for any other life.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] if the boot cannot be read.

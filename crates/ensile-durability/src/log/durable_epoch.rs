@@ -21,7 +21,7 @@ impl Log {
     }
 
     /// Asks for synced marks of `epoch` in every log, with or without entries: a recovery will find at least this D
-    /// (K1). True once the marks are synced.
+    /// (K1). A checkpoint calls repeatedly before its installation. True once the marks are synced.
     pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
         // Without a log, a recovery finds only the D of the picture itself.
         if !self.has_loggers() || self.marks.of_all(Frontier::Synced) >= epoch {
@@ -68,12 +68,13 @@ impl Log {
         }
     }
 
-    /// As [`Log::wait_durable`], as a future.
+    /// Returns a future that does as [`Log::wait_durable`].
     pub fn durable(self: &StdArc<Self>, epoch: Epoch) -> Durable {
         Durable { log: StdArc::clone(self), epoch, slot: None }
     }
 
-    /// Announces the waiters' frontier, up to the least progress of all logs.
+    /// Computes D from the marks of all logs, announces D, and wakes its waiters. A logger calls after a step, and a
+    /// checkpoint after an installation. The calling thread holds no lock.
     pub(crate) fn announce(&self) {
         let reached = || {
             let reached = self.marks.announceable_epoch(self.waiters.frontier());

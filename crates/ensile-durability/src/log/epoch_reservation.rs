@@ -37,7 +37,8 @@ impl Log {
         reserved.err().map(|error| error.to_string())
     }
 
-    /// Refuses commits while E is near the end of the reserved epochs.
+    /// Refuses commits while E is near the end of the reserved epochs, and expires results that have waited too long.
+    /// The heartbeat and a logger call this function.
     pub(crate) fn look_at_end(&self) {
         let ended = self.store.epochs_ended();
         if ended.is_some() != self.refusal.lock().epochs_ended.is_some() {
@@ -53,8 +54,8 @@ impl Log {
         self.expire_waiters();
     }
 
-    /// Lets E use the epochs kept at the end of the reserved epochs: a close needs a few more epochs. Commits are
-    /// refused by then.
+    /// Lets E use the epochs kept at the end of the reserved epochs: a close, and its last picture, need a few more
+    /// epochs. Commits are refused by then.
     pub fn use_kept_epochs(&self) {
         self.store.use_kept_epochs();
     }

@@ -6,12 +6,12 @@
 //! - A waiter registers before it steps, so any other step that makes the waiter's epoch durable also releases the
 //!   waiter.
 //! - E1: a waiting thread is unbound; the thread's own commit does not hold back the claim.
-//! - A lone waiter never waits for a logger's lock, and leaves the lock to waiting threads. The waiter leaves
-//!   unfinished work to the loggers, and wakes the loggers then.
+//! - A lone waiter never waits for a logger's lock, and lets waiting threads have the lock first. If work remains, the
+//!   waiter wakes the loggers, which do the work.
 //! - A panic inside a step ends there: the log is poisoned, and the waiter gets the poison as an error.
 //!
-//! Neighbours: `waiters` recognizes a lone waiter; `logger` takes the step. Futures never come here: a poll does not
-//! sync.
+//! Neighbours: `durable_epoch` calls for a waiting thread; `waiters` recognizes a lone waiter; `logger` takes the step.
+//! A poll of a future never steps, because a poll must not sync.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,8 +22,8 @@ use super::Log;
 use super::logger::RETRY_WAIT;
 
 impl Log {
-    /// Steps every logger whose mark `epoch` may lack, on the calling thread, a registered waiter. False if `epoch` is
-    /// not durable afterwards: the caller then wakes the loggers.
+    /// Steps the loggers on the thread of a lone registered waiter, until `epoch` is durable. False if `epoch` is not
+    /// durable afterwards: the caller then wakes the loggers.
     pub(super) fn step_as_waiter(&self, epoch: Epoch) -> bool {
         // The entries of a later log may need a mark in an earlier log (L3), so several logs get two rounds.
         debug_assert!(epoch <= self.epochs.now(), "a result of an epoch that has not begun");
@@ -38,8 +38,8 @@ impl Log {
         false
     }
 
-    /// Steps after the wake-up of the loggers: steps for loggers whose threads work on files, until `epoch` is durable
-    /// or the threads are back.
+    /// Steps for the loggers whose threads work on files, until `epoch` is durable or the threads are back. A waiter
+    /// calls after the wake-up of the loggers.
     pub(super) fn step_for_those_away(&self, epoch: Epoch) {
         for logger in &self.loggers {
             while logger.is_away() && !self.is_answered(epoch) {
@@ -54,12 +54,14 @@ impl Log {
         }
     }
 
+    /// True if a waiter for `epoch` has an answer: `epoch` is durable, or the log has ended.
     fn is_answered(&self, epoch: Epoch) -> bool {
         self.waiters.durable() >= epoch || self.waiters.has_ended()
     }
 
-    /// Runs a step; a panic of the step ends here and stops the log, because the state may be half changed. On an
-    /// unwinding thread no lock is marked, so the step's own guards may have missed the panic.
+    /// Runs `step` and returns its result. A panic of the step ends here and stops the log, because the state may be
+    /// half changed; the result is then false. If the calling thread already unwinds, no lock is marked as poisoned, so
+    /// the step's own guards may have missed the panic.
     pub(super) fn stopping_on_panic(&self, step: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.poison("a step panicked on a waiter's thread");

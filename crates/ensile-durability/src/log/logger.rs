@@ -2,17 +2,17 @@
 //! §3.5).
 //!
 //! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
-//! `answer` syncs the file after a mark. `completed` announces the epochs made durable. `steps` decides; this file
-//! acts.
+//! `answer` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
+//! decides; this file acts.
 //!
 //! Invariants:
-//! - L1: `claim` computes the claim of a mark. The queue of full buffers is drained after the scan of the slots.
+//! - L1: `worker_scan` computes the claim of a mark. The queue of full buffers is drained after the scan of the slots.
 //! - L2: the logger takes the part-filled buffers of workers between commits, and of ended workers.
 //! - L3: if any log has an entry, every log writes a mark. Each mark has one sync.
 //! - A failed write or sync poisons the log for good. A write without disk space does not poison the log: the encoded
 //!   blocks are held, and the logger takes nothing from workers until the held blocks are written.
 //!
-//! Neighbours: `buffers` upstream, `segments` downstream, `marks` and `waiters` for durable epochs.
+//! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 
 mod file_rotation;
 mod state_machine;
@@ -37,7 +37,7 @@ use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_e
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
-/// Number of further attempts of a step to take a buffer that its worker owns, before the step goes on without the
+/// Number of further attempts of a step to take a buffer that its worker owns, before the step continues without the
 /// buffer.
 const PATIENCE: u32 = 16;
 /// Reason for the stop of a log after a panic in a step.
@@ -51,21 +51,21 @@ pub(crate) struct Logger {
     slots: Mutex<Vec<Arc<WorkerSlot>>>,
     pub(super) queue: BufferQueue,
     wake_up: WakeUp,
-    /// True if the last step wants an early repetition.
+    /// True if the next step should come soon: see [`is_hurried`].
     hurry: AtomicBool,
     /// True if a new file is wanted, whatever the size and age of the current file.
     roll_asked: AtomicBool,
     writer: Mutex<Writer>,
-    /// Number of threads that wait for the writer. A lone waiter leaves the writer to these threads, because it would
-    /// take the writer again and again.
+    /// Number of threads that wait for the writer. A lone waiter lets these threads go first, because the waiter would
+    /// otherwise lock the writer again and again.
     queued: AtomicUsize,
     /// Closed files of this log, oldest first.
     pub(super) closed: ClosedFiles,
-    /// Bytes of the current file and of the next file, for statistics.
+    /// Bytes of the current file; `next_bytes`: of the next file. Both are figures for statistics.
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
-    /// The next file. This lock is taken before the writer's lock. A panic stops the log, and a half-made file counts
-    /// for nothing.
+    /// The next file. This lock is taken before the writer's lock. A panic stops the log, and a half-made file has no
+    /// effect.
     next: Mutex<NextFilePlan>,
     /// Bytes of zeros that the next file needs; 0 while the next file is not due, or once the next file is ready.
     next_wanted: AtomicU64,
@@ -80,16 +80,16 @@ pub(crate) struct Logger {
 struct Writer {
     segments: Segments,
     steps: Steps,
-    /// Buffers whose entries are encoded elsewhere, or written.
+    /// Buffers to be returned to the workers: their entries are copied into the pending blocks, or written.
     used: Vec<Box<Buffer>>,
 }
 
 /// Outcome of a submission.
 #[derive(Debug)]
 enum Submission {
-    /// The disk lacks space for a part. The part is held.
+    /// The disk lacks space for a part. The part stays in memory for a later step.
     Held,
-    /// The whole submission is written. A mark in the submission waits for the answer of the store.
+    /// The whole submission is written. A mark in the submission still needs the sync.
     Written {
         /// The d of the mark.
         mark: Option<Epoch>,
@@ -136,7 +136,7 @@ impl Logger {
         self.wake();
     }
 
-    /// `None` after a panic in a step: the log is half written, and must not go on.
+    /// Locks the writer. `None` after a panic in a step: the log is half written, and the call poisons the log.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
         // Relaxed: a courtesy to waiting threads; the count orders nothing.
         self.queued.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,8 @@ impl Logger {
         drop(self.writer.lock());
     }
 
-    /// Last file of a closed log; `None` if the file holds nothing, or if a full disk has kept the log from its end.
+    /// Last file of a closed log, for the archive. `None` if the file holds no block, or if a full disk has kept blocks
+    /// from the file.
     pub(super) fn last_file(&self) -> Option<ClosedFile> {
         self.writer.lock_unless_panicked()?.segments.as_closed()
     }
@@ -196,6 +197,7 @@ impl Logger {
         slots.push(slot);
     }
 
+    /// Ends the current or the next wait of the logger's thread.
     pub(super) fn wake(&self) {
         self.wake_up.wake();
     }
@@ -211,14 +213,16 @@ impl Logger {
         self.queue.wake_all();
     }
 
+    /// Waits until a thread asks for a step, at most for `timeout`. The wait is short if a strict result waits for a
+    /// short event.
     pub(super) fn wait(&self, timeout: Duration) {
         // Relaxed: the stepping thread writes and reads the flag; a stale value costs one wait.
         let hurry = self.hurry.swap(false, Ordering::Relaxed);
         self.wake_up.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
     }
 
-    /// Takes one step. Wakers run code of others, and may drop the last handle, which closes this log and steps every
-    /// logger. So wakers are woken while no lock is held.
+    /// Takes one step. Wakers run foreign code, and may drop the last handle, which closes this log and steps every
+    /// logger. So the step wakes wakers while no lock is held.
     pub(super) fn step(&self, log: &Log) -> LoggerStep {
         // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
@@ -240,8 +244,9 @@ impl Logger {
         self.step_on(log, writer)
     }
 
-    /// Takes one step for a waiter of `epoch`, alone or not, while the logger is away. Waiters that come meanwhile wait
-    /// for the lock, and the next step serves all of them. False if the step is not for a waiter.
+    /// Takes one step for a waiter of `epoch`, alone or not, while the logger's thread works on its files. Waiters that
+    /// come meanwhile wait for the lock, and the next step serves all of them. False if the step is not for a waiter:
+    /// the disk is full, or the device is busy.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
         // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
@@ -261,6 +266,7 @@ impl Logger {
         }
     }
 
+    /// Takes one step for a waiter. False, without a step, if the disk is full or the device is busy.
     fn step_on(&self, log: &Log, writer: MutexGuard<'_, Writer>) -> bool {
         if !writer.steps.is_for_waiter() {
             return false;
@@ -270,6 +276,7 @@ impl Logger {
         true
     }
 
+    /// Runs the four parts of a step. The call releases `writer` before it wakes waiters.
     fn step_with(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, by: StepBy) -> LoggerStep {
         let has_entries = match writer.steps.begin(log.waiters.has_ended()) {
             FirstAction::Stop => return LoggerStep::Stopped,
@@ -286,7 +293,7 @@ impl Logger {
         self.finish_submission(log, writer, answer, has_entries, by)
     }
 
-    /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. False without an entry.
+    /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. True if there were entries.
     fn encode(&self, log: &Log, writer: &mut Writer) -> bool {
         let (claim, buffers) = self.gather(log);
         assert!(claim < log.epochs.now(), "a claim of an epoch that has not ended (L1)");
@@ -347,8 +354,8 @@ impl Logger {
         Submission::Written { mark: Some(mark) }
     }
 
-    /// Waits for the answer of the store to the submission. The answer of a file is the sync after a mark. No other
-    /// part of a step waits for the medium.
+    /// Syncs the file if the submission has a mark, and checks the file's name. No other part of a step waits for the
+    /// medium.
     fn answer(log: &Log, writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
@@ -359,7 +366,7 @@ impl Logger {
         }
     }
 
-    /// Acts on the answer of the store: announces durable epochs, and begins a new file if due.
+    /// Acts on the outcome of write and sync: announces durable epochs, and begins a new file if due.
     fn finish_submission(
         &self,
         log: &Log,
@@ -420,7 +427,7 @@ impl Logger {
         log.loggers.iter().filter(move |other| other.index != own)
     }
 
-    /// Computes L1's d, and takes every buffer that d would claim.
+    /// Computes the epoch d that a mark may claim now (L1), and takes every buffer with entries of epochs up to d.
     #[expect(
         clippy::vec_box,
         reason = "the slot hands boxes over by one exchange; here they only pass through"
@@ -454,13 +461,13 @@ impl Logger {
         (claim.max(before), buffers)
     }
 
-    /// Number of blocks of this log. Must be called between steps.
+    /// Number of blocks of this log, for the hint of a close. Must be called between steps; 0 after a panic of a step.
     pub(super) fn blocks(&self) -> u64 {
         self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
     }
 
-    /// Writes a mark of the whole claim, at close. The last mark also gives back the unused space. False if the mark
-    /// was not written. Everything is durable without the mark, so a full disk is no failure.
+    /// Writes and syncs a mark of the whole claim, at close. The `last` mark also gives back the unused space. False if
+    /// the mark was not written. Everything is durable without the mark, so a full disk is no failure.
     pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.steps.is_closed() || log.waiters.has_ended() {
@@ -496,7 +503,7 @@ impl Logger {
 }
 
 /// Stops the log after a failed call, before these locks are released, so that no other step syncs after the failure.
-/// Wakers are woken after the release. False: the log has stopped.
+/// Wakers are woken after the release. Always returns false, for callers whose false means a stopped log.
 fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     let end = log.end_of(error);
     let woken = log.waiters.end(end.clone());

@@ -29,7 +29,7 @@ fn commit(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epoch
         buffer = small_buffer();
     }
     worker.bind(epochs.now());
-    // SeqCst: the commit's fence after its locks; partner: the fence in `look` (C1, L1).
+    // SeqCst: the commit's fence after its locks; partner: the fence in `scan_slots` (C1, L1).
     fence(Ordering::SeqCst);
     let tid = Tid::first_of(epochs.now());
     if buffer.is_empty() {

@@ -1,8 +1,8 @@
 //! Progress of every log, and the durable epoch D as the minimum over logs (L1, L3).
 //!
-//! Every logger publishes these numbers here, and any thread can compute D from them:
+//! Every logger publishes these epochs here, and any thread can compute D from the epochs:
 //! - `high`: no entry of a larger epoch is in the log. `high` rises before the write, and before the appended frontier.
-//! - a number for each [`Frontier`]: appended, written, synced. Later frontiers (a quorum's, say) are further numbers.
+//! - an epoch for each [`Frontier`]: appended, written, synced.
 //!
 //! Invariants:
 //! - In each log synced <= written <= appended, and no frontier goes back.
@@ -12,11 +12,11 @@
 //!   frontier. So every such entry has an epoch of at most the least synced frontier. Recovery to the least synced
 //!   frontier then gives the same state as all epochs up to the appended frontier. Those epochs get no further entry,
 //!   so the equality stays true. For this the appended frontiers are read before `high`.
-//! - K1: a recovery does not find a D that no mark shows. A caller that rests on D after a crash asks for a mark.
+//! - K1: a recovery does not find a D that no mark shows. A caller that relies on D after a crash asks for a mark.
 //! - L5: blocks carry the least synced frontier only, never a D reached without a write: recovery could not tell such a
 //!   D from damage.
 //!
-//! Neighbours: loggers publish and ask; `waiters` holds the announced D.
+//! Neighbours: loggers publish progress; checkpoints ask for marks; `waiters` has the announced D.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -25,7 +25,8 @@ use ensile_base::sync::{AtomicU64, Ordering};
 /// Stage of the entries of an epoch on their way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frontier {
-    /// All entries of epochs up to this are with the logger and counted in `high`: its claim (L1's d).
+    /// The logger has all entries of epochs up to this epoch, and `high` counts the entries: the epoch d that a mark
+    /// may claim (L1).
     Appended,
     /// The file has a mark of this epoch, and everything before the mark.
     Written,
@@ -73,13 +74,13 @@ impl MarkTable {
         Self { rows, asked: AtomicU64::new(0) }
     }
 
-    /// Progress of this log.
+    /// Epoch that this log has reached at this frontier.
     pub(crate) fn frontier_epoch(&self, logger: usize, frontier: Frontier) -> Epoch {
         // Acquire: partner is the Release in `advance`.
         Epoch::new(self.rows[logger].frontiers[frontier as usize].load(Ordering::Acquire))
     }
 
-    /// Least progress of all logs.
+    /// Least epoch of this frontier over all logs.
     pub(crate) fn of_all(&self, frontier: Frontier) -> Epoch {
         let all = (0..self.rows.len()).map(|logger| self.frontier_epoch(logger, frontier));
         all.min().expect("a log has a logger")
@@ -108,12 +109,13 @@ impl MarkTable {
             );
         }
         // Release: a thread that reads the frontier also sees the earlier `high`, and the sync on which the frontier
-        // rests (partner: the Acquire in `at`).
+        // rests (partner: the Acquire in `frontier_epoch`).
         let was = self.rows[logger].frontiers[frontier as usize].fetch_max(epoch.number(), Ordering::Release);
         debug_assert!(was <= epoch.number(), "{frontier:?} goes back from {was} to {epoch}");
     }
 
-    /// True if a logger must write a mark before `claim` may count (L3).
+    /// True if a logger must write a mark before `claim` may count: a log has an entry above the logger's synced mark,
+    /// or a caller asks for a mark (L3).
     pub(crate) fn needs_mark(&self, logger: usize, claim: Epoch) -> bool {
         let synced = self.frontier_epoch(logger, Frontier::Synced);
         // Acquire: partner is the Release in `ask`.

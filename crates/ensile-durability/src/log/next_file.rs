@@ -8,8 +8,8 @@
 //! - L3: name and zeros are synced before the file gets its opening mark, and the mark before anything behind it.
 //! - A file without an opening mark is unfinished: recovery finds nothing in the file, and removes the file.
 //!
-//! Neighbours: the logger's thread makes the file outside the lock for which commits wait; `segments` continues in the
-//! file.
+//! Neighbours: `logger::file_rotation` makes the file outside the lock for which waiters wait; `segments` continues in
+//! the file.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::store::names::{SegmentName, log_folder};
 
 /// Zeros of one write, in bytes.
 const ZEROS_BYTES: usize = 256 << 10;
-/// Zeros written and synced before the logger turns to waiting work, in bytes.
+/// Zeros written and synced in one call, in bytes. Between two calls the logger's thread may step.
 const STEP_BYTES: u64 = 2 << 20;
 const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 
-/// A file without blocks.
+/// A log file without blocks, being made or ready.
 #[derive(Debug)]
 pub(crate) struct NextFile {
     pub(super) file: Box<dyn DiskFile>,
     pub(super) name: SegmentName,
-    /// Length of the file, and length of its written zeros, in bytes.
+    /// Length of the file in bytes; `zeroed`: length of its written zeros.
     pub(super) allocated: u64,
     pub(super) zeroed: u64,
     /// Planned length of the zeros, in bytes.
@@ -51,9 +51,9 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
 }
 
 impl NextFile {
-    /// Makes the file for `wanted` zeros. `None`, here and below, means that the disk has no space. A sync without
-    /// space is no failure of the log, because the file has no block. But the result of such a sync does not count: the
-    /// caller discards the file.
+    /// Creates the file, for `wanted` bytes of zeros to come. `None`, here and below, means that the disk has no space.
+    /// A sync without space is no failure of the log, because the file has no block. But the result of such a sync does
+    /// not count: the caller discards the file.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         name: SegmentName,
@@ -74,7 +74,7 @@ impl NextFile {
         self.allocated
     }
 
-    /// Writes and syncs a part of the zeros, or the missing rest; true once the file is ready.
+    /// Writes and syncs one part of the zeros; after the last part, syncs length and name. True once the file is ready.
     pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<Option<bool>, DiskError> {
         if self.zeroed < self.wanted && !self.is_settled {
             return Ok(self.fill_some()?.map(|()| false));
@@ -82,8 +82,8 @@ impl NextFile {
         Ok(self.settle(disk)?.map(|()| true))
     }
 
-    /// Makes the file ready now, with at least `bytes` bytes. A log with many writes only allocates space, because
-    /// zeros would cost more than they save.
+    /// Makes the file ready now, with at least `bytes` bytes. If `heavy`, the log has many writes: the call only
+    /// allocates space, because zeros would cost more than they save.
     pub(crate) fn make_ready(
         &mut self,
         disk: &dyn Disk,
@@ -100,6 +100,7 @@ impl NextFile {
         if has_space.is_some() { self.settle(disk) } else { Ok(None) }
     }
 
+    /// Writes and syncs the next [`STEP_BYTES`] of zeros.
     fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
         assert!(!self.is_settled, "a file that is ready gets no more zeros");
         let to = self.wanted.min(self.zeroed + STEP_BYTES);
@@ -124,10 +125,10 @@ impl NextFile {
         Ok(has_space)
     }
 
-    /// Removes the file. The file is emptied first, because its opening mark may name a place in the chain that the
-    /// current file is about to take. If the disk has no space for emptying, the removal of the name is synced instead.
-    /// If the disk has no space for the sync either, the file stays until the log makes the file anew: no block stands
-    /// behind its mark, and the mark claims only synced entries.
+    /// Removes the file. The call empties the file first, because its opening mark may name a place in the chain that
+    /// the current file is about to use. If the disk has no space for emptying, the removal of the name is synced
+    /// instead. If the disk has no space for the sync either, the file stays until the log makes the file anew: no
+    /// block stands behind its mark, and the mark claims only synced entries.
     pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
         let is_empty = unless_full(self.file.set_len(0))?.is_some();
         let is_gone = unless_full(disk.remove(&self.name.to_string()))?.is_some();

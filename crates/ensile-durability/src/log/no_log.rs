@@ -25,7 +25,8 @@ impl Log {
         !self.loggers.is_empty()
     }
 
-    /// Checks that a commit without an entry may continue in a log without loggers.
+    /// Checks that the log takes commits now. In a log without loggers, a commit calls this function in place of a
+    /// reserve, because the commit has no entry.
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] when the log is poisoned, [`DurabilityError::Closed`],
@@ -40,7 +41,7 @@ impl Log {
         self.refusal().map_or(Ok(()), Err)
     }
 
-    /// Wake-up of the checkpointer that checks for wanted pictures.
+    /// Wake-up of the checkpointer that makes the pictures for which results wait.
     pub(crate) fn picture_wanted(&self) -> Arc<WakeUp> {
         Arc::clone(&self.picture_wanted)
     }
@@ -50,8 +51,8 @@ impl Log {
         !self.has_loggers() && self.waiters.wanted_epoch() > self.durable_epoch()
     }
 
-    /// Notes that the manifest names a picture of `epoch`: removals may rest on the epoch. The caller announces the
-    /// epoch.
+    /// Notes that the durable manifest names a picture of `epoch`, so D is `epoch` in a log without loggers. Removals
+    /// may rely on `epoch` from here on. The caller announces D.
     pub(crate) fn picture_installed(&self, epoch: Epoch) {
         if self.has_loggers() {
             return;
@@ -62,14 +63,15 @@ impl Log {
         }
     }
 
-    /// Reports a failed picture: waiting results hear the reason, and may wait for the next picture.
+    /// Reports a failed picture: waiting results get `NotDurableYet` with the reason, and may wait for the next
+    /// picture.
     pub(crate) fn picture_failed(&self, reason: &Arc<str>) {
         if !self.has_loggers() {
             self.waiters.wake_all(self.waiters.expire_all(reason));
         }
     }
 
-    /// Ends a log without loggers: the epochs of its last picture are durable. The hint records D and E.
+    /// Closes a log without loggers. The epochs up to its last picture are durable; the hint records D and E.
     pub(super) fn end_without_loggers(&self) -> Result<(), DurabilityError> {
         assert!(self.refuses() && !self.has_loggers(), "nothing is committed any more");
         if let Some(end) = self.waiters.how_ended() {

@@ -7,7 +7,8 @@
 //!   archive that cannot be written.
 //! - H5: with shipping, a file is removed after its shipping, up to a stated limit.
 //!
-//! Neighbours: the checkpoints ask for a removal; the store permits a removal, and has the files of closed generations.
+//! Neighbours: a checkpoint asks for a removal after its installation; `store::leases` and `store::ship_retention`
+//! permit the removal.
 
 use ensile_base::Epoch;
 

@@ -1,5 +1,5 @@
-//! The files of one log. Blocks follow each other, over zeros or in space that is allocated in growing steps. Size or
-//! age of a file begins the next file.
+//! The files of one log. Blocks follow each other, over zeros or in space that is allocated in growing steps. The log
+//! begins the next file at a certain size or age of the file.
 //!
 //! Blocks are encoded first and written in order. If the disk has no space, the encoded blocks stay here. A later
 //! [`Segments::flush`] writes them at the same offset.
@@ -7,10 +7,10 @@
 //! Invariants:
 //! - L5: blocks of one log are chained by sequence and checksum across its files.
 //! - L3: a new file begins with a mark. The mark and the file's name are synced before anything else is written to the
-//!   file, and all of the file before has been synced by then.
+//!   file, and the file before is whole and synced by then.
 //!
-//! Neighbours: recovery's finish makes the first file of a generation, and `next_file` makes further files; the logger
-//! writes.
+//! Neighbours: `recovery::install_generation` makes the first file of a generation, and `next_file` makes further
+//! files; the logger writes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,17 +29,19 @@ use crate::error::unless_full;
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
-/// Space allocated at first, and at most at once, in bytes; small databases stay small.
+/// Space of the first allocation in bytes, small for small databases; `PREALLOCATE_STEP_BYTES_MAX`: of the largest
+/// allocation.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
-/// Largest ratio of a file's zeros to the zeros of the file before.
+/// Largest ratio of the zeros of a file to the zeros of the previous file.
 const ZEROED_GROWTH_MAX: u64 = 8;
 
-/// Pause after an attempt to begin a file that found no space.
+/// Pause after an attempt to begin a file that found no space, in nanoseconds.
 pub(super) const ROLL_PAUSE_NANOS: u64 = 100_000_000;
 
-/// Largest block that is copied into a common write, in bytes; larger blocks are written from their buffer.
+/// Largest block that is copied to be written together with other blocks, in bytes. A larger block is written from its
+/// buffer.
 const GATHER_BYTES: usize = 32 << 10;
 const _: () = assert!(PREALLOCATE_FIRST_BYTES <= PREALLOCATE_STEP_BYTES_MAX && ROLL_PAUSE_NANOS > 0);
 
@@ -61,7 +63,7 @@ impl Unwritten {
     }
 }
 
-/// Size and age at which a file is closed.
+/// Size in bytes and age in nanoseconds at which a file is closed.
 #[derive(Clone, Copy, Debug)]
 struct RollLimits {
     bytes: u64,
@@ -75,19 +77,19 @@ pub(crate) struct Segments {
     name: SegmentName,
     limits: RollLimits,
     opened_nanos: u64,
-    /// Time before which no new file is tried.
+    /// Time before which no new file is begun, in nanoseconds of the clock.
     roll_not_before: u64,
-    /// Offset of the next write, end of the allocated space, and size of the next allocation.
+    /// Offset of the next write, end of the allocated space, and size of the next allocation, in bytes.
     offset: u64,
     allocated: u64,
     step_bytes: u64,
-    /// Number of zeros at the file's beginning.
+    /// Bytes from the file's beginning that were filled with zeros ahead of the blocks.
     zeroed: u64,
-    /// The chain: the next block's sequence, and the last block's checksum.
+    /// Place in the chain of blocks (L5): the next block's sequence number, and the last block's header checksum.
     sequence: u64,
     chain_crc: u32,
     origin: Origin,
-    /// Largest epoch of entries so far, and the last mark.
+    /// Largest epoch of entries so far; `marked`: epoch of the last mark.
     largest: Epoch,
     marked: Epoch,
     pending: VecDeque<Unwritten>,
@@ -165,6 +167,7 @@ impl Segments {
         assert!(self.step_bytes >= PREALLOCATE_FIRST_BYTES && self.step_bytes <= PREALLOCATE_STEP_BYTES_MAX);
     }
 
+    /// Header of the next block in the chain, with this log's mark d, and the D of all logs as `published`.
     fn header(&self, kind: BlockKind, mark: Epoch, published: Epoch) -> Header {
         assert!(published <= mark, "a D of {published} before this log's mark of {mark} (L5)");
         let (sequence, previous_crc) = (self.sequence, self.chain_crc);
@@ -179,8 +182,9 @@ impl Segments {
         self.origin.encode(header, PartPlace::default())
     }
 
-    /// Adds a buffer's block, with its header in place. `mark` is the last synced d. The buffer comes back at once if
-    /// its block was copied; otherwise the `flush` that writes the block returns the buffer.
+    /// Adds the block of a buffer's entries to the pending blocks. `mark` is this log's last synced d, and `published`
+    /// the least synced d of all logs. The buffer comes back at once if its block was copied; otherwise the `flush`
+    /// that writes the block returns the buffer.
     pub(crate) fn data(
         &mut self,
         mut buffer: Box<Buffer>,
@@ -206,7 +210,7 @@ impl Segments {
         None
     }
 
-    /// Adds a mark of d.
+    /// Adds a mark of d to the pending blocks.
     pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) {
         assert!(d >= self.marked, "a mark of {d} behind one of {} (L3)", self.marked);
         self.marked = d;
@@ -215,13 +219,14 @@ impl Segments {
         self.push(&block, crc);
     }
 
+    /// Adds an encoded block to the pending blocks; `crc` is its header checksum.
     fn push(&mut self, block: &[u8], crc: u32) {
         assert!(block.len().is_multiple_of(ALIGN_BYTES), "a block of {} bytes", block.len());
         (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
         self.small_block_buffer().extend_from_slice(block);
     }
 
-    /// The last pending bytes, as the target of a small block.
+    /// The pending bytes to which a small block is appended.
     fn small_block_buffer(&mut self) -> &mut Vec<u8> {
         if !matches!(self.pending.back(), Some(Unwritten::Gathered(_))) {
             self.pending.push_back(Unwritten::Gathered(std::mem::take(&mut self.free)));
@@ -252,6 +257,7 @@ impl Segments {
         Ok(())
     }
 
+    /// Writes whole blocks at the end of the file, and allocates space if necessary.
     fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         let end = self.offset + bytes.len() as u64;
         while self.allocated < end {
@@ -296,7 +302,7 @@ impl Segments {
         self.file.check_named()
     }
 
-    /// True if a new file is due. Never true while the current file has only its opening block.
+    /// True if the current file is too large or too old. Never true while the file has only its opening block.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
         (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
@@ -317,14 +323,15 @@ impl Segments {
         self.offset > OPENING_BYTES as u64
     }
 
-    /// True if the file's zeros are almost all overwritten. A ready next file has more zeros.
+    /// True if blocks have overwritten 15/16 of the file's zeros. The logger then continues early in a ready next file,
+    /// which has new zeros.
     pub(super) fn is_used_up(&self) -> bool {
         self.zeroed > 0 && self.offset + self.zeroed / 16 >= self.zeroed
     }
 
-    /// Number of zeros for the next file; `None` before the file is due. The next file is due once the current file is
-    /// half used, or half as old as a file may get. The number is the bytes that the log writes at its present rate
-    /// until a file is too old.
+    /// Bytes of zeros for the next file; `None` before the next file is due. The next file is due once the current file
+    /// is half used, or half as old as a file may get. The result is the number of bytes that the log writes at its
+    /// present rate until a file is too old.
     pub(super) fn next_wanted(&self, now_nanos: u64) -> Option<u64> {
         let first = self.first_bytes();
         let age = now_nanos.saturating_sub(self.opened_nanos).max(1);
@@ -352,14 +359,14 @@ impl Segments {
         SegmentName { number: self.name.number + 1, ..self.name }
     }
 
-    /// Prevents new files for a while.
+    /// Prevents new files for [`ROLL_PAUSE_NANOS`].
     pub(super) fn pause_rolls(&mut self, now_nanos: u64) {
         self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
     }
 
-    /// Continues in the next file, with a synced mark of d (L3). The name and zeros of the next file are synced, and so
-    /// is the current file. Returns the current file, to be closed. Returns `None` if the disk has no space for the
-    /// mark: the current file continues, and `next` stays.
+    /// Continues in the next file, with a synced opening mark of d (L3). The caller has synced the name and zeros of
+    /// the next file, and the current file. Returns the previous file, which the caller closes. Returns `None` if the
+    /// disk has no space for the mark: the current file continues, and `next` stays.
     pub(crate) fn go_on_in(
         &mut self,
         next: &mut Option<NextFile>,
@@ -414,12 +421,13 @@ impl Segments {
     }
 }
 
-/// Cuts a file to its blocks. False if the disk has no space to record the cut: the space then stays allocated.
+/// Cuts a file to its first `bytes` bytes, its blocks. False if the disk has no space to record the cut: the space then
+/// stays allocated.
 fn cut(file: &dyn DiskFile, bytes: u64) -> Result<bool, DiskError> {
     Ok(unless_full(file.set_len(bytes))?.is_some())
 }
 
-/// A file that gets no more blocks, in its last state; the log continues in the next file.
+/// A file that gets no more blocks, and is to be closed; the log continues in the next file.
 #[derive(Debug)]
 pub(crate) struct UsedFile {
     file: Box<dyn DiskFile>,

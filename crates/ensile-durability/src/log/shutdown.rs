@@ -5,7 +5,8 @@
 //! - L5: the last marks carry the D that the marks before them made durable. The hint is written after the last marks.
 //! - L6: a close needs one more epoch. If no epoch is reserved, the close reserves a few, or fails and says so.
 //!
-//! Neighbours: `logger` writes the marks. Meanwhile `admission` refuses the workers' entries.
+//! Neighbours: the engine and objects close their log; `logger` writes the last marks; `admission` refuses the workers'
+//! entries.
 
 use std::time::Duration;
 
@@ -63,6 +64,8 @@ impl Log {
         }
     }
 
+    /// Closes the log except for its files and folders: refuses entries, waits for D, and writes the last marks and the
+    /// hint.
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         self.refuse(|refusal| refusal.stopped = true);
         // The close may need the space, and nobody frees pieces after the close.
@@ -125,7 +128,8 @@ impl Log {
         }
     }
 
-    /// End of the log after a failed call. In a removed folder, a call may fail before a sync detects the removal (L9).
+    /// Reason of the log's end after a failed call of the disk. In a removed folder, a call may fail before a sync
+    /// detects the removal (L9).
     pub(super) fn end_of(&self, error: &DiskError) -> LogEnd {
         LogEnd::from_disk_error(self.removal_error().as_ref().unwrap_or(error))
     }
@@ -138,6 +142,7 @@ impl Log {
     }
 
     /// Stops the log for good after a failed write or sync, because the contents of the disk are not known any more.
+    /// Returns the error of a result that was not durable before.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         debug_assert!(!reason.is_empty(), "a log is stopped for a reason");
         self.end(
@@ -156,8 +161,8 @@ impl Log {
         self.waiters.is_waking()
     }
 
-    /// True if this thread runs code for which a checkpoint of this log waits, and so a close: a step of a checkpoint,
-    /// or [user code](Self::user_code).
+    /// True if this thread runs code for which a checkpoint of this log waits, and therefore a close: a step of a
+    /// checkpoint, or [user code](Self::user_code).
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         is_awaited(self.address())
@@ -204,7 +209,8 @@ impl Log {
         self.end(LogEnd::Fenced(std::sync::Arc::clone(detail)));
     }
 
-    /// Stops the log for good. A close calls `end` once everything is durable.
+    /// Stops the log for good: D stands still, workers are refused, and waiters get their answer. A close calls `end`
+    /// once everything is durable.
     pub(super) fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);
         debug_assert!(self.waiters.has_ended());
@@ -213,6 +219,8 @@ impl Log {
         self.waiters.wake_all(woken);
     }
 
+    /// Closes the current epoch and steps every logger once, on the closing thread. Returns the outcome of the attempt
+    /// to close the epoch.
     fn step_towards_close(&self) -> Advance {
         // A manual clock that stands still would never let the epoch close. The machine's clock ignores the call.
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));

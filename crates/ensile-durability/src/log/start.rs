@@ -1,6 +1,6 @@
 //! Start of a log from the result of a recovery.
 //!
-//! Neighbours: a finished recovery makes the start, behind the store; `super` has the log.
+//! Neighbours: `recovery::install_generation` makes the start state; the store is started first; `super` has the log.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) struct MappedStart {
 }
 
 impl MappedStart {
-    /// Makes the list and the first file of a log without buffer files.
+    /// Makes the buffer list and the first buffer file of a log without such files.
     pub(crate) fn make(
         disk: &StdArc<dyn Disk>,
         owner: BufferOwner,

@@ -29,7 +29,7 @@ pub struct LogStats {
     pub waiter_steps: u64,
     /// Files begun after the first file of each log.
     pub rolls: u64,
-    /// Attempts to begin a file that found no space; the current file went on.
+    /// Attempts to begin a file that found no space; the log continued in the current file.
     pub rolls_held: u64,
     /// Number of times that a logger held its blocks back because the disk had no space.
     pub holds: u64,
@@ -39,7 +39,7 @@ pub struct LogStats {
     pub bytes_removed: u64,
     /// Removals of log files and of checkpoint files that were put off because a reader held a lease.
     pub removals_put_off: u64,
-    /// Removals that went on despite a lease, because the lease had put the removals off for too long.
+    /// Removals that were done despite a lease, because the lease had put the removals off for too long.
     pub leases_overrun: u64,
     /// Closed log files that were copied into the archive.
     pub archived_files: u64,

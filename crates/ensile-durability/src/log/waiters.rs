@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - D and the end change under one lock. So no epoch is announced after the log's end, and no waiter registers between
-//!   the two changes and sleeps on.
-//! - A commit without a waiting thread or future never comes here.
+//!   the two changes and sleeps for ever.
+//! - A commit without a waiting thread or future does not use this module.
 //! - A waiting future or thread has one slot, however often and by whichever task the future is polled. The slot is
 //!   given back when its waiter is dropped.
 //! - Only `expire` removes a slot without an answer: the disk was full for longer than results wait, or a picture has
@@ -13,7 +13,8 @@
 //! - A step for log space may run under locks of its caller. The released wakers are kept, and the next thread that
 //!   wakes waiters of this log wakes them.
 //!
-//! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
+//! Neighbours: `durable_epoch` waits for threads and polls for futures; loggers announce D, and read the wanted epoch
+//! to close epochs early.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ use super::marks::Frontier;
 use crate::DurabilityError;
 use crate::reentrancy::{CallBack, CallBackScope, LogAddress, is_in};
 
-/// End of a log: D stands still from the end on.
+/// Cause of a log's end. D stands still from the end on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LogEnd {
     /// The log was complete and durable.
@@ -102,14 +103,15 @@ struct Waiter {
 struct WaiterList {
     waiting: BTreeMap<WaiterKey, Waiter>,
     next: u64,
-    /// Number of waiters that the last waking announcement woke.
+    /// Number of waiters that the last announcement with waiters woke.
     woken_together: usize,
     end: Option<LogEnd>,
     /// Reason of the last expiry.
     full: std::sync::Arc<str>,
 }
 
-/// Duration of a full disk, and the wait limit of results, in nanoseconds.
+/// Times by which waiters expire, in nanoseconds: now, the start of the lack of space or epochs, and the wait limit of
+/// results.
 #[derive(Clone, Debug)]
 pub(crate) struct Fullness {
     pub(crate) now_nanos: u64,
@@ -121,12 +123,12 @@ pub(crate) struct Fullness {
 /// The announced D and the waiters for it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
-    /// The frontier of these waiters. Results of another frontier have a list of their own.
+    /// Frontier that the waiters' epochs must pass: synced.
     frontier: Frontier,
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
-    /// Number of expiries; parked threads compare it.
+    /// Number of expiries. A parked thread finds an expiry by a changed number.
     expiries: AtomicU64,
     /// No panic under this lock leaves the list half changed.
     list: Mutex<WaiterList>,
@@ -135,7 +137,7 @@ pub(crate) struct Waiters {
 }
 
 impl WaiterList {
-    /// No waiter waits for an announced epoch, or for an ended log.
+    /// Checks that no waiter waits for an announced epoch, or for an ended log.
     fn check(&self, durable: Epoch) {
         let first = self.waiting.keys().next();
         debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
@@ -148,7 +150,7 @@ impl WaiterList {
 }
 
 impl Waiters {
-    /// Empty list of waiters for this frontier, whose announced epoch is `durable`.
+    /// Creates an empty list of waiters for this frontier; `durable` is the announced epoch.
     pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
         Self {
             frontier,
@@ -180,7 +182,7 @@ impl Waiters {
         Epoch::new(self.durable.load(Ordering::Acquire))
     }
 
-    /// Largest epoch with a waiter so far.
+    /// Largest epoch for which a result has waited so far. The waiter may have an answer by now.
     pub(crate) fn wanted_epoch(&self) -> Epoch {
         // Acquire: partner is the Release in `poll`.
         Epoch::new(self.wanted.load(Ordering::Acquire))
@@ -199,7 +201,8 @@ impl Waiters {
 
     /// The answer for `epoch`, if known: success for a durable epoch, or an error after an expiry or the log's end.
     /// Otherwise `waker` is registered in `slot` and called once an answer exists. A waiter owns `slot`, and gives
-    /// `slot` back if dropped earlier. The second result is true if the caller should wake loggers.
+    /// `slot` back if dropped earlier. The second result is true if the waiter is the first for `epoch`: the caller
+    /// then wakes loggers.
     pub(crate) fn poll(
         &self,
         epoch: Epoch,
@@ -240,19 +243,19 @@ impl Waiters {
         *slot = Some(number);
         list.check(self.durable());
         drop(list);
-        // Release: partner is the Acquire in `wanted`, read by the logger that the caller wakes.
+        // Release: partner is the Acquire in `wanted_epoch`, read by the logger that the caller wakes.
         let before = self.wanted.fetch_max(epoch.number(), Ordering::Release);
         (None, first || before < epoch.number())
     }
 
-    /// True if the only registered waiter waits alone, as the waiter before did. If several waiters wait, more of the
-    /// waiters that the next sync releases together are about to come.
+    /// True if one waiter is registered, and the last announcement woke one waiter at most. If several waiters were
+    /// woken together, more of them are about to wait again, and one sync should serve all.
     fn is_one_alone(&self) -> bool {
         let list = self.list.lock();
         list.woken_together <= 1 && list.waiting.len() == 1
     }
 
-    /// Removes the waiter, answered or not.
+    /// Removes the waiter of a dropped future, answered or not.
     pub(crate) fn give_back(&self, epoch: Epoch, slot: u64) {
         let waiter = self.list.lock().waiting.remove(&(epoch, slot));
         drop(waiter);

@@ -1,12 +1,12 @@
-//! The scan of a logger's workers: the possible claim of a mark, and the buffers for the claim (L1, L2).
+//! The scan of a logger's workers: the epoch that a mark may claim, and the buffers with the claimed entries (L1, L2).
 //!
 //! The order is the invariant. L1: E is read first, then a full fence, then, for each worker, c_w and then that
 //! worker's buffer. The fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit.
 //! Either the commit reads an epoch at least as large as the scan's E, above any claim made here, or the scan sees the
 //! commit bound.
 //!
-//! Neighbours: the logger calls the scan, and drains its queue afterwards; loom (`loom_tests`) calls the scan too. The
-//! scan reads workers' slots.
+//! Neighbours: the logger calls the scan in each step, and drains its queue afterwards; `loom_tests` checks the scan;
+//! `buffers` has the slots.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Ordering, fence};
@@ -14,8 +14,9 @@ use ensile_epoch::Epochs;
 
 use crate::buffers::{Buffer, SlotScan, WorkerSlot};
 
-/// Scans `slots` and takes buffers into `taken`. Returns L1's d, for entries outside the queue. `fresh` gives
-/// replacement buffers; `patience` is the number of further attempts to take a buffer that its worker owns.
+/// Scans the slots of a logger's workers, and moves their buffers into `taken`. Returns the largest epoch d of which
+/// every entry is in `taken` or in the logger's queue (L1). `fresh` gives replacement buffers; `patience` is the number
+/// of further attempts to take a buffer that its worker owns.
 ///
 /// The caller holds the lock of the list of slots. By this lock a worker that joins later reads an E at least as large
 /// as the scan's, so the worker's entries are above the claim.

@@ -83,7 +83,7 @@ pub struct ArchivedGeneration {
     pub lacks: Vec<String>,
 }
 
-/// Archive that was read.
+/// Archive whose file headers were read, with the judgement.
 #[derive(Debug)]
 pub(super) struct ReadArchive {
     pub(super) list: ArchiveList,
@@ -121,12 +121,13 @@ impl ReadArchive {
         Ok(read)
     }
 
+    /// Notes an error that means damage. Returns any other error.
     fn record_damage(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
         self.facts.damage.push(Damage::from_error(error)?);
         Ok(())
     }
 
-    /// Files of logs, by generation and logger.
+    /// Finds the log files in the folders of the archive, by generation and logger. Notes unfinished copies.
     fn find(&mut self, disk: &dyn Disk) -> Result<Files, DurabilityError> {
         let mut found = Files::new();
         for folder in disk.list_folders("")? {
@@ -143,6 +144,7 @@ impl ReadArchive {
         Ok(found)
     }
 
+    /// Reads the headers of the found files. Keeps the whole files, and notes the damage of the others.
     fn read_files(&mut self, disk: &dyn Disk, found: Files) -> Result<(), DurabilityError> {
         assert!(self.logs.is_empty(), "files are read once");
         for ((number, logger), files) in found {
@@ -173,6 +175,7 @@ impl ReadArchive {
         Ok(())
     }
 
+    /// Whole files of a log, in order.
     fn files_of(&self, generation: u64, logger: u32) -> &[FileChain] {
         self.logs.get(&(generation, logger)).map_or(&[], Vec::as_slice)
     }
@@ -246,7 +249,8 @@ fn read_file(
     Ok(chain)
 }
 
-/// Spans of a log with this first epoch.
+/// Spans of epochs of which these whole files of a log have every entry. `first` is the first epoch of the log's
+/// generation.
 fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
     assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
     let span = |files: &[FileChain]| {
@@ -259,7 +263,7 @@ fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
     files.chunk_by(chain::is_next).filter_map(span).collect()
 }
 
-/// Sentences on the missing parts of a log, in an archive that begins after `from`.
+/// Sentences on the missing parts of a log, for [`ArchivedGeneration::lacks`]. The archive begins after epoch `from`.
 fn describe_log_gaps(
     generation: &Generation,
     logger: u32,

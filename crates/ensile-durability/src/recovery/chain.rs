@@ -41,7 +41,9 @@ pub(super) struct Lost {
     pub(super) why: &'static str,
 }
 
+/// Proof of a loss by a later block, as an error text.
 pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written after it was synced";
+/// Proof of a loss by the name of a closed file, as an error text.
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 
@@ -52,6 +54,7 @@ pub(super) struct Link {
     /// Offset of the chain's end in the file. Blocks before `synced_to` are shown to be synced.
     pub(super) end: u64,
     pub(super) synced_to: u64,
+    /// Largest epoch of entries in this file and in earlier files of the log.
     pub(super) largest: Epoch,
     pub(super) runs: Vec<BlockRun>,
     pub(super) origin: Origin,
@@ -77,9 +80,9 @@ pub(super) struct Chain {
     pub(super) tail: Tail,
     /// Place of missing data that a block of this log shows to be synced.
     pub(super) lost: Option<Lost>,
-    /// Files behind the end.
+    /// Files behind the file in which the chain ends, in the order of their numbers.
     pub(super) beyond: Vec<SegmentFile>,
-    /// Files before the beginning.
+    /// Files before the beginning, whose entries an installed checkpoint covers.
     pub(super) discarded: Vec<SegmentFile>,
 }
 
@@ -138,6 +141,7 @@ impl Chain {
         Ok(chain)
     }
 
+    /// Adds the file that continues the chain. The chain then ends at that file's end.
     fn add(&mut self, file: &FileChain) {
         assert!(self.beyond.is_empty(), "L5: the chain has no gap");
         assert!(file.next_sequence > self.blocks, "L5: each file adds a block");
@@ -160,7 +164,8 @@ impl Chain {
         });
     }
 
-    /// Adds a file behind the end of the chain. Only blocks of this log are believed.
+    /// Adds a file behind the end of the chain: its bytes, its epochs, and its proof of lost data, if any. `last` is
+    /// the file in which the chain ends. Only blocks of this log are believed.
     fn add_beyond(
         &mut self,
         disk: &dyn Disk,
@@ -229,12 +234,13 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the log's last file has a closed file's name. The file got that name when the next file existed.
+    /// True if the file after the log's last file is missing: the last file has a closed file's name, and got that name
+    /// when the next file existed.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }
 
-    /// Files that stay once the generation is closed.
+    /// Files of the chain, as they stay once the generation is closed, with their lengths up to the end of the chain.
     pub(super) fn closed_files(&self) -> impl Iterator<Item = ClosedFile> + '_ {
         self.links.iter().map(|link| ClosedFile { file: link.file, largest: link.largest, bytes: link.end })
     }

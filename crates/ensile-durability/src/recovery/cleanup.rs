@@ -112,7 +112,7 @@ impl Recovery {
     }
 
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
-    /// and unused space, and the files of dropped generations. A crash here leaves the rest to the next recovery.
+    /// and unused space, and the files of dropped generations. The next recovery ends removals that a crash interrupts.
     /// Returns the files that stay.
     pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
@@ -174,6 +174,7 @@ impl Recovery {
         Ok(())
     }
 
+    /// Cuts a longer file at the offset `end`, and syncs the file.
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
         assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
         let file = self.disk.open(name)?;

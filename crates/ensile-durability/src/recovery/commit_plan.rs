@@ -95,7 +95,7 @@ enum EndingStage {
 use EndingStage::{Clearing, LastTry, Leases, Merging, ReadOnly, Trimming, Undoing, Unlisted, Writing};
 
 impl EndingStage {
-    /// True if the picture above has this arrow.
+    /// True if the diagram of the module has this arrow.
     fn may_become(self, next: Self) -> bool {
         match (self, next) {
             (Writing(written), Self::Relief(_, of)) | (Self::Relief(_, written), Writing(of)) => {
@@ -136,12 +136,15 @@ pub(super) enum EndingAction {
         is_tight: bool,
     },
     ReplaceManifest,
+    /// Give back the reserved space of the new logs.
     TrimLogs,
     /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
     MakeHint,
+    /// Remove the files that the new manifest does not need.
     Clear,
     MakeReserve,
+    /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
     GiveUpReserve,
 }
@@ -185,6 +188,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
+    /// Begins the ending, at its first stage.
     pub(super) fn new(has_earlier: bool) -> Self {
         Self { stage: Leases, has_earlier, shortage: None, tried: None, may_stand: false, failure: None }
     }
@@ -237,6 +241,7 @@ impl Ending {
         }
     }
 
+    /// Enters the next stage after a success.
     fn advance(&mut self) {
         let next = match self.stage {
             Leases => Writing(Written::Tail),
@@ -258,6 +263,8 @@ impl Ending {
         self.enter(next);
     }
 
+    /// Handles a failed action. If a write lacks space, a way of relief that was not tried comes next; otherwise the
+    /// stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
             // After a failed sync, a read may return the old contents. For want of space the tail then cannot be
@@ -300,6 +307,7 @@ impl Ending {
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
     }
 
+    /// Enters a stage, and checks the transition.
     fn enter(&mut self, next: EndingStage) {
         assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
         assert!(next != Undoing || !self.may_stand, "L3: logs that a manifest may list stay");

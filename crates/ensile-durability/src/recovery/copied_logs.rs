@@ -181,7 +181,7 @@ pub(crate) fn ends_at_durable(
     Ok((ends, beyond))
 }
 
-/// S of the first look.
+/// S of the first look: the largest of `hinted`, a published D, and the smallest last mark.
 fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
     least_mark(chains).max(published.unwrap_or_default()).max(hinted)

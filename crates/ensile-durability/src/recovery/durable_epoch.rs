@@ -15,7 +15,8 @@
 //! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
 //! picture, the hint belongs to a later manifest.
 //!
-//! Neighbours: `chain` reads, `recovery` acts.
+//! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on the
+//! verdict.
 
 use ensile_base::Epoch;
 
@@ -32,12 +33,14 @@ use crate::store::names::MANIFEST;
 pub(super) struct Verdict {
     /// Last epoch whose entries count.
     pub(super) durable: Epoch,
+    /// Torn tails to cut and report; empty for a closed generation.
     pub(super) torn: Vec<TornTail>,
     /// Epochs above D that the marks of some logs cover, but not the marks of all logs.
     pub(super) unfinished: Option<(Epoch, Epoch)>,
 }
 
-/// Decides over a generation. `chains` has a chain for every log.
+/// Decides D of a generation with logs, once all of its logs are read. `chains` has a chain for every log. `hint` is
+/// the hint of this generation, if usable.
 ///
 /// # Errors
 /// Damage, with at most one finding a log and at least one finding in total.

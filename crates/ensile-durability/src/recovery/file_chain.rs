@@ -27,7 +27,7 @@ use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
-/// Largest size of a run into which neighbouring blocks are joined.
+/// Largest size, in bytes, of a run into which neighbouring blocks are joined.
 const PIECE_BYTES: u64 = 4 << 20;
 
 /// Neighbouring blocks of one file, marks included, that are replayed at once.
@@ -51,6 +51,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
+    /// Adds the tail of a later file of the same log.
     pub(super) fn add(&mut self, other: &Self) {
         self.bytes += other.bytes;
         if let Some((low, high)) = other.epochs {
@@ -58,6 +59,7 @@ impl Tail {
         }
     }
 
+    /// Widens the range of epochs to these epochs.
     pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
         self.epochs = Some(widen_range(self.epochs, low, high));
     }
@@ -246,7 +248,8 @@ impl FileChain {
         Ok(chain)
     }
 
-    /// Looks again at a file without its first block, in a log with this salt.
+    /// Looks for blocks of the log with this salt in a file without its first block. Fills in the tail, and the epochs
+    /// that the blocks show.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
         assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
@@ -339,7 +342,8 @@ pub(super) enum MarkSearch {
     EndsAt(u64),
 }
 
-/// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`.
+/// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`. A copy
+/// of the log is cut there.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
     file: SegmentFile,
@@ -365,15 +369,17 @@ pub(super) fn end_of_mark(
     }
 }
 
+/// True if the block names the generation and the logger of this file.
 fn belongs_to_log(header: &Header, name: SegmentName) -> bool {
     header.generation == name.generation && header.owner == name.logger
 }
 
+/// True if the block opens a log file of this file's generation and logger.
 fn opens(opened: &Opened, name: SegmentName) -> bool {
     opened.header.kind == BlockKind::LogOpening && belongs_to_log(&opened.header, name)
 }
 
-/// Behind its opening block, a log has only data and mark blocks (L7).
+/// Checks that a block behind the opening block is a data or mark block (L7). Any other block is of a newer version.
 fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), DurabilityError> {
     if matches!(header.kind, BlockKind::Data | BlockKind::Mark) {
         return Ok(());
@@ -405,6 +411,7 @@ struct HeaderWalk {
     open: VecDeque<Block>,
     /// Place in the chain behind the last block.
     place: ChainPlace,
+    /// Largest mark of the blocks so far.
     mark: Epoch,
     /// Offset of a block that follows by its header but contradicts the rules of a logger.
     contradiction: Option<u64>,

@@ -34,7 +34,7 @@ pub(super) struct DecidedGeneration {
     pub(super) log_bytes: Option<u64>,
 }
 
-/// Facts for the plan.
+/// Facts from which an open or a repair makes the plan.
 #[derive(Clone, Debug)]
 pub(super) struct Decided {
     /// Generations that the manifest lists, oldest first; a repair may have fewer.
@@ -59,20 +59,21 @@ pub(super) struct Plan {
     durable: Epoch,
     /// Generations that stay listed.
     kept: Vec<Generation>,
-    /// Generations that leave the list.
+    /// Generations that the next manifest does not list.
     dropped: Vec<Generation>,
     /// Range of `kept` to be merged.
     merging: Option<Range<usize>>,
 }
 
 impl Plan {
-    /// Plans the life after a recovery with this manifest. `None` if the epochs or the generation numbers are used up.
+    /// Plans the life after a recovery. `before` is the manifest of the recovered folder, and `interval` is the usual
+    /// time between two epochs. `None` if the epochs or the generation numbers are used up.
     pub(super) fn new(decided: Decided, before: &Manifest, interval: Duration) -> Option<Self> {
         let Decided { generations, number, seen, ended } = decided;
         let mut all = generations.iter().map(|decided| &decided.generation);
         assert!(all.clone().all(|generation| generation.durable.is_some()), "L4: each has its D");
         assert!(all.all(|generation| generation.number < number), "numbers come once");
-        // A hint of an unreserved epoch is damage: see `judgement::reserved`.
+        // A hint of an unreserved epoch is damage: see `validation::check_reserved_epochs`.
         let unused = ended.map_or(before.reserved, Epoch::next);
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
         let durable = generations.last().and_then(|last| last.generation.durable).unwrap_or_default();
@@ -111,7 +112,7 @@ impl Plan {
         self.number += 1;
     }
 
-    /// True if this generation leaves the manifest's list.
+    /// True if the next manifest does not list this generation.
     pub(super) fn drops(&self, generation: u64) -> bool {
         self.dropped.iter().any(|dropped| dropped.number == generation)
     }

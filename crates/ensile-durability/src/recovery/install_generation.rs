@@ -271,7 +271,8 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. `is_tight` leaves the reserved space to the next steps.
+    /// Makes the log files with their synced marks. With `is_tight`, the logs give back their reserved space, because
+    /// the next steps need the space.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };
@@ -296,7 +297,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Run in which a process-safe life begins (B4); `None` for a life of another kind.
+    /// Run, that is boot and mounts, in which a process-safe life begins (B4); `None` for a life of another kind.
     fn life_run(&mut self) -> Result<Option<BootId>, DurabilityError> {
         if self.config.boot(&*self.disk)?.is_none() {
             return Ok(None);
@@ -328,7 +329,7 @@ impl Recovery {
         }
     }
 
-    /// Removes log files that no manifest lists.
+    /// Removes the new log files and mapped buffers, because no manifest lists them.
     fn remove_logs(&self, next: &NextLife) {
         let is_listed = self.keeper.manifest().lists(next.plan.number);
         assert!(!is_listed, "L3: files that a manifest lists stay");

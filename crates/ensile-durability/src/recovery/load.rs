@@ -29,6 +29,7 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
+/// Counts of the loaded items.
 #[derive(Debug)]
 struct Loaded {
     items: usize,
@@ -70,7 +71,7 @@ pub(super) struct Load {
     checkpointers: usize,
     /// True if the state marks changed pages; `None` until the state has learned the beginnings of the pages.
     is_marked: Mutex<Option<bool>>,
-    /// Counts of the loaded items, raised one after the other.
+    /// Counts so far. Threads raise the counts under this lock.
     loaded: Mutex<Loaded>,
 }
 
@@ -331,6 +332,7 @@ fn told_where(
     })
 }
 
+/// Error for files that are whole, but differ from the files that the manifest names.
 fn not_installed() -> DurabilityError {
     let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
                   database, and only those of one copy go together";

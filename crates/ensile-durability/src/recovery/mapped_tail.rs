@@ -54,7 +54,7 @@ pub(super) enum LeftByProcess {
 }
 
 /// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
-/// an examination and an adoption call it.
+/// an examination, an adoption, a backup and a repair call it.
 ///
 /// # Errors
 /// The disk's.
@@ -137,6 +137,7 @@ pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), Dur
     if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
 }
 
+/// Error for a process-safe life in a system that does not tell its boot.
 fn unknown_boot() -> DurabilityError {
     DurabilityError::config(
         "its last life was process-safe, and which boot of the operating system, or which mount of a file system, this is cannot \
@@ -473,6 +474,7 @@ struct GrownEnd<'c> {
 }
 
 impl GrownEnd<'_> {
+    /// Header of the next block, without a payload.
     fn header(&self, kind: BlockKind, mark: Epoch) -> Header {
         let Chain { logger, generation, published, .. } = *self.chain;
         let header = Header::new(kind, logger, generation);
@@ -490,11 +492,13 @@ impl GrownEnd<'_> {
         self.push(&header, &left.bytes);
     }
 
+    /// Adds a block with the mark `d`.
     fn mark(&mut self, d: Epoch) {
         assert!(d > self.chain.mark, "a mark of {d} behind one of {} (L3)", self.chain.mark);
         self.push(&self.header(BlockKind::Mark, d), &[]);
     }
 
+    /// Adds a block, padded to its full length.
     fn push(&mut self, header: &Header, payload: &[u8]) {
         let from = self.bytes.len();
         assert_eq!(payload.len(), header.payload_bytes as usize, "the header is of this payload");

@@ -75,7 +75,8 @@ fn choose(bytes: &[u64]) -> Option<usize> {
     from
 }
 
-/// Range of the generations to merge. `checkpoint` is the number of the generation in which the checkpoint was written.
+/// Range of the generations to merge; `None` without such generations. `checkpoint` is the number of the generation in
+/// which the checkpoint was written.
 pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
     let kind = generations.last()?.generation.entries;
     let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {
@@ -165,6 +166,7 @@ struct Rewriter<'g> {
 }
 
 impl Rewriter<'_> {
+    /// Adds an entry. Breaks after a failed write: `failed` then has the error.
     fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
         // An entry that the manifest discards must not enter a generation that ends above the entry's epoch (L4).
         assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");

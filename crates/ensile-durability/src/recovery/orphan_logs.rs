@@ -52,7 +52,9 @@ pub(super) enum UnlistedFile {
 
 /// Reason for the lack of a judgement.
 enum Unreadable {
+    /// A file in the database's folders cannot be read. The error ends the open.
     Here(DurabilityError),
+    /// The archive cannot be read. The file stays.
     InArchive(DurabilityError),
 }
 
@@ -90,6 +92,7 @@ impl UnlistedFiles<'_> {
         }
     }
 
+    /// Judges a file of this generation, which `ARCHIVE` lists.
     fn look(&self, generation: &Generation, file: SegmentFile) -> Result<UnlistedFile, Unreadable> {
         let read = FileChain::read(self.disk, file, None);
         let read = read.and_then(|chain| check_origin(generation, &chain).map(|()| chain));
@@ -122,6 +125,7 @@ impl UnlistedFiles<'_> {
         Ok(UnlistedFile::Stays(DurabilityError::damaged_file(&file.to_string(), offset, detail)))
     }
 
+    /// Offset up to which the file's blocks follow each other, with valid payloads.
     fn whole_to(&self, file: SegmentFile) -> Result<u64, Unreadable> {
         let opened = self.disk.open_to_read(&file.to_string()).map_err(DurabilityError::from);
         opened.and_then(|opened| whole_to(opened, file)).map_err(Unreadable::Here)

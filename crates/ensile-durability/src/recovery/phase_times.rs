@@ -16,7 +16,9 @@ use crate::control::recovery_time::{LogWork, MeasuredRecovery};
 #[derive(Debug)]
 pub struct RecoveryWatch<'c> {
     clock: &'c Clock,
+    /// Clock time at which the current phase began.
     begun: Duration,
+    /// Ended phases, each with its time and its number of threads.
     ended: Vec<(Phase, Duration, usize)>,
 }
 
@@ -27,7 +29,7 @@ impl<'c> RecoveryWatch<'c> {
         Self { clock, begun: now(clock), ended: Vec::new() }
     }
 
-    /// Ends a phase, and begins the next phase.
+    /// Ends a phase, and begins the next phase. `threads` is the number of threads that worked in the ended phase.
     pub fn end(&mut self, phase: Phase, threads: usize) {
         assert!(threads > 0, "somebody did it");
         assert!(self.ended.iter().all(|(ended, ..)| *ended != phase), "a phase ends once");
@@ -71,6 +73,7 @@ impl Recovered {
     }
 }
 
+/// Measurements in this report, for the forecast of the next recovery.
 fn measured_recovery(report: &RecoveryReport, applied_nanos: u64) -> MeasuredRecovery {
     let replayed = LogWork { bytes: report.bytes, entries: report.entries, applied_nanos };
     let mut measured = MeasuredRecovery { replayed, ..MeasuredRecovery::default() };

@@ -1,6 +1,6 @@
 //! Progress of a recovery and time of its phases, for display.
 //!
-//! Neighbours: `recovery` counts the bytes; the caller that runs the steps has the clock.
+//! Neighbours: `replay_state` counts the bytes; the caller that runs the steps has the clock.
 
 use std::time::Duration;
 

@@ -2,13 +2,13 @@
 //! state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.
 //! - K1: entries that the checkpoint covers are not replayed. Of a key's put and delete, one may be removed and the
 //!   other still present.
 //! - L5: replay checks the payload of every block that counts, even if the chain's reader has checked the payload.
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; `replay_scheduler` has the order of pieces;
-//! `read_ahead` has the buffers; the engine's threads call `replay`.
+//! Neighbours: `replay_state` asks for the pieces of a chain, and adds the counts; `replay_scheduler` has the order of
+//! pieces; `read_ahead` has the buffers; the engine's threads call `replay`.
 
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -55,7 +55,9 @@ pub(super) struct LogPiece {
 pub(super) struct Counts {
     pub(super) blocks: u64,
     pub(super) entries: u64,
+    /// Number of entries above D.
     pub(super) ignored: u64,
+    /// Number of entries that the checkpoint covers.
     pub(super) covered: u64,
 }
 
@@ -157,7 +159,7 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count, and counts the rest.
+/// Fills `batch` with the block's entries that count. Adds the other entries to `counts`.
 ///
 /// # Errors
 /// The block's fault.

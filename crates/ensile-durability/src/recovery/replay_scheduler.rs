@@ -55,11 +55,11 @@ pub(super) struct Turns {
     unloaded: usize,
     /// Pieces that no thread has taken.
     untaken: Range<usize>,
-    /// Pieces that were not prefetched, from either end.
+    /// Pieces not prefetched yet. The range shrinks from both ends.
     unasked: Range<usize>,
     /// Number of unreplayed pieces by first epoch.
     unreplayed: BTreeMap<Epoch, usize>,
-    /// Last watermark that a thread heard of.
+    /// Last watermark that [`Turns::record_replay`] returned.
     passed: Epoch,
     /// Bytes below which the newest piece is taken.
     waiting_bytes_max: u64,
@@ -136,6 +136,7 @@ impl Turns {
         }
     }
 
+    /// Takes the oldest untaken piece; `None` without one. The turn names the later pieces to prefetch.
     fn take_oldest(&mut self) -> Option<Turn> {
         let piece = self.untaken.next()?;
         let start = self.unasked.start.max(piece + 1);
@@ -148,6 +149,7 @@ impl Turns {
         Some(Turn::Replay { piece, ahead: ahead.collect() })
     }
 
+    /// Takes the newest untaken piece; `None` without one. The turn names the earlier pieces to prefetch.
     fn take_newest(&mut self) -> Option<Turn> {
         let piece = self.untaken.next_back()?;
         let end = self.unasked.end.min(piece);

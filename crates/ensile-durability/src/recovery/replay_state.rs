@@ -3,8 +3,8 @@
 //! Invariants:
 //! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
 //!   `seen`.
-//! - K1, L8: the state machine of `turns` decides the order of loading a file, replaying a piece, and reporting an
-//!   epoch as passed.
+//! - K1, L8: the state machine of `replay_scheduler` decides the order of loading a file, replaying a piece, and
+//!   reporting an epoch as passed.
 //!
 //! Neighbours: `scan` or a repair fills the recovery; `replay_scheduler` decides a thread's next step, `load` and
 //! `replay` carry the step out; `install_generation` makes the decision durable.
@@ -79,6 +79,7 @@ pub struct Recovery {
     pub(super) is_archive_listed: bool,
     /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
+    /// Bytes of all pieces.
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
     /// Signals that another thread's turn has ended or failed.
@@ -167,14 +168,15 @@ impl Recovery {
         });
     }
 
-    /// Gives the pieces of all logs and generations their turns.
+    /// Gives the pieces of all logs and generations their turns, once all generations are added.
     pub(super) fn order_pieces(&mut self) {
         self.bytes_total = self.pieces.iter().map(|piece| piece.bytes).sum();
         let SharedReplay { turns, .. } = self.shared.get_mut();
         turns.order(&mut self.pieces);
     }
 
-    /// Next turn. Waits until `take` gives a turn for the amount that the state keeps.
+    /// Next turn of the calling thread. `take` receives the bytes that the state keeps for older entries. Waits for
+    /// other threads while the answer is [`Turn::Wait`].
     fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
         loop {
             // The state has its own locks, so the question comes before the lock.
@@ -229,6 +231,7 @@ impl Recovery {
         }
     }
 
+    /// Carries out the turn [`Turn::Load`]. Returns true: another turn may follow.
     fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         self.load.load(file, &*self.disk, target)?;
@@ -236,6 +239,8 @@ impl Recovery {
         Ok(true)
     }
 
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
+    /// follow.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();
@@ -291,7 +296,7 @@ struct TurnUnderWay<'r> {
 }
 
 impl TurnUnderWay<'_> {
-    /// Ends a turn that was carried out.
+    /// Ends a turn that was carried out. `change` records the turn under the lock.
     fn end<T>(mut self, change: impl FnOnce(&mut SharedReplay) -> T) -> T {
         self.is_done = true;
         change(&mut self.recovery.shared.lock())

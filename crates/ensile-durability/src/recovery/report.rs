@@ -32,7 +32,7 @@ pub struct TornTail {
 pub struct RecoveryReport {
     /// D of the last generation. The database has every entry up to this epoch, and no entry above.
     pub durable_epoch: Epoch,
-    /// The generation that begins now; 1 for a new database.
+    /// Number of the generation that begins now; 1 for a new database.
     pub generation: u64,
     /// First epoch of the new generation (L6). Results of an earlier life have smaller epochs. A result is kept if its
     /// epoch is not above `durable_epoch`, and if it was not lost before. On a full disk, the life is read-only. Then

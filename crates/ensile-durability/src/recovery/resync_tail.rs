@@ -7,7 +7,8 @@
 //! - Only bytes that are, at that moment, a whole block of the log are written back.
 //! - A failed attempt can be repeated: every byte is written again before the next sync.
 //!
-//! Neighbours: recovery's `install_generation` calls; `chain` knows the offset up to which later blocks show a sync.
+//! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the offset up to which later
+//! blocks show a sync.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
@@ -30,7 +31,8 @@ pub(super) enum AtOnce {
     Little,
 }
 
-/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage.
+/// Writes again, and syncs, the blocks that no later block of the chain shows to be on stable storage. The caller does
+/// this before it serves or reports an entry of these blocks.
 pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
@@ -56,6 +58,8 @@ pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result
     Ok(())
 }
 
+/// Writes `bytes` at the offset `from`. With [`AtOnce::Little`], syncs after each piece: the disk can then free the
+/// overwritten bytes.
 fn write(file: &dyn DiskFile, bytes: &[u8], from: u64, at_once: AtOnce) -> Result<(), DiskError> {
     if at_once == AtOnce::File {
         return file.write_at(bytes, from);

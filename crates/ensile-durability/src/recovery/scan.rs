@@ -71,6 +71,7 @@ pub struct LogScan {
     archive: Option<Archive>,
     /// True if the manifest that was read lists the archive's folder.
     is_archive_listed: bool,
+    /// Number of files that threads have taken.
     taken: AtomicUsize,
     /// Chains in the order of `files`.
     read: Mutex<Vec<Option<FileChain>>>,
@@ -239,6 +240,7 @@ impl Recovery {
         Ok((chains, verdict))
     }
 
+    /// Puts the logs of a generation together, and decides D. The first finding is the error.
     fn judge(
         &self,
         generation: &Generation,

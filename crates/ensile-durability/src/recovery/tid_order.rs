@@ -2,8 +2,8 @@
 //!
 //! A log is nearly in TID order: the entries of one worker are, and the buffers of workers follow each other within an
 //! epoch or two (E2, L1). The headers give the smallest epoch of a piece, and so the smallest epoch of the log's
-//! remainder. Entries below the remainders of all logs are complete; only the rest is held. The log whose remainder
-//! begins with the smallest epoch is read next, so memory holds no more than the order of the files requires.
+//! remainder. Entries below the remainders of all logs are complete; only the other entries are held. The log whose
+//! remainder begins with the smallest epoch is read next, so memory holds no more than the order of the files requires.
 //!
 //! Neighbours: `examination` or a recovery found the folder whole and kept the pieces; `merge` rewrites the entries of
 //! a recovery; `replay` reads and parses the pieces.
@@ -23,6 +23,7 @@ use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 struct LogRemainder(Vec<(Epoch, LogPiece)>);
 
 impl LogRemainder {
+    /// Remainder of a log of which no piece is read. `pieces` are in the order of the log.
     fn from_pieces(pieces: Vec<LogPiece>) -> Self {
         let mut least = Epoch::MAX;
         let with_least = |piece: LogPiece| {

@@ -2,7 +2,7 @@
 //!
 //! The order is: the hint's owner ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]);
 //! each log file alone (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each
-//! generation ([`generation`]); the reserved epochs ([`reserved`]); the payloads (`load`, `replay`).
+//! generation ([`generation`]); the reserved epochs ([`check_reserved_epochs`]); the payloads (`load`, `replay`).
 //!
 //! Invariants:
 //! - An open ends with the first finding. An examination notes the finding and continues, in the same order. So if an
@@ -32,7 +32,7 @@ pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
     fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
 
-    /// The value, or `None` for a finding.
+    /// The value; `None` for an error, which is recorded as a finding.
     fn note<T>(&mut self, result: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -70,8 +70,8 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in this database's folders, and the files of the checkpoint. `None` if the names
-    /// give no answer.
+    /// Lists the files of the logs, in this database's folders, and the files of the checkpoint. `None` after a finding
+    /// that prevents the listing.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -154,7 +154,7 @@ pub(super) fn log(
     findings.note(Chain::stitch(disk, files, covered))
 }
 
-/// Decides over a generation; `chains` has a chain for every log. `None` if the generation is damaged.
+/// Decides D of a generation; `chains` has a chain for every log. `None` if the generation is damaged.
 pub(super) fn generation(
     generation: &Generation,
     chains: &[Chain],

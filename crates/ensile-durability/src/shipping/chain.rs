@@ -28,7 +28,7 @@ pub(crate) enum Installed {
     Lost(Box<SharedManifest>),
 }
 
-/// Error of the store, as reported to callers.
+/// Error for a store that cannot be used, with the reason.
 pub(crate) fn unusable(store: &dyn SharedStore, error: impl ToString) -> DurabilityError {
     DurabilityError::SharedStore { place: store.place().into(), detail: error.to_string().into() }
 }
@@ -84,6 +84,7 @@ fn read(store: &dyn SharedStore, number: u64) -> Result<Option<SharedManifest>, 
     }
 }
 
+/// Reads a whole manifest object; `None` if missing.
 fn read_whole(store: &dyn SharedStore, name: &str) -> Result<Option<Vec<u8>>, DurabilityError> {
     let (mut all, mut piece) = (Vec::new(), vec![0; 1 << 20]);
     loop {

@@ -22,7 +22,7 @@ pub enum WhenFenced {
     /// so a commit that this database acknowledged from then on would be in no common history.
     #[default]
     Stop,
-    /// The database goes on locally, and ships nothing any more.
+    /// The database continues locally, and ships nothing any more.
     GoOn,
 }
 
@@ -48,8 +48,8 @@ pub struct ShippingConfig {
     /// Length of an object in bytes. A longer file becomes several objects of this length; only the last object may be
     /// shorter. After a failure, or the death of the process, an upload goes on with its current object.
     pub object_bytes: u64,
-    /// Longest time for which the end of the database waits for a running call of the store. A longer call is left to
-    /// itself, with its thread, and the close reports the files that were not shipped.
+    /// Longest time for which the end of the database waits for a running call of the store. The end does not wait for
+    /// a longer call or for its thread, and reports the files that were not shipped.
     pub close_wait: Duration,
 }
 

@@ -76,6 +76,7 @@ impl<E> SharedFolder<E> {
         Self { disk, returns: PhantomData }
     }
 
+    /// Adds all files below a folder to `found`, with their paths from the root.
     fn walk(&self, folder: &str, found: &mut Vec<String>) -> Result<(), DiskError> {
         for name in self.disk.list(folder)? {
             found.push(format!("{folder}/{name}"));
@@ -105,12 +106,14 @@ impl<E> SharedFolder<E> {
         ancestor_folders(folder).try_for_each(|folder| self.disk.sync_folder(folder))
     }
 
+    /// Syncs a folder, after all folders below it.
     fn sync_below(&self, folder: &str) -> Result<(), DiskError> {
         let below = self.disk.list_folders(folder)?;
         below.iter().try_for_each(|name| self.sync_below(&format!("{folder}/{name}")))?;
         self.disk.sync_folder(folder)
     }
 
+    /// Name of the unfinished file beside `name`, different for every writer.
     fn temporary_name(name: &str) -> String {
         format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64())
     }

@@ -1,4 +1,5 @@
-//! A shared store that a test holds up: databases and objects close beside a store that does not answer.
+//! A shared store for tests, with uploads that hang. Tests show that databases and objects close although the store
+//! does not answer.
 //!
 //! Neighbours: [`super::shared_store`] has the trait of a store.
 

@@ -15,7 +15,7 @@ use crate::block::{BlockKind, Salt};
 use crate::store::closed_files::ClosedFile;
 use crate::store::names::SegmentName;
 
-/// Marks of a file with the offsets behind the blocks. Every mark is larger than the mark before.
+/// Marks of a file, each with the offset in bytes at which its block ends. Every mark is larger than the mark before.
 pub(crate) type Marks = Vec<(Epoch, u64)>;
 
 /// Contents of a closed file.
@@ -28,7 +28,7 @@ pub(crate) struct LookedFile {
     pub(crate) marks: Marks,
 }
 
-/// Reads the file.
+/// Reads a closed log file to its end, before the upload of the file begins.
 ///
 /// # Errors
 /// [`DurabilityError::Damaged`] if the blocks do not follow each other to the end of the file; errors of the disk.

@@ -119,11 +119,13 @@ impl<E: From<StorageError>> SharedObjects<E> {
 }
 
 impl<E> SharedObjects<E> {
+    /// Path of an object in the store, with the prefix.
     fn path(&self, name: &str) -> Path {
         let parts = self.prefix.parts().map(|part| part.as_ref().to_owned());
         parts.chain(name.split('/').map(str::to_owned)).collect()
     }
 
+    /// Drives a call to its end, after the calls of other threads.
     fn drive<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.runtime.lock().drive(call)
     }
@@ -206,12 +208,14 @@ impl<E> SharedStore for SharedObjects<E> {
 struct ObjectUpload {
     store: SharedObjects,
     path: Path,
+    /// Bytes that wait for the next part.
     waiting: Vec<u8>,
     /// Upload in parts, once the object has more than one part.
     parts: Option<Box<dyn MultipartUpload>>,
 }
 
 impl ObjectUpload {
+    /// Uploads the waiting bytes as the next part. The first part begins the upload in parts.
     fn put_part(&mut self) -> Result<(), Error> {
         let mut parts = match self.parts.take() {
             Some(parts) => parts,

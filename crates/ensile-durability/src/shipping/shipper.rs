@@ -105,12 +105,17 @@ struct ShipWork {
     /// Objects under this database's name that an upload may find, with their lengths in bytes: from an earlier life,
     /// or from an upload that was given up.
     left: BTreeMap<String, u64>,
-    /// Time before which no step works, in nanoseconds of the clock of the log, like the next five fields.
+    /// Time before which no step works, because the last step failed. This time and the next five are nanoseconds of
+    /// the clock of the log.
     not_before: u64,
+    /// Time of the last check for a take-over; `look_at` is the time of the next check.
     looked_at: u64,
     look_at: u64,
+    /// Time of the next manifest while more files wait to be shipped.
     publish_at: u64,
+    /// Time of the next search for unnamed objects.
     clear_at: u64,
+    /// Time of the next request to the log to close its files, for a checkpoint that waits for a mark of its e_h.
     ask_at: u64,
     /// Objects that no manifest names, each with the time of the first sighting in nanoseconds.
     unnamed: BTreeMap<String, u64>,
@@ -125,6 +130,7 @@ struct ShipWork {
 #[derive(Debug)]
 struct CheckpointUnderWay {
     base: Base,
+    /// Files that the store lacked at the beginning, with their salts.
     parts: BTreeMap<PartName, (Salt, Arc<dyn DiskFile>)>,
 }
 
@@ -179,7 +185,8 @@ impl Shipper {
         Ok(None)
     }
 
-    /// Begins to ship the files of this open database. From now on the removal of log files waits for shipping.
+    /// Begins to ship the files of this open database. From now on the removal of log files waits for shipping. Of a
+    /// fenced database nothing is shipped, and the log stops or goes on as [`WhenFenced`] says.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, and for a database without a log.
@@ -363,7 +370,8 @@ impl Shipper {
         }
     }
 
-    /// Takes one step: a piece of a file, or a manifest.
+    /// Takes one step: a piece of a file, or a manifest. The shipping thread calls `step` again and again. The result
+    /// tells the time of the next useful step.
     pub fn step(&self) -> ShipStep {
         if self.store.is_forked() || self.log.health().has_ended() || self.check().is_err() {
             return ShipStep::Stopped;
@@ -493,6 +501,7 @@ impl Shipper {
         Ok(false)
     }
 
+    /// Uploads the next piece of a log file. An unreadable file is passed over for a while.
     fn go_on_with_log(
         &self,
         work: &mut ShipWork,
@@ -514,6 +523,7 @@ impl Shipper {
         Ok(())
     }
 
+    /// Uploads the next piece of a checkpoint's file. An unreadable file gives up the upload of the checkpoint.
     fn go_on_with_part(&self, work: &mut ShipWork, mut upload: Upload) -> Result<(), DurabilityError> {
         match self.go_on(work, &mut upload) {
             Ok(true) => self.record_upload(work, upload),
@@ -658,6 +668,7 @@ impl Shipper {
         }
     }
 
+    /// Shows the installed manifest in the figures.
     fn record_manifest(&self, manifest: &SharedManifest) {
         let mut stats = self.stats.lock();
         (stats.manifest, stats.term) = (manifest.number, manifest.term);
@@ -684,7 +695,7 @@ impl Shipper {
     /// Opens all files of the installed checkpoint at once, if the store lacks the checkpoint. Returns false if the
     /// step has nothing to begin.
     fn begin_checkpoint(&self, work: &mut ShipWork) -> Result<bool, DurabilityError> {
-        // The closed files are listed before the manifest is read: see `Base`.
+        // The closed files are listed before the manifest is read: see [`Base::of_life`].
         let closed = self.log.closed_list();
         let listed = self.manifest();
         if let Some(under_way) = &work.under_way {

@@ -15,7 +15,7 @@
 //!   missing.
 //! - K1, K5: a checkpoint counts with an S that is not below its e_h.
 //!
-//! Neighbours: the shipper fills the inventory and asks; `store::backup_states` has the lines.
+//! Neighbours: the shipper fills the inventory and asks; `store::backup_states` has the form of a state in a manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,7 @@ use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest, Share
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShippedLog {
     pub(crate) shared: SharedFile,
+    /// Largest epoch of the entries in this file and in all earlier files of the log.
     pub(crate) largest: Epoch,
     /// Upper bound of the epochs in all earlier files of the log.
     pub(crate) before: Epoch,
@@ -221,8 +222,8 @@ impl Base {
         Some(ComposedState { state, next, parts, logs })
     }
 
-    /// The generation as the store has it, closed. A closed generation needs all of its files and keeps its own D; an
-    /// open generation is closed at S.
+    /// The generation as the store has it, closed; `None` if a needed file is missing in the store. A closed generation
+    /// needs all of its files and keeps its own D; an open generation is closed at S.
     fn closed_generation(&self, generation: &Generation, sources: LogSources<'_>) -> Option<Generation> {
         let (inventory, covered) = (sources.inventory, self.redo_epoch());
         let mut logs = Vec::new();

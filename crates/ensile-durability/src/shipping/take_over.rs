@@ -109,6 +109,7 @@ struct FileFetch {
     crc: u32,
 }
 
+/// Stage of a take-over: see the diagram of the module.
 #[derive(Debug)]
 enum TakeOverStage {
     Fetching,
@@ -127,15 +128,18 @@ pub struct TakeOver {
     from: SharedManifest,
     /// Files that are complete in the folder, by name.
     fetched: BTreeMap<String, WantedFile>,
+    /// Files that are still to be fetched, by name.
     waiting: VecDeque<(String, WantedFile)>,
     fetch: Option<FileFetch>,
     stage: TakeOverStage,
     /// Number of the manifest whose state was read completely.
     verified: Option<u64>,
     pace: WritePace,
+    /// Number of newer manifests that the take-over has followed.
     rounds: u32,
     /// Bytes to be fetched after the last lost claim.
     lacked: u64,
+    /// Number of bytes fetched so far.
     bytes: u64,
 }
 
@@ -337,6 +341,7 @@ impl TakeOver {
         self.verify()
     }
 
+    /// Fetches the next piece of the current file. After the last piece, checks and syncs the file.
     fn fetch_piece(&mut self) -> Result<(), DurabilityError> {
         let mut fetch = self.fetch.take().expect("a file is on its way");
         let WantedFile { shared, until } = &fetch.wanted;
@@ -416,6 +421,7 @@ impl TakeOver {
         Ok(TakeOverStep::Worked)
     }
 
+    /// Manifest that makes the folder a database with the newest manifest's state.
     fn next_manifest(&self) -> Manifest {
         let (from, own) = (&self.from, self.target.manifest());
         let parent =
@@ -478,6 +484,7 @@ impl TakeOver {
         Ok(TakeOverStep::Ended(report))
     }
 
+    /// Claim: the next manifest, of the next term, with the identity of this folder.
     fn next_claim(&self) -> Result<SharedManifest, DurabilityError> {
         let (from, next) = (&self.from, self.next_manifest());
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
@@ -493,6 +500,7 @@ impl TakeOver {
         Ok(claim)
     }
 
+    /// Report of this take-over, whose claim is the newest manifest.
     fn report(&self) -> TakeOverReport {
         let SharedManifest {
             shipper, fenced, term, number, durable, application, state, parts, logs, ..
@@ -519,13 +527,14 @@ fn newest(store: &dyn SharedStore) -> Result<SharedManifest, DurabilityError> {
     chain::newest(store)?.ok_or_else(nothing)
 }
 
+/// Error for a store that another machine has claimed with `newest`.
 fn taken_over(store: &dyn SharedStore, newest: &SharedManifest) -> DurabilityError {
     let SharedManifest { shipper, term, .. } = newest;
     let detail = format!("database {shipper} has claimed {} in term {term}", store.place());
     DurabilityError::TakenOver { detail: detail.into() }
 }
 
-/// Numbers of folders of logs and of checkpointers that the files need.
+/// Count of log folders, and count of checkpointer folders, that the files need.
 fn folders_of(manifest: &SharedManifest) -> (usize, usize) {
     let logs = manifest.state.generations.iter().map(|generation| generation.logs as usize).max();
     let folder = |name: &String| name.split_once('/').map(|(folder, _)| folder.to_owned());

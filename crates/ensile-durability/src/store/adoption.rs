@@ -5,10 +5,8 @@
 //!
 //! | step | a crash after the step leaves |
 //! |---|---|
-//! | write and sync the new mark of each folder as `FOLDER.new` | the copy as before: opens are refused, an adoption
-//! starts again |
-//! | replace the manifest, with the new identity and numbers | the adopted database: the next open puts the marks in
-//! place |
+//! | write and sync the new mark of each folder as `FOLDER.new` | the copy: opens are refused; adopt again |
+//! | replace the manifest, with the new identity and numbers | the adopted database: the next open places the marks |
 //! | rename each `FOLDER.new` | the adopted database |
 //!
 //! An adoption does not change the log files, the checkpoint files and the hint. The files keep the identity of their
@@ -20,8 +18,8 @@
 //! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would. The adoption
 //!   reports the lost entries before a change of any other file. The same locks protect both steps.
 //!
-//! Neighbours: `ownership` compares marks and manifest; `recovery::examination::adoption_report` finds lost entries;
-//! `ensile adopt` calls.
+//! Neighbours: `ensile adopt` calls, through `recovery::examination`, whose `adoption_report` finds lost entries;
+//! `ownership` compares marks and manifest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -102,7 +100,8 @@ pub(crate) fn adopt(
     Ok(Adopted { database, parent, not_proven, taken_entries })
 }
 
-/// Current numbers of the database's folders, after a check of each folder.
+/// Checks each folder of the database, and returns the current inode and birth time of each, by name. A missing folder
+/// that the manifest does not need is omitted.
 fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
     let main = disk.folder_id("")?;
     let is_elsewhere = !ownership::is_same(main, manifest.main());

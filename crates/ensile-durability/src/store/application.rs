@@ -9,8 +9,8 @@
 //!   name of the open, with the manifest of the open. Every later manifest and every copy keeps the name.
 //! - A name has a single spelling of printable characters.
 //!
-//! Neighbours: `manifest` has the line. `open` compares the name before the first change. `application_rename` changes
-//! the name.
+//! Neighbours: `manifest` reads and writes the line. `open` compares the name before the first change.
+//! `application_rename` changes the name.
 
 use std::fmt;
 use std::path::Path;
@@ -29,7 +29,7 @@ const WORD: &str = "application ";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplicationName(Box<str>);
 
-/// The name of an application with this text.
+/// Makes the name of an application from this text.
 ///
 /// # Errors
 /// [`DurabilityError::Config`] if the text is no valid name.
@@ -105,7 +105,7 @@ impl Naming {
         Err(DurabilityError::OtherApplication { folder, found, given })
     }
 
-    /// Name of the folder after an open with this naming.
+    /// Name that the manifest has after an open with this naming; `before` is the name in the manifest before.
     pub(crate) fn name(&self, before: Option<&ApplicationName>) -> Option<ApplicationName> {
         match self {
             Self::Named(given) => Some(given.clone()),

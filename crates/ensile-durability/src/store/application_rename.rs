@@ -2,7 +2,7 @@
 //!
 //! Invariant: I5: No process has the folder open during the change. A single manifest replaces the manifest before.
 //!
-//! Neighbours: `application` has the name, and compares the name at an open.
+//! Neighbours: the command calls; `application` has the name, and compares the name at an open.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ pub struct Renamed {
     pub is_to_be_shipped: bool,
 }
 
-/// Gives a folder a new application name, or removes the name. The folder has entries of this kind, and no process has
-/// the folder open.
+/// Gives a folder a new application name, or removes the name if `name` is `None`. The folder must have entries of the
+/// kind `entries`, and no process may have the folder open.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`]; [`DurabilityError::NoDatabase`]; [`DurabilityError::OtherEntries`]; the errors of an

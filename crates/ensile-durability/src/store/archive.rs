@@ -2,10 +2,10 @@
 //! (`docs/internals/protocols/backups.md`, section 2).
 //!
 //! ```text
-//! archive -> a folder on another device      FOLDER                   whose it is (I1)
+//! archive -> a folder on another device      FOLDER                   the mark: its owner (I1)
 //!                                            ARCHIVE                  its generations, and where each ended (A3)
 //!                                            log0/log-3-0             a closed file, as long as its chain of blocks
-//!                                            log0/log-3-1.new         one that is being copied
+//!                                            log0/log-3-1.new         a file that is being copied
 //! ```
 //! Invariants:
 //! - A1: A log file is removed only after its copy is whole and synced, together with the name of the copy and the
@@ -13,13 +13,14 @@
 //!   not archived.
 //! - A3: `ARCHIVE` lists a generation before a file of the generation is copied. A generation with entries leaves the
 //!   manifest only after `ARCHIVE` has the end of the generation.
-//! - A2: If `ARCHIVE` says less than the manifest remembers, the archive was put back to an older state. Then nothing
-//!   is archived, and no log file is removed.
+//! - A2: If `ARCHIVE` has fewer ended generations than the manifest remembers, the archive was put back to an older
+//!   state. Then nothing is archived, and no log file is removed.
 //! - I1: The folder has this database's mark. The manifest lists the folder from the open that begins the archive.
 //! - A failure of the archive stops no other work: the log files stay, and a later call tries again.
 //!
-//! Neighbours: Recovery and the removal of covered files call this module. `list` has the text of `ARCHIVE`. `seal` is
-//! the manifest's memory of the archive. A restore reads the archive.
+//! Neighbours: `recovery`, `log::archival` and `closed_files` call this module. `list` has the text of `ARCHIVE`.
+//! `seal` has the line by which the manifest remembers the archive. `recovery::archive` reads the archive for a
+//! restore.
 
 pub(crate) mod list;
 pub(crate) mod seal;
@@ -101,7 +102,7 @@ struct ArchiveState {
     list: Option<ArchiveList>,
     /// Newest generation of the last manifest whose generations were noted in `ARCHIVE`; 0 if none were noted.
     noted: u64,
-    /// Loggers whose folders in the archive have synced names.
+    /// Indexes of the loggers whose folders in the archive have synced names.
     folders: BTreeSet<u32>,
 }
 
@@ -139,7 +140,8 @@ impl Archive {
         *self.lacking.lock() = files.first().map(|first| format!("{first}{more}").into());
     }
 
-    /// Entry of this generation in `ARCHIVE`; `None` if `ARCHIVE` does not list the generation, or does not exist.
+    /// Generation of this number, as `ARCHIVE` lists it; `None` if `ARCHIVE` does not list the generation, or does not
+    /// exist. A recovery asks for a log file without a listed generation.
     ///
     /// # Errors
     /// `ARCHIVE` cannot be read, or belongs to a different database.
@@ -149,7 +151,7 @@ impl Archive {
         Ok(generations.into_iter().find(|listed| listed.number == generation))
     }
 
-    /// Keeps the outcome of an attempt for the figures.
+    /// Records the error, or the success, of an attempt in `errors` and in the figures, and returns the outcome.
     fn outcome<T>(
         &self,
         errors: &Mutex<Option<Arc<str>>>,
@@ -176,8 +178,8 @@ impl Archive {
         self.outcome(&self.list_error, noted)
     }
 
-    /// Does the work of [`Archive::note`] with the generations that a recovery has decided. `is_empty` is true for a
-    /// generation without entries.
+    /// Writes generations to `ARCHIVE` as [`Archive::note`] does. A recovery calls with the ended generations, before
+    /// the manifest has them. `is_empty` is true for the number of a generation without entries.
     ///
     /// # Errors
     /// As [`Archive::note`].
@@ -222,7 +224,7 @@ impl Archive {
         Ok(())
     }
 
-    /// Content of `ARCHIVE`; `None` if `ARCHIVE` is not begun.
+    /// Content of `ARCHIVE`, read once; `None` if `ARCHIVE` is not begun. Checks owner and seal (A2).
     fn read(&self, state: &mut ArchiveState) -> Result<Option<ArchiveList>, DurabilityError> {
         if state.list.is_some() {
             return Ok(state.list.clone());
@@ -339,7 +341,8 @@ impl Archive {
     }
 }
 
-/// Offset up to which the blocks of a log file follow each other, with valid payloads.
+/// Length in bytes of the intact beginning of a log file: opening block and chain of blocks, with valid payloads. 0
+/// without a valid opening block of this name.
 pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64, DurabilityError> {
     let SegmentName { generation, logger, .. } = name.name;
     let mut scanner = Scanner::sequential(file)?;

@@ -6,21 +6,22 @@
 //! generation 3 first 61 .. durable 63 files 0-5:4096,3-7:128
 //! generation 4 first 64 .. logs 0 ..
 //! ```
-//! A state of files is a checkpoint and its generations, in the words of a manifest, and is a whole database without
-//! other states. The last generation of a state has no log, and the generation before the last is closed at the state's
-//! epoch. States of one database share files. The logs of a later state begin behind the epochs that its checkpoint
-//! covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and the last file
-//! of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log behind the
-//! picture. A picture without a log is a state too.
+//! A state of files is a checkpoint and its generations, in lines of a manifest. The state is a whole database, also
+//! without the other states. The last generation of a state has no log, and the generation before the last is closed at
+//! the state's epoch. States of one database share files. The logs of a later state begin behind the epochs that its
+//! checkpoint covers, and have more bytes of the file in which an earlier state ends. So a state lists the first and
+//! the last file of each log, and the bytes of the last file. If the checkpoint is a picture, the state has the log
+//! behind the picture. A picture without a log is a state too.
 //!
 //! Invariants:
 //! - N21: a file outside the span of its log belongs to no log of the state. In the last file, only the bytes of the
 //!   span belong to the state.
-//! - A5: a state offers an earlier epoch only if the epoch counted, and is not below e_h of the state's checkpoint.
+//! - A5: a state offers an earlier epoch only if the epoch was durable in its life, and is not below e_h of the state's
+//!   checkpoint.
 //! - N16: no two states of a backup have the same epoch, and all pictures of a backup stand in one page file.
 //!
-//! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `listing` leaves out the files outside a
-//! span.
+//! Neighbours: `manifest` has the lines; `crate::backup` writes the lines; `recovery::log_files` omits the files
+//! outside a span.
 
 use std::fmt;
 
@@ -95,19 +96,20 @@ impl FilesState {
         }
     }
 
-    /// Epoch of the state: the state is the database at the end of this epoch.
+    /// Epoch at whose end the database had this state.
     pub(crate) fn epoch(&self) -> Epoch {
         self.generations.last().map_or(Epoch::ZERO, |open| open.first.previous())
     }
 
-    /// Least epoch that the state can be taken back to (A5): e_h of the checkpoint, for ranges the largest e_h. The
-    /// checkpoint is complete only with the log up to e_h (K1, K5).
+    /// Smallest epoch to which a restore can take the state back (A5): e_h of the checkpoint, for ranges the largest
+    /// e_h. The checkpoint is complete only with the log up to e_h (K1, K5).
     pub(crate) fn least(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min)
     }
 
-    /// Epochs that counted and that the state itself has: spans with inclusive ends, oldest first. A life has the
-    /// epochs from [`FilesState::least`] on. The last span ends with the state's own epoch.
+    /// Epochs to which a restore can take the state back without an archive (A5): spans with inclusive ends, oldest
+    /// first. Each life contributes its durable epochs from [`FilesState::least`] on. The last span ends with the
+    /// state's own epoch.
     pub(crate) fn own_epochs(&self) -> Vec<(Epoch, Epoch)> {
         let (least, epoch) = (self.least(), self.epoch());
         let lives = self.generations.iter().filter_map(|life| Some((life.first.max(least), life.durable?)));
@@ -123,7 +125,7 @@ impl FilesState {
         own
     }
 
-    /// The state at the end of an earlier epoch, without later generations, and with the generation of the epoch closed
+    /// The state at the end of an earlier epoch. Later generations are missing, and the generation of the epoch ends
     /// there. `None` if [`FilesState::own_epochs`] does not have the epoch (A5).
     pub(crate) fn back_to(&self, epoch: Epoch) -> Option<Self> {
         let is_own = self.own_epochs().iter().any(|(first, last)| *first <= epoch && epoch <= *last);
@@ -142,8 +144,8 @@ impl FilesState {
         Some(Self { checkpoint: self.checkpoint.clone(), generations })
     }
 
-    /// Number of the generation in which the state was taken: the last generation with a log. A generation behind the
-    /// last log may belong to the folder alone.
+    /// Number of the source's generation in which the state was taken: the last generation with a log. A later
+    /// generation may belong to the backup's folder alone.
     pub(crate) fn generation(&self) -> u64 {
         let with_log = self.generations.iter().rfind(|generation| generation.logs > 0);
         with_log.or(self.generations.last()).map_or(0, |generation| generation.number)
@@ -160,7 +162,8 @@ pub(crate) enum KeptState {
 }
 
 impl KeptState {
-    /// The newest state of this manifest. `None` without a picture, if the database is in creation or has an open log.
+    /// The newest state of a backup with this manifest. `None` if the manifest has no picture, and the database is
+    /// under creation or has an open log.
     pub(crate) fn newest(manifest: &Manifest) -> Option<Self> {
         match (FilesState::from_manifest(manifest), &manifest.checkpoint) {
             (Some(state), _) => Some(Self::Files(state)),
@@ -201,7 +204,7 @@ impl KeptState {
         parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
     }
 
-    /// Merges pictures and states of files into one list. Both lists and the result have the newest first.
+    /// Merges pictures and states of files by epoch. Both inputs and the result have the newest state first.
     pub(super) fn merge(pictures: Vec<PictureCheckpoint>, files: Vec<FilesState>) -> Vec<Self> {
         let mut merged = Vec::with_capacity(pictures.len() + files.len());
         let (mut pictures, mut files) = (pictures.into_iter().peekable(), files.into_iter().peekable());

@@ -1,5 +1,5 @@
-//! Run in which the acknowledged results of a process-safe life count: a boot of the system, and the mounts of the
-//! life's folders.
+//! Identity of the run in which the acknowledged results of a process-safe life count: a boot of the system, with the
+//! mounts of the life's folders.
 //!
 //! ```text
 //! half of 64 bits | half of 64 bits
@@ -15,7 +15,8 @@ use ensile_disk::{BootId, Disk, DiskError};
 
 use super::names::log_folder;
 
-/// Run of a life with this number of logs; `None` if the system does not tell its boot.
+/// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot. A
+/// recovery compares it with the run in the manifest, and writes it there.
 ///
 /// # Errors
 /// The disk's.
@@ -33,7 +34,8 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
     Ok(Some(BootId::of_number(u128::from(high) << 64 | half(boot))))
 }
 
-/// Folders with unknown mounts, for a life with this number of logs.
+/// Paths of the folders whose mounts the system does not tell, for a life with this number of logs. A recovery reports
+/// these folders.
 ///
 /// # Errors
 /// The disk's.
@@ -52,6 +54,7 @@ pub(crate) fn is_same_boot(run: BootId, other: BootId) -> bool {
     half(run) == half(other)
 }
 
+/// The half of a run that identifies the boot.
 fn half(run: BootId) -> u128 {
     u128::from_be_bytes(run.to_bytes()) & u128::from(u64::MAX)
 }
@@ -61,7 +64,8 @@ fn folders(logs: u32) -> impl Iterator<Item = String> {
     std::iter::once(String::new()).chain((0..logs).map(log_folder))
 }
 
-/// Mount of a folder. `None` for a missing folder: other checks report the folder.
+/// Identity of the mount with this folder; `None` if unknown. A missing folder has no mount here, because other checks
+/// report the folder.
 fn mount_of(disk: &dyn Disk, folder: &str) -> Result<Option<u64>, DiskError> {
     match disk.mount(folder) {
         Err(error) if error.is_not_found() => Ok(None),

@@ -3,8 +3,8 @@
 //!
 //! Invariant: I1: An unlisted folder is taken only if it is empty or has this database's mark.
 //!
-//! Neighbours: A recovery claims the folders before it makes files there. Checkpoints claim their folders at their
-//! start.
+//! Neighbours: a recovery and a repair claim folders before they make files there. Checkpoints claim their folders at
+//! their start.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::names::MAIN;
 use super::{folders, ownership};
 use crate::DurabilityError;
 
-/// Wanted folders of a kind: `name(0)` to `name(count - 1)`. The folders are links to `links`, or plain folders if
-/// `links` is empty.
+/// Wanted folders of one kind, with the names `name(0)` to `name(count - 1)`. The folders are links to `links`, or
+/// plain folders if `links` is empty.
 pub(crate) struct Wanted<'a> {
     pub(crate) count: usize,
     pub(crate) links: &'a [PathBuf],
@@ -27,7 +27,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Makes the wanted folders this database's folders: made or linked, locked, marked, and on the list of the next
-/// manifest. Returns the locks of the new folders, and true if there are new folders.
+/// manifest. Returns the locks of the new folders, and true if there are new folders: the caller then replaces the
+/// manifest.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].

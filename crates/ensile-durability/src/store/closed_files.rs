@@ -67,7 +67,7 @@ impl ClosedFiles {
         self.files.lock().iter().cloned().collect()
     }
 
-    /// Number of files, and their bytes.
+    /// Number of files, and the sum of their bytes.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let files = self.files.lock();
         (files.len() as u64, files.iter().map(|file| file.bytes).sum())
@@ -91,6 +91,7 @@ impl ClosedFiles {
         Ok(Some(next.bytes))
     }
 
+    /// Records the archived file for [`ClosedFiles::archived_largest`].
     fn note_archived(&self, file: &ClosedFile) {
         // Relaxed: only reported.
         self.archived_largest.store(file.largest.number(), Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl ClosedFiles {
         Epoch::new(self.archived_largest.load(Ordering::Relaxed))
     }
 
-    /// Number of files that are not archived, and their bytes.
+    /// Number of files that are not archived, and the sum of their bytes.
     pub(crate) fn unarchived_figures(&self) -> (u64, u64) {
         // Relaxed: only reported.
         let archived = self.archived.load(Ordering::Relaxed);

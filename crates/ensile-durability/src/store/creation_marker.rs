@@ -1,5 +1,5 @@
-//! Unfinished copy in a folder in the state `Creating`: a backup, a restore or a take-over. An unfinished empty
-//! database is no copy (`docs/internals/formats/manifest.md`).
+//! Marker in the manifest of a folder whose copy has not ended: a backup, a restore or a take-over. An unfinished empty
+//! database has no marker (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
@@ -9,10 +9,10 @@
 //!
 //! Invariants:
 //! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
-//!   and only the named run goes on in the folder. The manifest with which the copy counts lacks the line.
+//!   and only a run of the named copy may continue in the folder. The manifest that completes the copy lacks the line.
 //!
 //! Neighbours: `manifest` has the line. `open` writes the line, and refuses a folder with the line. `crate::backup`,
-//! the restore of an archive and a take-over name their copies.
+//! `recovery::archive` and `shipping::take_over` name their copies.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl UnfinishedCopy {
         manifest.unfinished.or(taken_over)
     }
 
-    /// The same manifest, with the line of this copy.
+    /// Adds the marker of this copy to the first manifest of a folder.
     pub(super) fn begin(self, manifest: Manifest) -> Manifest {
         assert_eq!(manifest.state, Making::Creating, "N24: nothing counts in it yet");
         match self {
@@ -89,7 +89,7 @@ impl UnfinishedCopy {
         Self::from_manifest(manifest).map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
     }
 
-    /// Error that refuses the folder.
+    /// Error for a caller that needs a folder without an unfinished copy.
     pub(super) fn into_error(self, disk: &dyn Disk) -> Result<DurabilityError, DurabilityError> {
         let what = match self {
             Self::Backup { of } => format!("the first backup of database {of}"),

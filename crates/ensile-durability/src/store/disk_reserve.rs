@@ -5,9 +5,10 @@
 //! - The bytes of the reserve are written, because a file system may not honour space that is only set aside.
 //! - The reserve takes only a part of the free space, so that it never fills a disk. With less free space the reserve
 //!   is smaller.
-//! - A full log alone does not give the reserve up. Only an open, a close and a checkpoint give the reserve up.
+//! - A full disk during logging does not remove the reserve. Only an open, a close and a checkpoint remove the reserve.
 //!
-//! Neighbours: `recovery`, `checkpoint::manager` and `log` give the reserve up. The store has the names.
+//! Neighbours: `recovery`, `checkpoint::manager` and `log` make and remove the reserve. `names` has the name of its
+//! files.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl Reserve {
         Ok(Self { disk: Arc::clone(disk), folders, is_kept: AtomicBool::new(false) })
     }
 
-    /// True if the reserve exists, as far as this process knows.
+    /// True if every file of the reserve exists, as far as this process knows.
     pub(crate) fn is_kept(&self) -> bool {
         // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds the
         // freed space.
@@ -72,7 +73,7 @@ impl Reserve {
         Ok(())
     }
 
-    /// True if the folder has its file of the reserve now.
+    /// Makes the file of the reserve in this folder if missing. False if the free space is too small.
     fn make_in(&self, folder: &str) -> Result<bool, DiskError> {
         let name = name_in(folder);
         if self.disk.exists(&name)? && self.disk.open_to_read(&name)?.len()? >= BYTES_MIN {
@@ -90,6 +91,7 @@ impl Reserve {
         Ok(true)
     }
 
+    /// Removes the file of the reserve in this folder, and syncs the removal. False if the file is missing.
     fn remove_from(&self, folder: &str) -> Result<bool, DiskError> {
         let removed = unless_missing(self.disk.remove(&name_in(folder)))?;
         removed.map_or(Ok(false), |()| self.disk.sync_folder(folder).map(|()| true))

@@ -2,8 +2,8 @@
 //!
 //! Invariant: L6: The limit of E moves only after the manifest with the new reservation stands on disk.
 //!
-//! Neighbours: `reserved_epochs` decides. The log runs the step on a thread for which no caller waits, and reserves a
-//! few epochs at a close.
+//! Neighbours: `reserved_epochs` decides. `log::epoch_reservation` calls, from a thread for which no caller waits, and
+//! at a close.
 
 use std::sync::Arc;
 
@@ -57,7 +57,8 @@ impl OpenStore {
             .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
-    /// Bound that a close needs if even the epochs for a close are used (L6); `None` if no epochs are left.
+    /// End of the reservation that a close needs if even the epochs for a close are used (L6); `None` if no epoch
+    /// numbers are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
         self.reserved_epochs.lock().for_close(self.epochs().now())
     }
@@ -77,7 +78,8 @@ impl OpenStore {
         Ok(())
     }
 
-    /// Reason to refuse a commit that begins now, because its epoch might be the last.
+    /// Reason to refuse a commit that begins now, because its epoch might be the last reserved epoch; `None` if commits
+    /// may begin.
     pub(crate) fn epochs_ended(&self) -> Option<Arc<str>> {
         self.reserved_epochs.lock().commit_refusal(self.epochs().now())
     }

@@ -15,8 +15,8 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
 
-/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. The error text says `what` the
-/// folders are of, and names the `owner` of a folder.
+/// Checks that `links` is empty, or has a distinct folder for each of `count` owners. `what` (such as "log") and
+/// `owner` (such as "logger") are words for the error text.
 ///
 /// # Errors
 /// [`DurabilityError::Config`].
@@ -67,11 +67,12 @@ pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, Durabilit
     }
 }
 
-/// True if the name is a plain folder, or a link to an existing folder.
+/// True if the name is a plain folder, or a link to an existing folder. A link to a missing folder is an error.
 pub(crate) fn is_folder(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
     Ok(check(disk, name)? != FolderKind::Missing)
 }
 
+/// Makes `name` a link to the folder `to`. An existing link to the same folder is fine.
 fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
     let wanted = to.display();
     let found = match check(disk, name)? {

@@ -1,4 +1,5 @@
-//! Hint: an additional witness of D. With the hint, damage to the last mark of a log is not taken for a torn tail (L5).
+//! Hint: a file with a lower bound of D, beside the marks of the logs. With the hint, recovery does not mistake damage
+//! to the last mark of a log for a torn tail (L5).
 //!
 //! The hint is a text file (`docs/internals/formats/hint.md`):
 //! ```text
@@ -17,7 +18,7 @@
 //!   format has no effect. The running database therefore writes the hint without a sync, and a disk error of the hint
 //!   is no failure of the log.
 //!
-//! Neighbours: The log's heartbeat and its close write the hint. The judgement of a recovery reads it.
+//! Neighbours: the heartbeat and the close of the log write the hint. `recovery` reads the hint for its verdict.
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
@@ -31,13 +32,13 @@ use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum}
 const TITLE: &str = "ensile hint 2";
 /// Limit far above the size of a real hint, in bytes.
 const BYTES_MAX: u64 = 1 << 16;
-/// Time between two writes.
+/// Least time between two writes, in nanoseconds.
 const INTERVAL_NANOS: u64 = 1_000_000_000;
 
 /// Content of the hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// Database in the files of the generation.
+    /// Database that the files of the generation name.
     pub(crate) database: Identity,
     pub(crate) generation: u64,
     /// D from synced marks.
@@ -101,7 +102,7 @@ impl std::fmt::Display for Hint {
     }
 }
 
-/// Hint of an open database.
+/// Writer of an open database's hint.
 #[derive(Debug)]
 pub(crate) struct HintWriter {
     file: Box<dyn DiskFile>,
@@ -112,12 +113,12 @@ pub(crate) struct HintWriter {
 }
 
 impl HintWriter {
-    /// Empties the hint: from here on the hint is of the new generation. The caller syncs the name.
+    /// Makes an empty hint file for the new generation, at the end of a recovery. The caller syncs the name.
     pub(crate) fn create(disk: &dyn Disk, database: Identity, generation: u64) -> Result<Self, DiskError> {
         Ok(Self { file: disk.create(HINT)?, database, generation, written: Epoch::ZERO, next_nanos: 0 })
     }
 
-    /// Writes the hint if the last hint is old and D has moved.
+    /// Writes the hint if D has grown, and the last write is a second old. The heartbeat calls.
     pub(crate) fn step(&mut self, now_nanos: u64, durable: Epoch) {
         if now_nanos < self.next_nanos || durable <= self.written {
             return;

@@ -8,8 +8,8 @@
 //!   a checkpoint needs.
 //! - I1: The files of a checkpoint name a database in [`InstalledCheckpoint::databases`].
 //!
-//! Neighbours: `manifest` lists the checkpoint. `ownership` and `leases` read its folders and files. The checkpoints
-//! install the checkpoint, and recovery loads it.
+//! Neighbours: `manifest` lists the checkpoint. `ownership` and `leases` read its folders and files. `checkpoint`
+//! installs the checkpoint, and `recovery` loads its files.
 
 mod cycling;
 mod fuzzy;
@@ -41,7 +41,7 @@ pub(crate) enum InstalledCheckpoint {
     Picture(PictureCheckpoint),
 }
 
-/// Epochs of a walk, and the generation that was open during the walk.
+/// Epochs e_l and e_h of a walk (of a picture S and e_c), and the generation that was open meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WrittenEpochs {
     pub(super) generation: u64,
@@ -52,7 +52,7 @@ pub(super) struct WrittenEpochs {
 /// Share of a checkpoint that was written while a generation was open: all of the checkpoint, or some of its ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CheckpointShare {
-    /// Largest number in the share.
+    /// Largest checkpoint number in the share.
     pub(crate) number: u64,
     /// Least D of the generation when the share was installed.
     pub(crate) durable_min: Epoch,
@@ -74,7 +74,7 @@ impl InstalledCheckpoint {
         ListedPageFile::is_line(line) || InstalledRange::is_line(line)
     }
 
-    /// Reads the lines that `Display` writes: the first line, and the lines behind it.
+    /// Reads the lines that `Display` writes: the first line, and the following lines `more`.
     pub(super) fn parse(line: &str, more: &[&str]) -> Option<Self> {
         if let Some(picture) = PictureCheckpoint::parse(line, more) {
             return Some(Self::Picture(picture));
@@ -100,13 +100,12 @@ impl InstalledCheckpoint {
         matches!(self, Self::Picture(_))
     }
 
-    /// True if a program without pictures and ranges can read the lines.
+    /// True if the first release of Ensile, which has neither pictures nor ranges, can read the lines.
     pub(super) fn is_of_first_release(&self) -> bool {
         matches!(self, Self::Fuzzy(_))
     }
 
-    /// Walks whose files were written whole, with the range of keys of a walk over a part of the keys. A picture has no
-    /// walk.
+    /// Walks of the checkpoint, each with its range of keys; `None` for a walk over all keys. A picture has no walk.
     pub(crate) fn completed_walks(&self) -> Vec<(&FuzzyCheckpoint, Option<KeyRange>)> {
         match self {
             Self::Fuzzy(fuzzy) => vec![(fuzzy, None)],
@@ -157,7 +156,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Databases in the files of the checkpoint (I1).
+    /// Identities of the databases that the checkpoint's files name (I1).
     pub(crate) fn databases(&self) -> Vec<Identity> {
         match self {
             Self::Fuzzy(fuzzy) => vec![fuzzy.files.database],
@@ -178,8 +177,8 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Least D beside the checkpoint. Every log had a synced mark of this epoch before the installation (K1, N12). The
-    /// epoch is e_c of a picture, and the largest e_h of ranges (K5).
+    /// Smallest D with which the checkpoint is consistent. Every log had a synced mark of this epoch before the
+    /// installation (K1, N12). The epoch is e_c of a picture, and the largest e_h of ranges (K5).
     pub(crate) fn durable_min(&self) -> Epoch {
         match self {
             Self::Fuzzy(fuzzy) => fuzzy.high,
@@ -209,7 +208,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Epochs of the walks, with the generation that was open: e_l and e_h of a walk, S and e_c of a picture.
+    /// Epochs of each walk, with the generation that was open: e_l and e_h of a walk, S and e_c of a picture.
     pub(super) fn epochs(&self) -> Vec<WrittenEpochs> {
         match self {
             Self::Fuzzy(_) | Self::Cycling(_) => {
@@ -227,7 +226,7 @@ impl InstalledCheckpoint {
         }
     }
 
-    /// Bound of the page numbers: every page of a picture has a smaller number.
+    /// Exclusive upper bound of the page numbers of a picture; 0 for any other kind.
     pub(crate) fn next_page(&self) -> u64 {
         match self {
             Self::Picture(picture) => picture.next_page,

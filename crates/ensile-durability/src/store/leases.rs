@@ -6,10 +6,10 @@
 //! Invariants:
 //! - I3: While a lease is held, no file is removed before `LEASE_SECONDS_MAX` have passed since the first refusal.
 //! - The exclusive lock is held during the removals, so that no lease begins in the middle of a removal.
-//! - A removal that goes on beside a lease is counted.
+//! - A removal despite a lease is counted.
 //!
-//! Neighbours: The log and the checkpoint manager ask before they remove files. Recovery does not wait. `ensile lease`
-//! holds a lease.
+//! Neighbours: the log and the checkpoints ask before they remove files. Recovery does not wait. `ensile lease` and
+//! `backup` hold a lease.
 
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -30,8 +30,8 @@ use crate::counter::Counter;
 use crate::error::kind::{Returns, into_caller_error};
 use crate::{DurabilityError, StorageError};
 
-/// Largest number of tries for a lease, and the pause between two tries. A removal or an open takes the lock for a
-/// moment.
+/// Largest number of attempts to take a lease. A removal or an open holds the lock for a moment; `PAUSE`: between two
+/// attempts.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -44,7 +44,7 @@ pub(crate) enum Clearance {
     Overrun,
 }
 
-/// Leases as a running database sees them.
+/// State of a running database for the leases of other processes.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     /// Time of the first refusal of the postponed removal, by the log's clock, in nanoseconds.
@@ -54,7 +54,8 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Permission to remove files at `now`. `None` while a lease is held: the caller asks again later.
+    /// Asks for the permission to remove files at the time `now`, in nanoseconds. `None` while a lease is held: the
+    /// caller asks again later.
     ///
     /// # Errors
     /// The disk's.
@@ -136,7 +137,7 @@ impl<E: From<StorageError>> LeasedFile<E> {
 /// Keeps the files of a database from being removed while another process has the database open (I3). The lease ends
 /// with the drop of this value, or with the process.
 ///
-/// The database goes on: it appends to its files and adds new files. The database postpones the removal of files for a
+/// Meanwhile the database appends to its files and adds new files. The database postpones the removal of files for a
 /// minute (`LEASE_SECONDS_MAX`) after the first refusal, then removes files; [`Lease::has_all_names`] reports missing
 /// files. An open, a repair and an adoption do not wait.
 ///
@@ -163,7 +164,7 @@ impl Lease {
         Lease { disk, manifest, files: files.collect(), _lock }
     }
 
-    /// Takes the files out of the lease. The lease goes on keeping names.
+    /// Takes the opened files out of the lease. The lease still protects the files from removal.
     pub(crate) fn take_files(&mut self) -> Vec<LeasedFile> {
         std::mem::take(&mut self.files)
     }
@@ -182,6 +183,7 @@ impl<E> Lease<E> {
         &self.files
     }
 
+    /// True if every leased file still has a name in the folder, perhaps the name of a closed log file.
     fn look_for_names(&self) -> Result<bool, DurabilityError> {
         let mut there = BTreeSet::new();
         for name in names(&*self.disk, &self.manifest)? {
@@ -248,7 +250,7 @@ pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     Err(why)
 }
 
-/// True if the manifest and the names of its files have not changed.
+/// True if the manifest and the names of its files are the same as before the files were opened.
 fn is_settled(disk: &dyn Disk, manifest: &Manifest, files: &[LeasedFile]) -> Result<bool, DurabilityError> {
     let is_same = |names: Vec<String>| names.iter().eq(files.iter().map(|file| &file.name));
     Ok(expect_manifest(disk)? == *manifest && is_same(names(disk, manifest)?))

@@ -1,10 +1,10 @@
-//! Generations of a database, by number and salt, with the end of every generation. The lineage tells the history of a
-//! database from a different history with the same beginning (`docs/internals/formats/manifest.md`).
+//! Generations of a database, by number and salt, with the end of every generation. The lineage distinguishes the
+//! history of a database from a different history with the same beginning (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
 //! lineage 1:1a2b3c4d:55,2:5e6f7a8b:66
 //! ```
-//! If an older copy of a database goes on, the copy closes its open generation, perhaps at a smaller D. The copy then
+//! If an older copy of a database is opened, the copy closes its open generation, perhaps at a smaller D. The copy then
 //! begins a generation of the next number with a different salt. A state is in the history of this database if its
 //! generation is in the lineage with the same salt, and did not end before the epoch of the state.
 //!
@@ -16,8 +16,8 @@
 //!   the generation of the newest state, and ends with the state.
 //! - A4: An archive that brings a backup forward lists the generations of the backup's lineage, and later generations.
 //!
-//! Neighbours: `manifest` has the line. `crate::backup` compares the lineage of the database with the lineage of the
-//! backup, and the lineage of the backup with the list of an archive.
+//! Neighbours: `manifest` has the line. `crate::backup` and the shipper compare the lineage of the database with the
+//! lineage of its copy. `recovery::archive` compares the lineage of a backup with the list of an archive.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,7 +48,7 @@ struct LineageEntry {
     durable: Option<Epoch>,
 }
 
-/// Reason why a lineage is not behind an earlier lineage.
+/// Reason why a lineage does not continue an earlier lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotBehind {
     /// The lineage lacks this generation, or has a generation of this number with a different salt.
@@ -104,7 +104,7 @@ impl Lineage {
         line.starts_with("lineage ")
     }
 
-    /// Reads what `Display` writes.
+    /// Reads the line that `Display` writes.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut lives = BTreeMap::new();
         for word in line.strip_prefix("lineage ")?.split(',') {
@@ -124,7 +124,8 @@ impl Lineage {
         self.lives.is_empty()
     }
 
-    /// Adds these generations in their current state.
+    /// Adds these generations, or replaces known generations of the same number. Forgets the oldest beyond
+    /// [`LINEAGE_MAX`].
     pub(crate) fn add<'g>(&mut self, generations: impl Iterator<Item = &'g Generation>) {
         self.lives.extend(generations.map(|generation| {
             let Generation { number, salt, durable, .. } = *generation;
@@ -135,7 +136,8 @@ impl Lineage {
         }
     }
 
-    /// Lineage of a state at the end of `epoch`. The state was taken in `generation` (N23).
+    /// Cuts the lineage to the lineage of a state at the end of `epoch`, taken in `generation` (N23). Later generations
+    /// are dropped.
     #[must_use]
     pub(crate) fn truncate_at(mut self, generation: u64, epoch: Epoch) -> Self {
         self.lives.retain(|number, _| *number <= generation);
@@ -146,12 +148,12 @@ impl Lineage {
         self
     }
 
-    /// Newest number; 0 for an empty lineage.
+    /// Number of the newest generation; 0 for an empty lineage.
     pub(super) fn newest(&self) -> u64 {
         self.lives.last_key_value().map_or(0, |(newest, _)| *newest)
     }
 
-    /// True if the lineage has no generation of this number, or a generation with the same salt.
+    /// True if the lineage has no generation with the number of `listed`, or has the generation with the same salt.
     pub(super) fn agrees(&self, listed: &Generation) -> bool {
         self.lives.get(&listed.number).is_none_or(|known| known.salt == listed.salt)
     }

@@ -8,8 +8,7 @@
 //! If the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `unlocked_disk_guard` compares
 //! the inode of the main `LOCK` before every change of names.
 //!
-//! Neighbours: The store takes the locks before it reads the folder. The open store holds the locks until the log's
-//! close.
+//! Neighbours: `open` takes the locks before it reads the folder. `open_store` holds the locks until the log's close.
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
@@ -53,7 +52,7 @@ impl Locks {
         })
     }
 
-    /// Locks `LOCK`.
+    /// Locks the file `LOCK` of the main folder. A reader without the file takes no lock.
     pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         self.file = match self.hold {
             Hold::Exclusive => Some(disk.lock(LOCK)?),
@@ -62,7 +61,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Locks the folder of a log or checkpointer.
+    /// Locks the folder of a log or checkpointer, or its `LOCK` if the file system cannot lock folders.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
         match lock_folder(disk, name, self.hold)? {
             Some(lock) => self.folders.push((name.to_owned(), lock)),

@@ -1,5 +1,5 @@
 //! The manifest of a database folder. The manifest names the owner of the folder (I1, I2), the installed checkpoint
-//! (K1), the counting generations of the log, and their durable epochs (L4).
+//! (K1), the generations whose log counts, and their durable epochs (L4).
 //!
 //! The manifest is a text file with a checksum (`docs/internals/formats/manifest.md`). Format 4 is for a picture, a
 //! checkpoint by ranges, an archive, a process-safe life, or a generation without a log. Format 5 is for an
@@ -11,9 +11,10 @@
 //! reserved 5000
 //! folder . inode 131073 born 1763812345123456789
 //! folder log0 inode 131080 born none
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
-//! 0a1b2c3d database 5b1e.. generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable
-//! 66 generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. crc32c 5ba37c1e
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal ..
+//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
+//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
+//! crc32c 5ba37c1e
 //! ```
 //! Invariants:
 //! - I2: the manifest is the first file of a database. In state *creating*, the manifest lists no generation. The next
@@ -33,12 +34,12 @@
 //!   generations of the copied database.
 //! - B4: the manifest of a process-safe life names the boot in which the life began.
 //! - I5, I6: the manifest keeps the name of the application, and the types of the entries.
-//! - N16, N21: the manifest of a backup may list older states; `kept` has the lines.
+//! - N16, N21: the manifest of a backup may list older states; `backup_states` has the lines.
 //! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder. Only [`ManifestKeeper`]
 //!   writes, and recovery hands the keeper to the log. A manifest that `read` would refuse is not written.
 //!
-//! Neighbours: `recovery` reads and replaces the manifest; the install of a checkpoint replaces the manifest;
-//! `installed_checkpoint` has the lines of the checkpoint.
+//! Neighbours: `recovery` reads and replaces the manifest, the installation of a checkpoint replaces the manifest, and
+//! `epoch_renewal` too. `installed_checkpoint` has the lines of the checkpoint.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +93,7 @@ const BYTES_MAX: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) number: u64,
-    /// Lower bound of the epochs of the generation's entries.
+    /// First epoch of the generation: its entries have this epoch or a later epoch.
     pub(crate) first: Epoch,
     /// Format of the generation's blocks (L7).
     pub(crate) format: u16,
@@ -125,7 +126,8 @@ impl Generation {
         self.spans.get(name.logger as usize).map_or(u64::MAX, |span| span.bytes_of(name.number))
     }
 
-    /// True if the generation may stand beside the checkpoint (K1, K5, N12, L4).
+    /// True if number and epochs of the generation agree with the checkpoint, so that both may be in one manifest (K1,
+    /// K5, N12, L4).
     pub(crate) fn fits(&self, checkpoint: &InstalledCheckpoint) -> bool {
         if self.number < *checkpoint.generations().start() {
             return false;
@@ -182,11 +184,12 @@ pub(crate) struct Manifest {
     pub(crate) made_from: Option<MadeFrom>,
     /// Copy under way while the database is in state `Creating` (N24). A take-over sets `ships_to` instead.
     pub(crate) unfinished: Option<UnfinishedCopy>,
-    /// Folder numbers by name: the main folder (`.`), folders of logs and checkpointers, and the archive.
+    /// Inode and birth time of each folder, by name: the main folder (`.`), folders of logs and checkpointers, and the
+    /// archive.
     pub(crate) folders: BTreeMap<String, FolderId>,
     /// Known state of the archive (A2): the archive's list must have at least these generations.
     pub(crate) archived: Option<ArchiveSeal>,
-    /// Generations that have left the list. See [`Manifest::lives`] for a backup.
+    /// Generations that have left the list (N23). A backup has the generations of the copied database here.
     pub(crate) lineage: Lineage,
     /// Boot in which the process-safe life of the open generation began (B4). `None` once the life is closed.
     pub(crate) mapped: Option<BootId>,
@@ -212,6 +215,7 @@ pub(crate) enum Unusable {
 }
 
 impl Unusable {
+    /// Converts the reason into the error that a reader of the manifest returns.
     pub(crate) fn into_error(self) -> DurabilityError {
         match self {
             Self::Damaged(detail) => DurabilityError::damaged_file(MANIFEST, 0, detail),
@@ -324,7 +328,7 @@ impl Manifest {
         }
     }
 
-    /// Number of the main folder.
+    /// Inode and birth time of the main folder.
     pub(crate) fn main(&self) -> FolderId {
         self.folders[MAIN]
     }
@@ -352,7 +356,7 @@ impl Manifest {
         (name.logger < listed.logs && bytes > 0).then_some(bytes)
     }
 
-    /// True if the file stands outside the copied span of a listed log.
+    /// True if the log file belongs to a listed generation, and lies outside the copied span of its log (N21).
     pub(crate) fn is_outside(&self, name: SegmentName) -> bool {
         let mut listed = self.generations.iter().filter(|listed| listed.number == name.generation);
         listed.any(|listed| listed.log_bytes(name) == 0)
@@ -384,7 +388,8 @@ impl Manifest {
         lineage
     }
 
-    /// Manifest of a folder with this older state alone. The ancestors cover files of the other states (I1).
+    /// Manifest of this backup as if it had the older state `state` alone. The ancestors include the databases of the
+    /// other states' files (I1).
     pub(crate) fn with_kept(&self, state: &FilesState) -> Self {
         let lineage = self.lineage.clone().truncate_at(state.generation(), state.epoch());
         let FilesState { checkpoint, generations } = state.clone();
@@ -393,7 +398,8 @@ impl Manifest {
         alone
     }
 
-    /// True if `state` has no picture, and is a valid manifest alone with these reserved epochs (I2, L4, L6, K1).
+    /// True if `state` has no picture, and a manifest of database `of` with this state alone is valid (I2, L4, L6, K1).
+    /// A shared manifest has such a state.
     pub(super) fn is_whole_state(state: &FilesState, of: Identity, reserved: Epoch) -> bool {
         let nowhere = FolderId { inode: 0, born_nanos: None };
         let before = Self { state: Making::Created, reserved, ..Self::new(of, nowhere) };
@@ -401,7 +407,7 @@ impl Manifest {
         FilesState::from_manifest(&alone).is_some() && state.picture().is_none() && alone.is_whole()
     }
 
-    /// Older states with a [`FilesState`]: copies of files, and pictures with a log.
+    /// Older states of files: checkpoint, or picture, with a log.
     pub(crate) fn kept_files(&self) -> impl Iterator<Item = &FilesState> {
         self.kept.iter().filter_map(KeptState::files)
     }
@@ -512,7 +518,8 @@ impl Manifest {
             && are_in_order(&self.types)
     }
 
-    /// True if the manifest may name a boot (B4): the open generation has logs, and the folder is no backup.
+    /// True if the life of this manifest may be process-safe, so that the manifest names a boot (B4): the open
+    /// generation has logs, and the folder is no backup.
     fn may_be_mapped(&self) -> bool {
         !self.is_of_backup() && self.generations.last().is_some_and(|last| last.logs > 0)
     }
@@ -549,7 +556,7 @@ impl Manifest {
         self.is_of_backup() && are_older && are_in_one_file && are_whole
     }
 
-    /// Replaces the manifest on disk. After a success, the new manifest survives a crash.
+    /// Replaces the manifest on disk by this manifest. After a success, this manifest survives a crash.
     fn write(&self, disk: &dyn Disk) -> Result<(), NotReplaced> {
         assert!(self.is_whole(), "I2, L4, L6, K1: {self:?}");
         let text = self.to_string();
@@ -570,7 +577,7 @@ impl Manifest {
     }
 }
 
-/// The only writer of the manifest.
+/// The only writer of the manifest, with the current manifest in memory.
 #[derive(Debug)]
 pub(crate) struct ManifestKeeper {
     disk: Arc<dyn Disk>,
@@ -580,12 +587,12 @@ pub(crate) struct ManifestKeeper {
 }
 
 impl ManifestKeeper {
-    /// Keeper of the current manifest on this disk.
+    /// Makes the keeper of `manifest`, the current manifest on this disk.
     pub(crate) fn new(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
         Self { disk: Arc::clone(disk), manifest, types: StatedTypes::default() }
     }
 
-    /// Keeper for a life that writes entries of these types.
+    /// Sets the types of the entries that this life writes.
     pub(crate) fn with_types(self, types: StatedTypes) -> Self {
         Self { types, ..self }
     }
@@ -613,7 +620,8 @@ impl ManifestKeeper {
         &self.manifest
     }
 
-    /// Replaces the manifest. The ancestors of `next` gain the databases whose files leave the list (I1).
+    /// Replaces the manifest by `next`, on disk and here. The ancestors of `next` gain the databases whose files leave
+    /// the list (I1).
     pub(crate) fn replace(&mut self, mut next: Manifest) -> Result<(), NotReplaced> {
         next.remember_files_of(&self.manifest);
         next.write(&*self.disk)?;

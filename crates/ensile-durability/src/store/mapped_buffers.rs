@@ -1,18 +1,18 @@
-//! Files of mapped log buffers: their owners, their creation, and the entries in the files of a dead process
-//! (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
+//! Files of the mapped log buffers of a process-safe life: their owners, their creation, and the entries in the files
+//! of a dead process (docs/internals/protocols/process.md, docs/internals/formats/buffer.md).
 //!
 //! Invariants:
 //! - B4: Buffers of a dead process count only in the run that the manifest names: a boot with its mounts
 //!   (`boot_scope`). In that run every log has its list, and every listed buffer exists and is the original file. No
-//!   death of a process leaves a different state. A missing or replaced buffer may hold a cause of entries in the
-//!   remaining buffers: this is damage.
+//!   death of a process leaves a different state. A missing or replaced buffer is damage, because entries in the
+//!   remaining buffers may depend on its entries.
 //! - B2: A buffer counts up to the last whole entry. Bytes that contradict the counting word are damage: no death of a
 //!   process leaves them.
 //! - I1: A file is removed if its header names this database, or if it is empty: its process died while making it. A
 //!   file of an earlier generation with a front of zeros is removed too: a power cut leaves zeros.
 //!
-//! Neighbours: The queue of `buffers` makes files when a log begins and while the log runs. [`list`] names the files of
-//! a log. `recovery::mapped_tail` reads the files.
+//! Neighbours: `buffers::queue` makes and removes files, when a log begins and while the log runs. [`list`] has the
+//! numbers of a log's buffers. `recovery::mapped_tail` reads the files.
 
 mod list;
 
@@ -38,7 +38,7 @@ const FORMAT: u16 = 1;
 /// Length of the header with its checksums, in bytes.
 const HEADER_BYTES: usize = 96;
 const _: () = assert!(HEADER_BYTES <= BLOCKS_AT && BLOCKS_AT + 8 <= COUNT_AT && COUNT_AT + 8 == FRONT_BYTES);
-/// Birth of a file if the file system does not know births.
+/// Birth time in a header if the file system does not know birth times.
 const NO_BIRTH: i128 = 0;
 
 /// Owner of a mapped buffer: the log, and the boot in which the log ran.
@@ -90,7 +90,7 @@ struct MappedHeader {
     boot: BootId,
     generation: u64,
     logger: u32,
-    /// Number and birth of the file itself. A copy of the file has a different number and birth.
+    /// Inode and birth time of the file itself. A copy of the file has a different inode and birth time.
     inode: u64,
     born: i128,
 }
@@ -105,7 +105,7 @@ struct FoundHeader {
 }
 
 impl MappedHeader {
-    /// Header for a file of this owner, with the file's current number and birth.
+    /// Header for an existing file of this owner, with the file's current inode and birth time.
     fn for_owner(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Self, DiskError> {
         let &BufferOwner { database, boot, generation, logger, .. } = owner;
         let path = kind.path(owner);
@@ -114,8 +114,9 @@ impl MappedHeader {
         Ok(Self { kind, database, boot, generation, logger, inode, born })
     }
 
-    /// True if `found` is the header of the same file. A file keeps its birth when a file system numbers the file anew,
-    /// and a copy cannot get the birth of its original. If a birth is unknown, the numbers must be equal.
+    /// True if `found` is the header of the same file. A file keeps its birth time when a file system numbers the file
+    /// anew, and a copy cannot get the birth time of its original. If a birth time is unknown, the inodes must be
+    /// equal.
     fn is_of_file(&self, found: &Self) -> bool {
         if self.born == NO_BIRTH || found.born == NO_BIRTH {
             return self.inode == found.inode;
@@ -184,7 +185,7 @@ fn make(disk: &dyn Disk, kind: MappedKind, owner: &BufferOwner) -> Result<Box<dy
     Ok(file)
 }
 
-/// Remedy for a file that differs from the file of the dead process.
+/// Second part of an error text: the remedy for a file that differs from the file of the dead process.
 const NO_DEATH_LEAVES_IT: &str = "no death of a process leaves that: put the folder back as it was, or give up what its buffers held by `ensile verify DIR \
      --repair`";
 
@@ -236,8 +237,8 @@ pub(crate) struct BufferFiles {
 }
 
 impl BufferFiles {
-    /// Makes the list of a log that has no buffers. `epoch_interval` is the time between two notes that the process
-    /// lives.
+    /// Makes the list of a log that has no buffers, at the beginning of a process-safe life. `epoch_interval` is the
+    /// time between two calls of `note_alive`.
     ///
     /// # Errors
     /// The disk's.
@@ -250,13 +251,14 @@ impl BufferFiles {
         Ok(Self { disk, owner, list })
     }
 
+    /// Makes and maps the file of buffer `number`, with room for `bytes` bytes of entries.
     fn map(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError> {
         let file = make(&*self.disk, MappedKind::Buffer(number), &self.owner)?;
         let words = file.map((FRONT_BYTES + align_up(bytes)) as u64)?;
         Ok(MappedEntries::new(words, number))
     }
 
-    /// Removes a file without entries. If the removal fails, the next open removes the file.
+    /// Removes the file of an empty buffer. If the removal fails, the next open removes the file.
     fn remove_file(&self, number: u64) {
         let _ = self.disk.remove(&MappedKind::Buffer(number).path(&self.owner));
     }
@@ -294,7 +296,7 @@ impl MappedFiles for BufferFiles {
     }
 }
 
-/// Entries of a buffer from a dead process of this boot.
+/// Entries in a mapped buffer of a dead process.
 #[derive(Debug)]
 pub(crate) struct LeftEntries {
     pub(crate) name: BufferName,
@@ -305,14 +307,15 @@ pub(crate) struct LeftEntries {
     pub(crate) epochs: (Epoch, Epoch),
 }
 
-/// Buffers that a process-safe process of this boot left in the logs of its generation.
+/// Mapped buffers that a dead process left in the folders of its logs.
 #[derive(Debug, Default)]
 pub(crate) struct LeftBuffers {
     /// Buffers with entries, ordered by log and number.
     pub(crate) buffers: Vec<LeftEntries>,
-    /// Number of blocks in the buffer's log after the last write of the buffer, for every listed buffer.
+    /// For every listed buffer, the number of blocks of its log after the last write of the buffer. A log with fewer
+    /// blocks now is an older copy, or its device has lost bytes.
     pub(crate) written: Vec<(BufferName, u64)>,
-    /// Buffers and lists that were changed after the death of their process.
+    /// Paths of buffers and lists that were changed after the death of their process.
     pub(crate) changed: Vec<String>,
 }
 
@@ -365,7 +368,7 @@ impl LeftBuffers {
         })
     }
 
-    /// Notes the file if it was changed after the death of its process.
+    /// Adds the file to `changed` if the file was changed after the death of its process.
     fn doubt(
         &mut self,
         disk: &dyn Disk,
@@ -383,7 +386,7 @@ impl LeftBuffers {
     }
 }
 
-/// Mapped buffer with entries above an epoch.
+/// Mapped buffer with entries above the epoch that a caller of [`held_above`] gives.
 #[derive(Debug)]
 pub(crate) struct HeldAbove {
     pub(crate) name: BufferName,
@@ -399,7 +402,8 @@ impl HeldAbove {
     }
 }
 
-/// Buffers of a generation with entries above `durable`, of every boot.
+/// Finds the buffers of a generation, of every boot, with entries above `durable` or with damaged bytes. An examination
+/// reports these entries as not durable.
 ///
 /// # Errors
 /// The disk's.
@@ -425,9 +429,10 @@ pub(crate) fn held_above(
     Ok(found)
 }
 
-/// Mapped files of a generation that this folder lacks: lists, and listed buffers. A copy also lacks a buffer that was
-/// written to its log behind the copied blocks. `blocks` is `None` without a copy. For a copy, `blocks` has the number
-/// of blocks of every readable log, by logger; entries written to an unreadable log count as lacking.
+/// Finds the mapped files of a generation that this folder lacks: lists, and listed buffers. A copy also lacks an empty
+/// buffer whose last entries went into blocks of the log that were not copied. `blocks` is `None` without a copy. For a
+/// copy, `blocks` has the number of blocks of every readable log, by logger; entries written to an unreadable log count
+/// as lacking.
 ///
 /// # Errors
 /// The disk's.
@@ -548,8 +553,8 @@ fn buffer_files(disk: &dyn Disk, logger: u32) -> Result<Vec<BufferFile>, DiskErr
     Ok(found)
 }
 
-/// Entries that the buffer's word counts, and the number of blocks in its log after the last write of the buffer. The
-/// entries are `None` if the word counts no entry.
+/// Reads the entries that the buffer's counting word covers, and the number of blocks of its log after the last write
+/// of the buffer. The entries are `None` if the word counts no entry.
 fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64), DurabilityError> {
     let path = name.to_string();
     let damaged = |detail: &str| damaged_file_error(&path, FRONT_BYTES, detail);

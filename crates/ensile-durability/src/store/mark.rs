@@ -8,11 +8,12 @@
 //! crc32c 74831726
 //! ```
 //! Invariants:
-//! - I1: No file is put into a folder before the mark is synced there. A folder with another mark is left alone.
-//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole and correct `FOLDER.new` is a
-//!   mark that still needs its rename: an adoption replaces the manifest between the two steps.
+//! - I1: No file is put into a folder before the mark is synced there. A folder with another mark is not changed.
+//! - A mark is written as `FOLDER.new`, synced and renamed: `FOLDER` is whole or missing. A whole and correct
+//!   `FOLDER.new` is a mark that still needs its rename: an adoption replaces the manifest between the two steps.
 //!
-//! Neighbours: `ownership` compares marks. The manifest names the folder in turn, by the folder's number.
+//! Neighbours: `ownership` compares marks; `claim`, `adoption` and `mark_renewal` write marks. The manifest lists the
+//! folder with its inode.
 
 use std::fmt;
 
@@ -35,7 +36,7 @@ pub(crate) struct Mark {
     pub(crate) database: Identity,
     /// Name of the folder in the main folder.
     pub(crate) name: String,
-    /// Number of the main folder.
+    /// Inode and birth time of the main folder.
     pub(crate) main: FolderId,
 }
 
@@ -66,14 +67,14 @@ impl Mark {
         Ok(bytes.is_some_and(|bytes| bytes == self.to_string().as_bytes()))
     }
 
-    /// Writes the mark beside the existing mark.
+    /// Writes and syncs the mark as `FOLDER.new`. [`Mark::place`] follows.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
         file.write_at(self.to_string().as_bytes(), 0)?;
         Ok(file.sync_all()?)
     }
 
-    /// Puts the prepared mark in its place.
+    /// Renames the prepared mark to `FOLDER`, and syncs the name.
     pub(crate) fn place(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let Self { name, .. } = self;
         disk.rename(&format!("{name}/{FOLDER_NEW}"), &format!("{name}/{FOLDER}"))?;

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | a file in the folder carries the database's identity | the mark is written |
 //! | the folder holds no file, and the manifest lists no file in the folder | the mark is written |
-//! | the folder holds no file, and should (I2) | the device may be missing: the folder is left alone |
-//! | the folder has another mark, or another number | the folder is left alone |
+//! | the folder holds no file, and the manifest lists a file (I2) | the device may be missing: no mark is written |
+//! | the folder has another mark, or another number | no mark is written |
 //!
-//! Neighbours: a repair calls in; an adoption writes every mark anew.
+//! Neighbours: a repair writes such marks; an examination and `claim` name the remedy in their errors; an adoption
+//! writes every mark anew.
 
 use ensile_disk::Disk;
 
@@ -19,7 +20,7 @@ use super::ownership;
 use crate::DurabilityError;
 use crate::block::scan::Scanner;
 
-/// Folders of this manifest with marks that can be written anew.
+/// Names of the folders of this manifest whose marks a repair can write anew.
 ///
 /// # Errors
 /// An error of the disk.
@@ -55,7 +56,7 @@ pub(crate) fn renew_marks(
     Ok(())
 }
 
-/// File of a folder's mark.
+/// Path of the mark of a folder.
 pub(crate) fn mark_file(folder: &str) -> String {
     format!("{folder}/{FOLDER}")
 }
@@ -97,7 +98,7 @@ pub(crate) fn is_renewable(
     Ok(false)
 }
 
-/// Error of a folder that has lost only the mark.
+/// Error for a folder that has lost only its mark; the text names the remedy.
 pub(crate) fn lost_mark(name: &str) -> DurabilityError {
     let detail = "it is missing or damaged, and the folder is this database's: `ensile verify DIR --repair` writes it anew";
     DurabilityError::damaged_file(&mark_file(name), 0, detail)

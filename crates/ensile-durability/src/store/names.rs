@@ -1,7 +1,7 @@
-//! Names of the files in a database's folder.
+//! Names of the files in a database's folder. Files without a number, such as the manifest, have a constant name.
 //!
-//! Neighbours: Loggers make segments, and checkpointers make parts and page files. Recovery finds the files. Files
-//! without a number, such as the manifest, have a constant name.
+//! Neighbours: loggers make log files and mapped buffers, checkpointers make parts and page files, and recovery finds
+//! the files.
 
 use ensile_base::Epoch;
 
@@ -12,11 +12,11 @@ use crate::number;
 pub(crate) const MANIFEST: &str = "MANIFEST";
 /// Manifest during its write.
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
-/// Witness of D (L5).
+/// Hint: lower bound of D (L5).
 pub(crate) const HINT: &str = "HINT";
 /// Costs of recoveries of this folder.
 pub(crate) const RATES: &str = "RATES";
-/// Space for the moment of a full disk.
+/// Disk reserve: space for the moment of a full disk.
 pub(crate) const RESERVE: &str = "RESERVE";
 /// File with the lock of the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
@@ -40,7 +40,7 @@ pub(crate) fn log_folder(logger: u32) -> String {
     format!("log{logger}")
 }
 
-/// Logger that owns this folder.
+/// Index of the logger that owns this folder; `None` for any other folder.
 pub(crate) fn logger_of(folder: &str) -> Option<u32> {
     let logger = folder.strip_prefix("log")?.parse().ok()?;
     (log_folder(logger) == folder).then_some(logger)
@@ -51,13 +51,13 @@ pub(crate) fn checkpoint_folder(checkpointer: u32) -> String {
     format!("checkpoint{checkpointer}")
 }
 
-/// Checkpointer that owns this folder.
+/// Index of the checkpointer that owns this folder; `None` for any other folder.
 pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
     let checkpointer = folder.strip_prefix("checkpoint")?.parse().ok()?;
     (checkpoint_folder(checkpointer) == folder).then_some(checkpointer)
 }
 
-/// File of a log during its writes: `log<logger>/log-<generation>-<number>`.
+/// Log file, by its numbers. While the file is open, its path is `log<logger>/log-<generation>-<number>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
     pub(crate) generation: u64,
@@ -71,9 +71,9 @@ impl std::fmt::Display for SegmentName {
     }
 }
 
-/// Log file with its spelling on disk. The name of a closed file has the largest epoch of entries up to the end of the
-/// file. The epoch is for people: the blocks of the file are the truth. The name ends with `-merged` if generations
-/// were merged into the generation of the file.
+/// Log file with its present name on disk. The name of a closed file has the largest epoch `to` of entries up to the
+/// end of the file. The epoch is for people: the blocks of the file are the truth. The name ends with `-merged` if
+/// generations were merged into the generation of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentFile {
     pub(crate) name: SegmentName,
@@ -108,7 +108,8 @@ impl SegmentFile {
         Self::parse(logger_of(folder)?, name)
     }
 
-    /// Name of the file in an archive. The name lacks the largest epoch, because a crash may leave either spelling.
+    /// Name of the file in an archive, without the largest epoch. The name is the same before and after the close of
+    /// the file.
     pub(crate) fn archive_name(self) -> Self {
         Self { to: None, ..self }
     }
@@ -137,7 +138,7 @@ pub(crate) struct BufferName {
 }
 
 impl BufferName {
-    /// Buffer of this name in the folder of `logger`.
+    /// Reads the name of a mapped buffer in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let (generation, number) = name.strip_prefix("buffer-")?.split_once('-')?;
         let parsed = Self { generation: number::parse(generation)?, logger, number: number::parse(number)? };
@@ -159,7 +160,7 @@ pub(crate) struct BufferListName {
 }
 
 impl BufferListName {
-    /// List of this name in the folder of `logger`.
+    /// Reads the name of a buffer list in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let generation = number::parse(name.strip_prefix("buffers-")?)?;
         (format!("buffers-{generation}") == name).then_some(Self { generation, logger })
@@ -182,7 +183,7 @@ pub(crate) struct PartName {
 }
 
 impl PartName {
-    /// Part of this name in the folder of `checkpointer`.
+    /// Reads the name of a checkpoint file in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
         let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
@@ -212,7 +213,7 @@ pub(crate) struct PageFileName {
 }
 
 impl PageFileName {
-    /// Page file of this name in the folder of `checkpointer`.
+    /// Reads the name of a page file in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let number = number::parse(name.strip_prefix("pages-")?)?;
         let parsed = Self { folder: checkpointer, number };

@@ -5,12 +5,12 @@
 //!   open leaves no file.
 //! - I5, I6: the name of the application and the types of the entries are compared before anything is changed.
 //! - H6, H8: the remembered shared store is compared before anything is changed.
-//! - I3: the locks come before the first look into a folder. If a lock must make a file, a look also comes before the
-//!   lock.
+//! - I3: the locks come before the first look into a folder. If a lock must make a file, the checks also come before
+//!   the lock.
 //! - N24: a folder for a copy names the copy from the first manifest on. The folder opens for that copy only.
 //!
-//! Neighbours: [`ownership`] judges the folders, [`super::locks`] holds the locks; `recovery` opens the store, an
-//! examination locks it.
+//! Neighbours: [`ownership`] judges the folders, [`super::locks`] has the locks; `recovery` opens the store, and an
+//! examination only locks the folders.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub enum Opening {
     New,
 }
 
-/// Conditions of an open on the folder.
+/// Conditions of an open on the folder's manifest.
 #[derive(Debug)]
 pub(crate) struct WantedStore<'w> {
     pub(crate) opening: Opening,
@@ -53,7 +53,7 @@ pub(crate) struct WantedStore<'w> {
     pub(crate) gives_up_archive: bool,
 }
 
-/// Folders of a database, owned by this process.
+/// Folders of a database, locked by this process, during a recovery.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) disk: Arc<dyn Disk>,
@@ -66,12 +66,12 @@ impl Store {
     /// not checked, and leaves the list.
     ///
     /// # Errors
-    /// As the table in [`whose`] says. An error leaves the folder as it was.
+    /// As the table in [`ownership`] says. An error leaves the folder as it was.
     pub(crate) fn open(disk: Arc<dyn Disk>, wanted: &WantedStore<'_>) -> Result<Self, DurabilityError> {
         Self::open_for(disk, wanted, None)
     }
 
-    /// Opens as [`Store::open`] does, for a copy that begins or goes on. The manifest names the copy from here on.
+    /// Opens as [`Store::open`] does, for a copy that begins or continues. The manifest names the copy from here on.
     pub(crate) fn open_for_copy(
         disk: Arc<dyn Disk>,
         opening: Opening,
@@ -178,8 +178,8 @@ fn check_opening(
     }
 }
 
-/// Listed folders without the main folder: the existing folders, and the missing folders that are not needed. `note`
-/// receives each finding, and an error of `note` ends the call.
+/// Returns the names of listed folders without the main folder: the existing folders, and the missing folders that are
+/// not needed. `note` receives each finding, and an error of `note` ends the call.
 fn listed_there(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -201,7 +201,7 @@ fn listed_there(
 }
 
 /// True if the listed folder belongs to the database. False if the owner is unknown and the folder is not needed:
-/// `claim` checks the folder again before use.
+/// `claim` checks the folder again before use. If `finishes`, a prepared mark is put in place.
 fn is_listed_ours(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -249,8 +249,8 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of an existing database for a caller that does not open it. A copy that has not ended is refused.
-/// `note` receives the reasons for which an open would refuse the folders.
+/// Locks the folders of an existing database for a caller that does not open the database, such as an examination. A
+/// copy that has not ended is refused. `note` receives the reasons for which an open would refuse the folders.
 ///
 /// # Errors
 /// Errors of `note`, and errors of an open that concern this machine. An unreadable manifest is no error here: the

@@ -10,8 +10,8 @@
 //! - L4, L6: E begins above D of the life before, and below the end of the reserved epochs.
 //! - A single thread at a time replaces the manifest, and `release` waits for this thread.
 //!
-//! Neighbours: `open` has the folders during a recovery, and its `finish` hands the folders over. `Log` and
-//! `Checkpoints` hold the store. `epoch_renewal` reserves epochs here.
+//! Neighbours: `open` has the folders during a recovery, whose `finish` hands the folders over. `Log` and `Checkpoints`
+//! share the store. `epoch_renewal` reserves epochs here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;
@@ -66,10 +66,10 @@ pub struct OpenStore {
     manifest: Mutex<ManifestKeeper>,
     /// Reserved epochs. No panic under this lock leaves a half-changed value.
     pub(super) reserved_epochs: Mutex<ReservedEpochs>,
-    /// Hint of D. A hint that a panic cut short has no effect.
+    /// Hint of D. A half-written hint after a panic has no effect.
     hint: Mutex<HintWriter>,
     reserve: Reserve,
-    /// Leases for which a removal waits.
+    /// State for the leases of other processes, for which removals wait.
     leases: Leases,
     /// Log files of closed generations. The next checkpoint covers the files.
     older: ClosedFiles,
@@ -77,7 +77,7 @@ pub struct OpenStore {
     hold: ShippingHold,
     returned: ReturnedSpace,
     replayed_bytes: u64,
-    /// Locks that keep other processes out until the release. Locks are only added, or taken as a whole.
+    /// Locks that keep other processes out; `None` after the release. Locks are only added, or taken as a whole.
     locks: Mutex<Option<Locks>>,
 }
 
@@ -156,12 +156,12 @@ impl OpenStore {
         if self.is_forked() { Err(DurabilityError::Forked) } else { Ok(()) }
     }
 
-    /// Manifest, for a thread that reads or replaces the manifest.
+    /// Locks the manifest, for a thread that reads or replaces the manifest.
     pub(crate) fn manifest(&self) -> MutexGuard<'_, ManifestKeeper> {
         self.manifest.lock()
     }
 
-    /// Space for a full disk.
+    /// Disk reserve, for the moment of a full disk.
     pub(crate) fn reserve(&self) -> &Reserve {
         &self.reserve
     }
@@ -225,7 +225,7 @@ impl OpenStore {
         removed
     }
 
-    /// Space of removed files that goes back in pieces.
+    /// Space of removed files that is freed in pieces.
     pub(crate) fn returned_space(&self) -> &ReturnedSpace {
         &self.returned
     }
@@ -235,7 +235,7 @@ impl OpenStore {
         self.archive.as_ref()
     }
 
-    /// Files that wait to be shipped.
+    /// Hold on log files that are not shipped yet.
     pub(crate) fn hold(&self) -> &ShippingHold {
         &self.hold
     }
@@ -277,7 +277,7 @@ impl OpenStore {
         self.locks.lock().as_ref().map_or(Ok(()), |locks| locks.check_named(logs))
     }
 
-    /// Releases the folders, for a caller after the last write. Waits for a thread that is replacing the manifest.
+    /// Releases the locks of the folders, at the end of a close. Waits for a thread that is replacing the manifest.
     pub(crate) fn release(&self) {
         drop(self.manifest.lock());
         self.locks.lock().take();

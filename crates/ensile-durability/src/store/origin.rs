@@ -7,8 +7,8 @@
 //! Invariant: A folder is a backup until the first open. Afterwards the folder is an independent database, and receives
 //! no backup.
 //!
-//! Neighbours: `manifest` has the line. `crate::backup` writes the line, and reads it before any other work. An open
-//! changes the line.
+//! Neighbours: `manifest` has the line. `crate::backup` writes the line, and checks the line of a target first. An open
+//! changes `backup` to `restored`.
 
 use std::fmt;
 

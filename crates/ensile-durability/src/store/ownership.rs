@@ -1,4 +1,4 @@
-//! Owner of a folder, decided from marks and numbers before anything is changed (I1, I2).
+//! Owner of a folder, decided from marks and folder numbers (inode and birth time) before anything is changed (I1, I2).
 //!
 //! The manifest lists the number of each folder. The mark in a folder names the database and the number of the main
 //! folder.
@@ -15,8 +15,8 @@
 //!
 //! The opening block of a file names the file's database. The store reads the block before it removes an unlisted file.
 //!
-//! Neighbours: the store calls this module at open and before it removes files; an examination calls too; an adoption
-//! rewrites marks and numbers.
+//! Neighbours: `open` and `claim` call this module, and recovery before it removes files; an examination calls too;
+//! `adoption` rewrites marks and numbers.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +64,7 @@ pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, Disk
     Ok(false)
 }
 
-/// Mark that a folder of this database has.
+/// Mark that the folder `name` must have if it is this database's.
 pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
     Mark { database: manifest.identity, name: name.to_owned(), main: manifest.main() }
 }
@@ -99,9 +99,10 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
         || checkpoint.iter().any(|folder| folder == name)
 }
 
-/// Folders that are searched for files, without the main folder: the listed folders, and unlisted folders with this
-/// database's mark. A crash leaves unlisted folders, and so does an older manifest that was put back. An open claims
-/// only the folders of its settings, but files in the other folders prove no less.
+/// Names of the folders in which recovery and checkpoints search for files, without the main folder: the listed
+/// folders, and unlisted folders with this database's mark. A crash leaves unlisted folders, and so does an older
+/// manifest that was put back. An open claims only the folders of its settings, but files in the other folders prove no
+/// less.
 pub(crate) fn folders_to_search(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -201,7 +202,7 @@ pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Re
     Err(DurabilityError::foreign_folder(name, &disk.folder_place(name)?, &detail))
 }
 
-/// Describes a mark that is not the wanted mark.
+/// Describes the owner that a wrong mark names, for an error text.
 pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
     let Mark { database, name: other, main } = mark;
     let whose = if *database != manifest.identity {
@@ -214,7 +215,7 @@ pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
     format!("it says that the folder is {other} of {whose}")
 }
 
-/// True if the folder is empty, apart from files that its creation leaves.
+/// True if the folder is empty, apart from files that an interrupted claim leaves.
 pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DiskError> {
     Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
 }

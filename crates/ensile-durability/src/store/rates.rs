@@ -28,13 +28,13 @@ const TITLE: &str = "ensile rates 2";
 const FIRST_TITLE: &str = "ensile rates 1";
 /// Limit far above the size of a real file, in bytes.
 const BYTES_MAX: u64 = 1 << 12;
-/// Picoseconds in a nanosecond.
+/// Picoseconds in a nanosecond, the unit of [`RecoveryCosts`].
 const PICOSECONDS: f64 = 1e3;
 /// Bound of a valid cost in picoseconds: more than a day.
 const COST_MAX: f64 = 1e17;
 
-/// Returns the costs of this folder's recoveries, corrected by the new measurement. Changed costs are written to the
-/// file.
+/// Returns the costs of this folder's recoveries, corrected by the new measurement. The start of the checkpoints calls
+/// once; changed costs are written to the file.
 pub(crate) fn learn(disk: &dyn Disk, database: Identity, measured: &MeasuredRecovery) -> RecoveryCosts {
     let known = read(disk, database).ok().flatten();
     let mut costs = known.unwrap_or_default();

@@ -7,8 +7,8 @@
 //! ```
 //! Invariants:
 //! - L6: E stays below `reserved`, so no epoch at or above `reserved` is ever shown.
-//! - Near the end, new commits are refused first. E goes on for the commits under way. The epochs behind the limit are
-//!   for a close, which needs two more epochs.
+//! - Near the end, new commits are refused first. E still grows for the commits under way. The epochs from the limit on
+//!   are for a close, which needs two more epochs.
 //!
 //! Neighbours: Recovery reserves epochs at an open. `epoch_renewal` renews the reservation by the decisions here.
 //! `Epochs` keeps the limit.
@@ -20,9 +20,9 @@ use ensile_base::Epoch;
 use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_KEPT, EPOCHS_RESERVED_MIN, EPOCHS_RESERVED_SECONDS};
 
 const SECOND_NANOS: u64 = 1_000_000_000;
-/// Time between two measurements of the epochs' rate.
+/// Least time between two measurements of the rate of epochs, in nanoseconds.
 const MEASURED_NANOS: u64 = SECOND_NANOS;
-/// Pause after a failed attempt.
+/// Pause after a failed attempt, in nanoseconds.
 const RETRY_NANOS: u64 = SECOND_NANOS;
 /// Weight of the latest measurement in the rate.
 const LATEST: f64 = 0.25;
@@ -31,7 +31,7 @@ const LATEST: f64 = 0.25;
 #[derive(Debug)]
 pub(crate) struct ReservedEpochs {
     reserved: Epoch,
-    /// Epochs a second: the least rate, from the interval, and the measured rate.
+    /// Epochs a second by the configured interval, the least rate; `rate`: by measurement.
     usual_rate: f64,
     rate: f64,
     measured: (u64, Epoch),
@@ -47,6 +47,7 @@ fn ahead(rate: f64) -> u64 {
     ((rate * EPOCHS_RESERVED_SECONDS as f64) as u64).max(EPOCHS_RESERVED_MIN)
 }
 
+/// Epochs a second at this interval.
 fn rate_of(interval: Duration) -> f64 {
     1.0 / interval.as_secs_f64().max(EPOCH_MICROS_MIN as f64 / 1e6)
 }
@@ -57,7 +58,8 @@ fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
 }
 
-/// Bound that an open reserves for a life that begins at `first`; `None` if the epochs are used up.
+/// End of the reservation that an open makes for a life that begins at `first`; `None` if the epoch numbers are used
+/// up.
 pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     reservation_end(first, ahead(rate_of(interval)))
 }
@@ -91,7 +93,8 @@ impl ReservedEpochs {
         is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
     }
 
-    /// Bound that is due now; `None` if no renewal is due.
+    /// New end of the reservation, if half of the reserved epochs are used; `None` if no renewal is due. Also measures
+    /// the rate of epochs. `epoch` is E.
     pub(crate) fn due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
         let elapsed = now_nanos.saturating_sub(since);
@@ -110,7 +113,7 @@ impl ReservedEpochs {
         reservation_end(epoch, ahead).filter(|bound| *bound > self.reserved)
     }
 
-    /// Bound for a close if E has reached the end.
+    /// End of the reservation that a close at E = `epoch` needs; `None` if no epoch numbers are left.
     pub(crate) fn for_close(&self, epoch: Epoch) -> Option<Epoch> {
         reservation_end(epoch, 0)
     }

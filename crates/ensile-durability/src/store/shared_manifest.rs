@@ -21,8 +21,8 @@
 //! - H2: number and term only grow. A manifest is never overwritten.
 //! - A manifest has exactly one spelling.
 //!
-//! Neighbours: the shipper and a take-over write manifests, and a take-over reads the newest one. The lines of the
-//! state are the lines of `manifest`.
+//! Neighbours: `shipping::shipper` and `shipping::take_over` write manifests, and a take-over reads the newest
+//! manifest. The lines of the state are lines of `manifest`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -51,7 +51,7 @@ const SHARED_FORMAT_BEFORE_TYPES: u32 = 3;
 /// Newest format. A program for an older format would report its lines as damage.
 const SHARED_FORMAT: u32 = 4;
 const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
-/// Offset, in bytes, of the line that no other manifest has.
+/// Offset in bytes of the second line, [`SharedManifest::head`], by which a shipper recognizes its own manifest.
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
 /// Largest length of a manifest in bytes, far above any real length.
 pub(crate) const SHARED_MANIFEST_BYTES_MAX: u64 = 64 << 20;
@@ -114,13 +114,13 @@ impl SharedFile {
         (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect()
     }
 
-    /// True if the file is one object, or if `object_bytes` makes several objects.
+    /// True if `object_bytes` is valid: the file is one object, or at least two objects.
     fn is_whole(&self) -> bool {
         self.object_bytes.is_none_or(|most| most > 0 && most < self.bytes)
     }
 }
 
-/// Name in the store of the file to which this object belongs. The object may be partly written.
+/// Name in the store of the file of which this object is the whole or a piece.
 pub(crate) fn file_of(object: &str) -> &str {
     let mut dots = object.match_indices('.').map(|(at, _)| at);
     dots.nth(1).map_or(object, |end| &object[..end])
@@ -243,7 +243,7 @@ impl SharedManifest {
             && Manifest::is_whole_state(state, *shipper, *reserved)
     }
 
-    /// Line behind the title, which begins at [`HEAD_AT`]. No other manifest has the same line.
+    /// Second line of the text, at offset [`HEAD_AT`]. No other manifest has the same line.
     pub(crate) fn head(&self) -> String {
         let Self { store, number, term, attempt, .. } = self;
         format!("store {store} number {number} term {term} attempt {attempt:016x}\n")

@@ -1,12 +1,13 @@
-//! Hold on closed log files that a checkpoint has made superfluous, and that are not shipped yet. Their removal waits,
-//! up to a stated limit (H5 in `docs/internals/protocols/shipping.md`).
+//! Hold on closed log files that a checkpoint covers, and that are not shipped yet. Their removal waits, up to a stated
+//! limit (H5 in `docs/internals/protocols/shipping.md`).
 //!
 //! Invariants:
-//! - H5: While shipping goes on, a log file is removed only in three cases: the shared store has the file, the
+//! - H5: While a database ships, a log file is removed only in three cases: the shared store has the file, the
 //!   checkpoint of the newest shared manifest covers the file, or the limit has passed since the first refusal.
 //! - A removal beyond the limit is counted and reported.
 //!
-//! Neighbours: The removal of log files asks. The shipper releases files, and reports when everything is shipped.
+//! Neighbours: `log::removal` asks before it removes a file. The shipper releases files, and reports when everything is
+//! shipped.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use ensile_base::sync::Mutex;
 use super::closed_files::ClosedFile;
 use super::names::SegmentFile;
 
-/// Hold of a running database. The state is whole at every point.
+/// Hold of a running database. No panic under the lock leaves a half-changed state.
 #[derive(Debug, Default)]
 pub(crate) struct ShippingHold(Mutex<HoldState>);
 
@@ -60,7 +61,7 @@ impl ShippingHold {
         (state.refused_nanos, state.is_overrun) = (None, false);
     }
 
-    /// True if the removal of this file is refused at `now`.
+    /// True if the removal of this file is refused at `now`, in nanoseconds. The first refusal starts the limit.
     pub(crate) fn keeps(&self, closed: &ClosedFile, now: u64) -> bool {
         let mut state = self.0.lock();
         let Some(limit) = state.limit_nanos else { return false };
@@ -84,7 +85,7 @@ impl ShippingHold {
         state.refused_nanos.is_some() && !state.is_overrun
     }
 
-    /// Number of times that files were released before they were shipped.
+    /// Number of times that the limit passed, and files were released for removal before they were shipped.
     pub(crate) fn overruns(&self) -> u64 {
         self.0.lock().overruns
     }

@@ -54,7 +54,7 @@ pub enum Shipping {
     None,
     /// Shipping to a store.
     On,
-    /// No shipping, and the folder forgets the store. A fenced folder still remembers the store.
+    /// No shipping, and the folder forgets the store. A fenced folder keeps the line of the store.
     Stopped,
 }
 
@@ -86,11 +86,11 @@ impl ShippingOpen {
     /// Expectation of a call that opens no database for changes of its own, such as a repair.
     pub(crate) const ANY: Self = Self { shipping: Shipping::On, opens_fenced: true };
 
-    /// Refuses the folder of this manifest if the open does not expect it (H6, H8).
+    /// Refuses the folder of this manifest if the open does not permit the remembered store, or the fence (H6, H8).
     pub(crate) fn check(self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
         let Some(ShipsTo { store, is_fenced }) = manifest.ships_to else { return Ok(()) };
         if manifest.state == Making::Creating {
-            // H7: The folder belongs to a take-over, and `unfinished` judges the folder.
+            // H7: The folder belongs to a take-over, and `creation_marker` judges the folder.
             return Ok(());
         }
         let refused = if is_fenced { !self.opens_fenced } else { self.shipping == Shipping::None };

@@ -29,7 +29,7 @@ const FILES_MAX: usize = 64;
 /// Free bytes of a device below which no space is held on the device.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
-/// Space that waits.
+/// Space of removed files that waits to be freed.
 #[derive(Debug, Default)]
 pub(crate) struct ReturnedSpace {
     /// No panic under this lock leaves a half-changed value.
@@ -59,7 +59,7 @@ impl HeldFile {
 }
 
 impl ReturnedSpace {
-    /// Takes the spaces of files that were removed from a folder. The removal of the files' names is durable.
+    /// Takes over the spaces of files that were removed from a folder. The caller has synced the removal of the names.
     pub(crate) fn keep(&self, disk: &dyn Disk, folder: &str, spaces: Vec<Box<dyn KeptSpace>>) {
         if spaces.is_empty() {
             return;
@@ -72,7 +72,8 @@ impl ReturnedSpace {
         waiting.free_if_short(disk);
     }
 
-    /// Frees a piece, if a piece is due. Returns the time until the next piece; `None` if no space waits.
+    /// Frees a piece of the oldest file, if a piece is due. Checkpointer 0 calls. Returns the time until the next
+    /// piece; `None` if no space waits.
     pub(crate) fn step(&self, disk: &dyn Disk, now_nanos: u64) -> Option<Duration> {
         let mut waiting = self.waiting.lock();
         if waiting.files.is_empty() {
@@ -90,7 +91,7 @@ impl ReturnedSpace {
         (!waiting.files.is_empty()).then_some(wait)
     }
 
-    /// Frees all space at once, for a caller that needs the space. True if there was any.
+    /// Frees all space at once, for a caller that needs the space. True if space was waiting.
     pub(crate) fn free_all(&self) -> bool {
         self.waiting.lock().free_all()
     }

@@ -24,7 +24,7 @@ pub(super) fn read(disk: &dyn Disk, name: &str, bytes_max: u64) -> Result<Option
     Ok(Some(bytes))
 }
 
-/// Text with the lines of `body` and their checksum.
+/// Appends the line of the checksum to the lines of `body`.
 pub(super) fn with_checksum(body: &str) -> String {
     assert!(body.ends_with('\n'), "the checksum has a line of its own");
     let text = format!("{body}crc32c {}\n", checksum(body));
@@ -36,7 +36,7 @@ fn checksum(body: &str) -> String {
     format!("{:08x}", crc32c(body.as_bytes()))
 }
 
-/// Lines before the checksum, if the checksum is correct.
+/// Lines before the checksum, if the checksum is correct; otherwise the detail for an error.
 pub(super) fn checked_body(text: &str) -> Result<&str, &'static str> {
     let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
     let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
@@ -55,18 +55,18 @@ pub(super) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Op
     Some(std::array::from_fn(|at| words[2 * at + 1]))
 }
 
-/// Reads an epoch. The largest epoch is never used.
+/// Reads an epoch. [`Epoch::MAX`] is refused, because it is never used.
 pub(super) fn parse_epoch(word: &str) -> Option<Epoch> {
     word.parse().ok().filter(|epoch| *epoch < Epoch::MAX.number()).map(Epoch::new)
 }
 
-/// Text of a folder's number.
+/// Text of a folder's inode and birth time.
 pub(super) fn shown_folder_id(FolderId { inode, born_nanos }: &FolderId) -> String {
     let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
     format!("inode {inode} born {born}")
 }
 
-/// Reads a folder's number from its text.
+/// Reads a folder's inode and birth time from the values of [`shown_folder_id`].
 pub(super) fn parse_folder_id(inode: &str, born: &str) -> Option<FolderId> {
     let born_nanos = if born == "none" { None } else { Some(born.parse().ok()?) };
     Some(FolderId { inode: inode.parse().ok()?, born_nanos })

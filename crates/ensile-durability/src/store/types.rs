@@ -8,7 +8,7 @@
 //! - The lines are in order of role and version.
 //!
 //! Neighbours: `crate::entry_type` has a type and its line; `manifest` has the lines. `open` compares the types before
-//! the first change. The manifest of an open adds lines, and the install of a checkpoint replaces lines.
+//! the first change. An open adds lines to its manifest, and the installation of a checkpoint replaces lines.
 
 use ensile_disk::Disk;
 
@@ -37,7 +37,8 @@ pub struct StatedType {
 }
 
 impl StatedType {
-    /// True if entries of the type `found` are of this type. Parts that a side does not state are not compared.
+    /// True if `found` is this type: the name is the present or a former name, and the fingerprint is equal if both
+    /// sides state one.
     fn matches_type(&self, found: &EntryType) -> bool {
         let Self { entry_type: EntryType { name, fingerprint, .. }, former_names } = self;
         let has_name =

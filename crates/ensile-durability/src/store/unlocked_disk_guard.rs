@@ -1,8 +1,8 @@
-//! Disk without folder locks, watched: before every change of a name, `LOCK` must still be the locked file (I3).
+//! Guard of a disk that cannot lock folders: before every change of a name, `LOCK` must still be the locked file (I3).
 //!
 //! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes
 //! and locks a new `LOCK`. The next file that the first process makes finds a different inode in `LOCK`. The first
-//! process stops, and the second process goes on.
+//! process stops with an error, and the second process has the database.
 //!
 //! Invariant: No file is made, renamed or removed after `LOCK` belongs to another process. From then on, bytes go only
 //! to files that were made before.
@@ -19,15 +19,16 @@ use ensile_disk::{
 use super::locks::Locks;
 use super::names::LOCK;
 
+/// Wrapper of a disk that checks `LOCK` before every change of a name.
 #[derive(Debug)]
 pub(super) struct Watched {
     disk: Arc<dyn Disk>,
-    /// Inode of the locked file.
+    /// Inode of the locked `LOCK`.
     lock: u64,
 }
 
 impl Watched {
-    /// Returns `disk` itself if the main folder is locked.
+    /// Wraps `disk`, unless the main folder itself is locked: then returns `disk` unchanged.
     pub(super) fn wrap_unlocked(disk: Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
         match locks.file_id()? {
             Some(lock) if !locks.is_folder_locked() => Ok(Arc::new(Self { disk, lock })),

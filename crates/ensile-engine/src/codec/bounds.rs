@@ -138,7 +138,8 @@ text_prefix!(Vec<u8>: Vec<u8>);
 text_prefix!(Vec<u8>: [u8]);
 text_prefix!(Vec<u8>: where [const N: usize] [u8; N]);
 
-/// A tuple of leading components, as (type, form, place), for every number of further components.
+/// Implements `KeyPrefix` for a tuple of leading components, each as (type, form, place), and for every number of
+/// further components.
 macro_rules! tuple_prefix {
     ($prefix:tt: $([$($rest:ident)+])+) => {
         $(tuple_prefix!(@one $prefix [$($rest)+]);)+
@@ -213,12 +214,13 @@ impl ByteRange {
         Self::beginning_with(encode_key_delimited(key))
     }
 
+    /// Range of the byte strings that begin with `prefix`.
     fn beginning_with(prefix: KeyBuffer) -> Self {
         let upper = successor(prefix.as_ref()).map_or(Bound::Unbounded, Bound::Excluded);
         Self { lower: Bound::Included(prefix), upper }
     }
 
-    /// The range in the index's form.
+    /// Borrows the range in the form that a scan of the index expects.
     #[inline]
     pub(crate) fn as_range(&self) -> ensile_index::Range<'_> {
         ensile_index::Range {
@@ -240,7 +242,7 @@ impl ByteRange {
         }
     }
 
-    /// Cuts the range to its rest after `key`, in the direction of a scan.
+    /// Shortens the range to the keys after `key` in the direction of a scan: the next batch of the scan begins there.
     pub(crate) fn resume(&mut self, key: KeyBuffer, direction: Direction) {
         let rest = match direction {
             Direction::Forward => &mut self.lower,
@@ -260,7 +262,7 @@ fn successor(prefix: &[u8]) -> Option<KeyBuffer> {
     Some(buffer)
 }
 
-/// The last form of `key`.
+/// Encodes `key` in its last form: the form of a key in a table.
 #[inline]
 pub(crate) fn encode_key<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
@@ -268,7 +270,7 @@ pub(crate) fn encode_key<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     buffer
 }
 
-/// The delimited form of `key`.
+/// Encodes `key` in its delimited form: the beginning of an index entry.
 #[inline]
 pub(crate) fn encode_key_delimited<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();

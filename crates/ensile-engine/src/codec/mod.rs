@@ -60,13 +60,13 @@ impl CodecError {
     }
 }
 
-/// All of `bytes`, if their number is `N`.
+/// Returns all of `bytes` as an array. Fails if their number is not `N`.
 #[inline]
 fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N], CodecError> {
     bytes.try_into().map_err(|_| CodecError::length(bytes.len(), N))
 }
 
-/// The first `N` of `bytes`. `bytes` moves behind these.
+/// Splits the first `N` bytes off `bytes`. Fails if `bytes` are fewer.
 #[inline]
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], CodecError> {
     let (first, rest) = bytes.split_first_chunk().ok_or_else(|| CodecError::length(bytes.len(), N))?;

@@ -9,7 +9,8 @@
 //!   room suffices.
 //! - An entry is too large only by the values that the locks found, never by a guess.
 //!
-//! Neighbours: `prepare`, `validation` and `install` call in, if the database records before-images at all.
+//! Neighbours: `prepare`, `validation` and `install` call these functions, if the database records before-images at
+//! all.
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
@@ -46,6 +47,7 @@ pub(super) fn reserve_again(commit: &mut Commit<'_, '_>) -> Result<()> {
     reserve_for(commit, values)
 }
 
+/// Reserves log space for the entry and for `values` bytes of replaced values, up to the largest length of an entry.
 fn reserve_for(commit: &mut Commit<'_, '_>, values: usize) -> Result<()> {
     debug_assert!(
         commit.worker.commit.slot().bound_epoch().is_none(),
@@ -61,7 +63,8 @@ fn reserve_for(commit: &mut Commit<'_, '_>, values: usize) -> Result<()> {
     commit.reserve_log(bytes)
 }
 
-/// Checks, under the locks, that the present values fit the reserved room.
+/// Checks, under the locks, that the present values fit the reserved room. Otherwise the commit runs again with more
+/// room, or fails because its entry is too large.
 #[inline(never)]
 pub(super) fn check<'p>(commit: &mut Commit<'_, 'p>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
@@ -108,12 +111,12 @@ pub(super) fn append(commit: &mut Commit<'_, '_>, tid: Tid) {
     });
 }
 
-/// The writes that may stand in the log entry. A delete of a missing key will not.
+/// The writes of logged tables that have a record. A delete of a missing key has no record, and is not logged.
 fn logged_writes<'s, 'p>(sets: &'s Sets<'p>) -> impl Iterator<Item = &'s Write<'p>> {
     sets.writes.entries.iter().filter(|write| write.record.is_some() && is_logged(write.table))
 }
 
-/// The sum of `of` over the records of the logged writes.
+/// The sum of `of`, a length in bytes, over the records of the logged writes.
 fn sum<'p>(sets: &Sets<'p>, of: impl Fn(Record<'p>) -> usize, pinned: Pinned<'p>) -> usize {
     logged_writes(sets).map(|write| of(write.record_at(pinned))).sum()
 }

@@ -1,6 +1,6 @@
-//! Leftovers of a commit, after unbinding (§4.5, §4.8).
+//! Registers the leftovers of a commit as garbage, after unbinding (§4.5, §4.8).
 //!
-//! Neighbours: `garbage` keeps the leftovers until they may go.
+//! Neighbours: `garbage` keeps the leftovers until no thread can reach them.
 
 use super::{Commit, Committed};
 use crate::record::blocks::VersionPlace;
@@ -61,7 +61,8 @@ impl Commit<'_, '_> {
         }
     }
 
-    /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
+    /// Gives back the reserved memory of a failed commit, and registers its placeholders for cleanup (§4.5). `versions`
+    /// is the place in the worker's page of versions before the commit.
     #[cold]
     pub(super) fn abandon(&mut self, versions: VersionPlace) {
         let Self { shared, worker, sets, pinned, .. } = self;

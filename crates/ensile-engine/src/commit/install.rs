@@ -3,7 +3,8 @@
 //! Invariant (V1): A row that is too large for a page of versions is not copied. A new record takes the row's place,
 //! absent if the row is deleted, and the old record is the old version.
 //!
-//! Invariant (N3): A version that a picture needs is left before any change of the version's record.
+//! Invariant (N3): A commit leaves a version that a picture needs to the picture before any change of the version's
+//! record.
 //!
 //! Neighbours: `validation` has checked every condition; `cleanup` registers the replaced records and versions.
 
@@ -76,6 +77,8 @@ impl Commit<'_, '_> {
         installing.leave_and_install(entries, order, displaced, own);
     }
 
+    /// Installs every write in lock order, and releases the lock of each record. No picture needs a version of these
+    /// records.
     #[inline(always)]
     fn install(&mut self, tid: Tid, boundary: Epoch) {
         let Sets { writes, order, .. } = &mut *self.sets;
@@ -133,7 +136,7 @@ impl Commit<'_, '_> {
     }
 }
 
-/// True if the install has changed anything.
+/// True if the install of this write has changed its key's record.
 #[inline(always)]
 fn has_taken_effect(write: &Write<'_>) -> bool {
     !matches!(write.effect, WriteEffect::Untouched)
@@ -145,10 +148,13 @@ struct Installing<'i, 'p> {
     arena: Arena<'i>,
     pinned: Pinned<'p>,
     tid: Tid,
+    /// Snapshot boundary of the commit's epoch: older versions are kept for snapshots (S1).
     boundary: Epoch,
 }
 
 impl<'p> Installing<'_, 'p> {
+    /// Installs a write under the lock of its record, and releases the lock. Returns the effect, for the log and for
+    /// cleanup.
     #[inline(always)]
     fn install(&self, write: &mut Write<'p>) -> WriteEffect<'p> {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
@@ -226,7 +232,8 @@ impl<'p> Installing<'_, 'p> {
         effect
     }
 
-    /// Keeps the present version if a snapshot needs the version (§4.9, K3). Most commits overwrite newer versions.
+    /// Keeps the present version if a snapshot needs the version (§4.9, K3). Most versions are newer than the boundary,
+    /// and are overwritten without a copy.
     #[inline(always)]
     fn preserve(&self, write: &mut Write<'p>) {
         if write.must_preserve(self.boundary) {
@@ -248,8 +255,8 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). During a publication of the
-    /// set of boundaries, the next commit unlinks the versions.
+    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). While another thread
+    /// publishes the set of boundaries, nothing is unlinked. A later commit then unlinks the versions.
     #[cold]
     #[inline(never)]
     fn prune(&self, record: Record<'p>, epoch: Epoch) {

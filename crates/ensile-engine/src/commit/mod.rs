@@ -1,13 +1,13 @@
 //! The commit protocol (Silo §4.4, figure 2).
 //!
 //! ```text
-//! prepare     place, reserve                                  obtains everything that could be lacking later
-//! mod         bind .. fence, epoch, fence .. unbind           the order of all steps
-//! locked      lock, validate, check_room, choose_tid          under the locks, before anything is changed
-//! install     install, append                                 nothing fails any more
-//! leftovers   register_garbage, or abandon                    after unbinding
-//! images      values that are replaced, if the log has them
-//! displaced   pages that are changed, and versions that a picture under way needs
+//! prepare          place, reserve                            obtains everything that could be lacking later
+//! mod              bind .. fence, epoch, fence .. unbind     the order of all steps
+//! validation       lock, validate, check_room, choose_tid    under the locks, before anything is changed
+//! install          install, append                           nothing fails any more
+//! cleanup          register_garbage, or abandon              after unbinding
+//! before_images    values that are replaced, if the log has them
+//! pending_removes  pages that are changed, and versions that a picture under way needs
 //! ```
 //! Invariants, each from `docs/internals/protocols/commit.md`:
 //! - E1: Between bind and unbind nothing waits (except for record locks), nothing fails for lack of memory or space,
@@ -18,7 +18,7 @@
 //! - S1, K3: A version that a snapshot boundary needs is preserved before the new TID is stored.
 //! - N3, N4, N6: A version that a picture needs is left to the picture before the version's record changes, and the
 //!   page of each key's first change is marked (`pending_removes`).
-//! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
+//! - Before-images, if asked for, are read between validation and installing, under the locks (`before_images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
 
@@ -48,12 +48,14 @@ use validation::is_only_locked;
 /// The TID and the epoch of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
+    /// For a read-only transaction, the largest TID read.
     pub(crate) tid: Tid,
     /// Epoch of the commit: the result may be shown once this epoch is durable (R1).
     pub(crate) epoch: Epoch,
 }
 
-/// Commits a transaction without writes.
+/// Commits a transaction without writes, for `Transaction::finish`. In its own turn a thread repeats a validation that
+/// only failed because of locks (P1).
 #[inline(always)]
 pub(crate) fn commit_reads<'p>(
     shared: &SharedState,
@@ -82,7 +84,8 @@ fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p
     shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
 }
 
-/// Commits the transaction's sets. A failed commit leaves only placeholders, and cleanup removes placeholders.
+/// Commits a transaction with writes, for `Transaction::finish`. A failed commit changes no row. The commit leaves only
+/// placeholders in the index, and registers the placeholders for cleanup.
 #[inline(never)]
 pub(crate) fn commit_writes<'p>(
     shared: &SharedState,
@@ -101,7 +104,9 @@ pub(crate) fn commit_writes<'p>(
     committed
 }
 
-/// Commits a read-only transaction: validates the reads, takes no lock and chooses no TID of its own (R1).
+/// Validates the reads of a transaction once, takes no lock and chooses no TID of its own (R1). Callers are
+/// [`commit_reads`], and the check of the reads under an error of a closure (R2). Returns the largest TID read, and the
+/// epoch that makes the result durable.
 // Always inlined: for a transaction that reads one row the call would be a hundredth of the time.
 #[inline(always)]
 pub(crate) fn commit_read_only<'p>(
@@ -153,8 +158,8 @@ struct Turned<'c> {
 }
 
 impl Commit<'_, '_> {
-    /// True if the commit defines a table. Such a commit passes beside a turn: no application reads the catalogue, and
-    /// the thread that opens a table holds the catalogue's lock.
+    /// True if the commit defines a table. Such a commit need not wait for the turn of another thread: no application
+    /// reads the catalogue, and the thread that opens a table holds the catalogue's lock.
     #[cold]
     fn is_of_catalogue(&self) -> bool {
         self.sets.writes.entries.iter().all(|write| write.table == CATALOG_ID)
@@ -162,7 +167,8 @@ impl Commit<'_, '_> {
 }
 
 impl<'c> Turned<'c> {
-    /// Waits for the end of another thread's turn; the second time, waits for a turn.
+    /// Waits for the end of another thread's turn, after the gate has refused the commit. At the second refusal, waits
+    /// for a turn of the commit's own.
     #[cold]
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
         if self.passing.take().is_some() || self.turn.take().is_some() {
@@ -177,6 +183,7 @@ impl<'c> Turned<'c> {
 
 // The steps, in the order and under the names of `docs/internals/protocols/commit.md`.
 impl Commit<'_, '_> {
+    /// Runs the whole commit, and afterwards registers its garbage, or gives everything back.
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {
         let versions = self.worker.blocks.place();
@@ -189,6 +196,8 @@ impl Commit<'_, '_> {
         committed
     }
 
+    /// Prepares the commit, and enters the critical section. Repeats both while a turn, a lock, or a lack of log space
+    /// or copies sends the commit back.
     #[inline(always)]
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
         self.place()?;
@@ -224,6 +233,7 @@ impl Commit<'_, '_> {
         }
     }
 
+    /// Runs the critical section with a bound worker. A panic inside ends the process.
     fn bind_and_take_effect(&mut self) -> Result<Committed> {
         let bound = Bound::bind(self);
         let whole = WholeOrAbort;
@@ -260,7 +270,7 @@ impl Commit<'_, '_> {
 }
 
 /// The epoch of a commit, read between locks and validation. The epoch is the commit's place in the serial order
-/// (§4.4).
+/// (§4.4). `has_locked` is true if the commit has locked a record.
 #[inline]
 pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
     // The locks come before the read of E, and the read of E before the validation (C1); partner: the same two fences
@@ -283,6 +293,7 @@ struct Bound<'b, 'c, 'p> {
 }
 
 impl<'b, 'c, 'p> Bound<'b, 'c, 'p> {
+    /// Binds the commit's worker to the current epoch.
     #[inline(always)]
     fn bind(commit: &'b mut Commit<'c, 'p>) -> Self {
         debug_assert!(

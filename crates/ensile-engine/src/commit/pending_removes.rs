@@ -13,8 +13,8 @@
 //! - N6: A key's first change since the freeze marks the key's page, for inserts and deletes too: in the map published
 //!   behind the commit's last fence, with the mark that the commit's epoch selects, and while the commit is bound.
 //!
-//! Neighbours: `prepare` comes before and `validation` checks; `install` leaves; `record::pending_removes` has the
-//! lists and the marks, and `record::page_map` has the states of the pages.
+//! Neighbours: [`Commit::run`](super::Commit) prepares, `validation` checks, and `install` leaves the versions;
+//! `record::pending_removes` has the lists and the marks, and `record::page_map` has the states of the pages.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -89,6 +89,7 @@ impl Commit<'_, '_> {
     }
 }
 
+/// As [`Commit::prepare_displaced`], while a picture is under way.
 #[cold]
 #[inline(never)]
 fn prepare(commit: &mut Commit<'_, '_>) {
@@ -138,7 +139,8 @@ fn copy_version<'p>(
 
 impl Locked<'_, '_, '_> {
     /// Marks the pages of the changes, and checks that every version to leave was copied. If a copy is missing, the
-    /// commit releases its locks and prepares again. A page marked in vain is only written in vain.
+    /// commit releases its locks and prepares again. The mark of a commit that fails costs one needless write of the
+    /// page.
     #[inline]
     pub(super) fn check_displaced(&mut self, epoch: Epoch) -> Result<()> {
         let Commit { shared, sets, pinned, .. } = &*self.commit;
@@ -171,7 +173,8 @@ fn is_done_with(shared: &SharedState, table: u32, key: &[u8], freeze: Epoch, pin
     })
 }
 
-/// Checks and marks the writes from `first` on in the order of locks. `first` may be a first change.
+/// As [`Locked::check_displaced`], for the writes from position `first` on in lock order. The writes before have
+/// nothing to mark or leave.
 #[inline(never)]
 fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()> {
     let Commit { shared, worker, sets, pinned, .. } = commit;
@@ -190,7 +193,8 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()>
     Ok(())
 }
 
-/// Marks the page of a first change. The page was found before binding, or is searched for now.
+/// Marks the page of a first change. The page was found before binding, or is searched for now. If the version to leave
+/// was not copied, notes the lack and returns a conflict.
 #[inline]
 fn change(
     write: &Write<'_>,

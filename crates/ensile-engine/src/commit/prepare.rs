@@ -55,8 +55,7 @@ impl Commit<'_, '_> {
     /// of the log entry in bytes.
     pub(super) fn reserve(&mut self) -> Result<usize> {
         let Self { shared, worker, sets, pinned, .. } = self;
-        // A boundary may be published between this guess and the commit's epoch; then `check_room` sends the commit
-        // back.
+        // A boundary may be published between this guess and the commit's epoch; then `check_room` refuses the commit.
         debug_assert!(
             worker.commit.slot().bound_epoch().is_none(),
             "what may wait is obtained before binding (E1)"
@@ -163,7 +162,8 @@ fn reserve_version<'p>(
     write.old_version = OldVersion::Room(blocks.version(record.class(), by_itself));
 }
 
-/// Enters the index, where placeholders change leaves, while no other thread has a turn (P1).
+/// Enters the index, where placeholders change leaves, while no other thread has a turn (P1). A commit of the catalogue
+/// enters during a turn too.
 fn enter_index<'w, 'c>(
     shared: &'c SharedState,
     worker: &'w CommitSlot,
@@ -190,7 +190,7 @@ struct Placing<'c, 'p> {
     memory: NodeBlocks<'c>,
     changes: &'c mut NodeChanges,
     nodes: &'c mut NodeSet<'p>,
-    /// A run of inserts into one table: a key that follows the last key is placed next to it.
+    /// The id of a table, and a run of inserts into the table: a key that follows the last key is placed next to it.
     run: Option<(u32, RecordRun<'c, 'c>)>,
     pinned: Pinned<'p>,
 }

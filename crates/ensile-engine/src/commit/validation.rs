@@ -126,7 +126,7 @@ impl<'p> Locked<'_, '_, 'p> {
     }
 
     /// Checks that the room from `reserve` suffices for the state that the locks found. If the room is too small, the
-    /// commit runs again.
+    /// commit fails with a conflict, and the transaction runs again.
     #[inline]
     pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
         let Commit { sets, pinned, .. } = &*self.commit;
@@ -148,7 +148,8 @@ impl<'p> Locked<'_, '_, 'p> {
         Ok(())
     }
 
-    /// Checks conditions of some databases: versions for a picture, and log space for before-images.
+    /// Checks the conditions of databases with pictures or before-images: copies of versions for a picture, and log
+    /// space for replaced values.
     #[inline]
     pub(super) fn check_beside(&mut self, epoch: Epoch) -> Result<()> {
         debug_assert!(!self.commit.shared.settings.commits_plainly, "the others do not ask");
@@ -166,7 +167,8 @@ impl<'p> Locked<'_, '_, 'p> {
         before_images::check(self.commit)
     }
 
-    /// The smallest TID of `epoch` above all TIDs read, overwritten, or chosen before by this worker (§4.2).
+    /// The smallest TID of `epoch` above all TIDs read, overwritten, or chosen before by this worker (§4.2). If the
+    /// epoch has no such TID, returns a conflict: the next attempt needs a later epoch (E5).
     #[inline]
     pub(super) fn choose_tid(&mut self, epoch: Epoch) -> Result<Tid> {
         let Commit { shared, worker, sets, .. } = &mut *self.commit;

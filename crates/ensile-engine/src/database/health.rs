@@ -171,6 +171,8 @@ impl Database {
     }
 }
 
+/// Statement for [`DatabaseHealth::fenced`]; `None` without a fence. The shipper knows the fence, or the folder
+/// remembers the fence in a database opened without shipping.
 fn fence_reason(shared: &SharedState) -> Option<String> {
     if let Some(shipping) = &shared.shipping {
         return shipping.stats().fenced.map(|by| by.to_string());
@@ -179,6 +181,7 @@ fn fence_reason(shared: &SharedState) -> Option<String> {
     Some(format!("another machine has taken over from the shared store {}", remembered.store))
 }
 
+/// Text for [`Stats::archive_error`] and [`DatabaseHealth::archive_error`]; `None` without an error.
 fn archive_error(shared: &SharedState) -> Option<String> {
     shared.log.as_ref().and_then(|log| log.archive_error()).map(|error| error.to_string())
 }

@@ -90,7 +90,7 @@ impl Database {
         Ok(self.own_checkpoints()?.demand().returning())
     }
 
-    /// The checkpoints of a database with a folder.
+    /// The checkpoints of this database. Fails for a closed or forked database, and for a database without a folder.
     pub(crate) fn own_checkpoints(&self) -> Result<&Checkpoints> {
         let shared = self.shared();
         shared.check_open()?;
@@ -117,7 +117,7 @@ impl Database {
     /// let db = Database::builder(&data).durability(Durability::Relaxed).open()?;
     /// let table = db.table::<u64, u64>("table")?;
     /// db.run(|tx| tx.put(&table, &1, &1))?;
-    /// db.close()?; // What was written is on disk now.
+    /// db.close()?; // The row is on disk now.
     /// assert!(matches!(db.run(|tx| tx.put(&table, &1, &2)), Err(Error::Closed)));
     /// # std::fs::remove_dir_all(&data).expect("it was there");
     /// # Ok(()) }

@@ -70,6 +70,8 @@ impl Drop for EndDatabaseThreads<'_> {
 }
 
 impl OpenDatabase {
+    /// Closes the database for `Database::close`, `Database::close_without_picture` and the drop of the last handle.
+    /// Returns the epochs of lost commits; `None` without a loss.
     pub(crate) fn close(&self, last: LastPicture) -> Result<Option<RangeInclusive<Epoch>>> {
         self.close_by(|| self.end_files(last))
     }
@@ -107,7 +109,8 @@ impl OpenDatabase {
         Ok(self.closed.lock())
     }
 
-    /// Waits for the shipper's step under way. After too long a wait the thread is left to itself.
+    /// Waits for the shipper's step under way, at most for `ShippingConfig::close_wait`. After this time the thread is
+    /// detached, and the result is an error.
     fn end_shipping(&self) -> std::result::Result<(), DurabilityError> {
         let ended = self.shared.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
         if ended.is_err() {

@@ -38,8 +38,8 @@ impl Threads {
         self.join_those(|handle| handle.thread().id() != std::thread::current().id());
     }
 
-    /// Drops the handle of the thread with this name, without a wait. The thread is in a call without a return, and
-    /// ends with the call.
+    /// Detaches the thread with this name: no `join` waits for the thread. A close detaches a shipper whose store does
+    /// not answer. The thread ends when its call to the store returns.
     pub(crate) fn leave(&self, name: &str) {
         self.handles.lock().retain(|handle| handle.thread().name() != Some(name));
     }

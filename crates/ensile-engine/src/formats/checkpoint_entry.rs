@@ -15,7 +15,7 @@ const LENGTH_BYTES: usize = 2;
 
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
 
-/// Bytes of a body.
+/// Size of a body in bytes, for a key and a value of these sizes.
 #[inline]
 pub(crate) const fn bytes(key: usize, value: usize) -> usize {
     LENGTH_BYTES + key + value
@@ -35,7 +35,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 /// Key and value of a body.
 ///
 /// # Errors
-/// The fault of the body.
+/// Statement of the fault, if the body has no key length or ends in its key.
 pub(crate) fn decode(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let (length, row) =
         body.split_first_chunk::<LENGTH_BYTES>().ok_or("a checkpoint entry has no key length")?;

@@ -48,6 +48,7 @@ impl Definition {
         out
     }
 
+    /// Decodes a row of the catalogue. `None` for another version, or for bytes that are no definition.
     pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let [version] = take(&mut bytes)?;
         if version != DEFINITION_VERSION {
@@ -73,6 +74,7 @@ impl Definition {
     }
 }
 
+/// Appends a text with its length in front.
 fn put_text(out: &mut Vec<u8>, text: &str) {
     assert!(text.len() <= usize::from(u16::MAX), "an opening refuses longer names: {} bytes", text.len());
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
@@ -85,6 +87,7 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*head)
 }
 
+/// Splits a text with its length in front off `bytes`; `None` if `bytes` end earlier or are not UTF-8.
 fn take_text(bytes: &mut &[u8]) -> Option<String> {
     let length = u16::from_le_bytes(take(bytes)?);
     let (text, rest) = bytes.split_at_checked(usize::from(length))?;

@@ -10,8 +10,8 @@
 //! RECORDED is a length that no body has, so a program that only knows the first form refuses the second form. Byte
 //! example: `docs/internals/formats/log.md`.
 //!
-//! Neighbours: commit encodes. `replay` decodes at recovery, `folder` decodes for the inspection of a log. The
-//! durability crate frames the body with TID and length.
+//! Neighbours: `commit` encodes. `open::replay` decodes at recovery, `open::folder` decodes for the inspection of a
+//! log. The durability crate frames the body with TID and length.
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -42,7 +42,7 @@ pub enum Before<'b> {
     Value(&'b [u8]),
 }
 
-/// Size of a write in a body, without a before-image, in bytes.
+/// Size of a write in a body, without a before-image, in bytes; `key` and `value` are the sizes of both.
 #[inline]
 pub(crate) const fn bytes(key: usize, value: usize) -> usize {
     HEADER_BYTES + key + value
@@ -99,6 +99,7 @@ pub(crate) fn encode_together(out: &mut Vec<u8>, table: u32, key: usize, key_and
     out.extend_from_slice(key_and_value);
 }
 
+/// The bytes of a write before its key. `length` is the length of the value with the marks of the format.
 #[inline(always)]
 fn header(table: u32, key: usize, length: u32) -> [u8; HEADER_BYTES] {
     debug_assert!(key <= KEY_BYTES_MAX, "a table refuses longer keys: {key} bytes");
@@ -123,7 +124,7 @@ pub(crate) struct LoggedWrite<'b> {
     pub(crate) before: Before<'b>,
 }
 
-/// Decoder of the writes of a body.
+/// Decoder of the writes of a body: an iterator that returns each write, or the fault of the body.
 pub(crate) struct Writes<'b>(pub(crate) &'b [u8]);
 
 const CUT: &str = "a log entry ends in the middle of a write";
@@ -142,6 +143,8 @@ impl<'b> Writes<'b> {
         Ok(u32::from_le_bytes(*number))
     }
 
+    /// Splits the next write off the body. Fails if the body ends within the write, or if the form of the write is
+    /// unknown.
     fn split(&mut self) -> Result<LoggedWrite<'b>, &'static str> {
         let (header, rest) = self.0.split_first_chunk::<HEADER_BYTES>().ok_or(CUT)?;
         self.0 = rest;

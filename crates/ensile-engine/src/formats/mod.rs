@@ -1,7 +1,8 @@
-//! What stands in files, each format written and read in one file. Formats know bytes only.
+//! Formats of the entries and rows in the database's files. Each format is encoded and decoded in one module, from and
+//! to bytes.
 //!
-//! Neighbours: commit and the walk of a checkpoint write, `open::replay` and `open::folder` read; the durability crate
-//! frames what is written here.
+//! Neighbours: `commit` and the walk of a checkpoint write, `open::replay` and `open::folder` read. The durability
+//! crate frames the entries.
 
 pub(crate) mod checkpoint_entry;
 pub(crate) mod definition;

@@ -1,10 +1,10 @@
 //! Index and records for a thread without other users of the tables. Silo's Partitioned-Store does the same inside a
 //! locked partition (§5.4). Exclusive access has no record lock, no fence, no sets, no TID, no versions and no log.
 //!
-//! For tables without any other reader or writer in the meantime. Two
-//! concurrent callers in a table would lose each other's changes. Memory stays safe, because data are atomic words and
-//! the tree keeps its own latches: a reader of the tree writes nothing, and an insert latches its leaf. A database with
-//! a log is refused, because no recovery would find these writes.
+//! For tables without any other reader or writer in the meantime. Two concurrent callers in a table would lose each
+//! other's changes. Memory stays safe, because data are atomic words and the tree keeps its own latches: a reader of
+//! the tree writes nothing, and an insert latches its leaf. A database with a log is refused, because no recovery would
+//! find these writes.
 //!
 //! Neighbours: `ensile-bench silo` is the user. `key_value` is the same access for shared records.
 
@@ -87,6 +87,7 @@ impl std::fmt::Debug for ExclusiveRows<'_> {
 }
 
 impl<'x> ExclusiveRows<'x> {
+    /// The record of `key`, if the key has a row.
     #[inline]
     fn find(&self, table: &TableCore, key: &[u8]) -> Result<Option<Record<'x>>> {
         self.shared.check_table(table)?;
@@ -94,7 +95,7 @@ impl<'x> ExclusiveRows<'x> {
         Ok((!record.word().is_absent()).then_some(record))
     }
 
-    /// The result of `read` for the row of `key`.
+    /// The result of `read` for the row of `key`; `None` without a row.
     ///
     /// # Errors
     /// [`Error::Decode`]; [`Error::Misuse`] for another database's table.
@@ -170,6 +171,7 @@ impl<'x> ExclusiveRows<'x> {
         done
     }
 
+    /// As [`insert`](Self::insert), for encoded key and value; `index_key` is a buffer for the keys of entries.
     fn insert_encoded(
         &mut self,
         table: &TableCore,
@@ -190,7 +192,7 @@ impl<'x> ExclusiveRows<'x> {
         Ok(())
     }
 
-    /// Adds a record for a key. Returns the existing record if the key exists.
+    /// Adds a record for a key. Returns the existing record if the key exists, and `None` after an insertion.
     #[inline]
     fn add(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<Option<Record<'x>>> {
         self.shared.check_table(table)?;
@@ -207,6 +209,7 @@ impl<'x> ExclusiveRows<'x> {
     }
 }
 
+/// Writes a value into an existing record. Fails if the value does not fit, or if the row is deleted.
 #[inline]
 fn overwrite(table: &TableCore, record: Record<'_>, value: &[u8]) -> Result<()> {
     if !record.fits(value.len()) || record.word().is_absent() {

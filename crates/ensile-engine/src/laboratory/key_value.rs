@@ -5,7 +5,7 @@
 //! tables with transactions: snapshots do not see these writes correctly. A database with a log is refused, because no
 //! recovery would find these writes.
 //!
-//! Neighbours: `ensile-bench` is the user; `reading` and `record` do the work.
+//! Neighbours: `ensile-bench` is the user; `record` and the trees of `tables` do the work.
 
 use ensile_base::sync::{Arc, fence_after_exchange};
 use ensile_base::{Epoch, Tid};
@@ -200,7 +200,8 @@ impl Database {
         Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
     }
 
-    /// Refuses an operation that bypasses the log. `log` is also present in a database that only makes pictures.
+    /// Refuses an operation that bypasses the log; `what` names the operation in the error. `log` is also present in a
+    /// database that only makes pictures.
     pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
         if self.shared().log.is_none() {
             return Ok(());
@@ -271,7 +272,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     }
 }
 
-/// A key in its last form.
+/// Encodes a key in its last form.
 #[inline]
 pub(crate) fn encode_key<K: Key>(key: &K) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();

@@ -1,4 +1,4 @@
-//! Ways into a database that only measurements take: they lack the properties of transactions.
+//! Access to a database for measurements only, without the properties of transactions.
 //!
 //! In builds with the feature `laboratory` only.
 //!

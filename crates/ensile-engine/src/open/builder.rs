@@ -69,6 +69,7 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
+    /// Default settings of a database without a folder.
     pub(crate) fn in_memory() -> Self {
         Self {
             path: None,
@@ -103,6 +104,7 @@ impl Builder {
         }
     }
 
+    /// Default settings of a database in the folder `path`.
     pub(crate) fn for_path(path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..Self::in_memory() }
     }
@@ -169,8 +171,8 @@ impl Builder {
     /// the archive: its files stay, no file is added, and the folder may be absent.
     ///
     /// A checkpointer copies files soon after their close: a log with new entries begins a file every four seconds
-    /// ([`Tuning::log_file_interval`]). A close archives the rest. No commit waits for the archive. If the archive
-    /// cannot be written, the log is kept for as long as necessary, and the copy is tried again every second.
+    /// ([`Tuning::log_file_interval`]). A close archives the last files. No commit waits for the archive. If the
+    /// archive cannot be written, the log is kept for as long as necessary, and the copy is tried again every second.
     /// [`Stats::archive_error`](crate::stats::Stats::archive_error) and the log's figures report the state. In this
     /// state no checkpoint frees any log, so watch the log's size. An open requires the archive's folder, as for the
     /// log's folders.
@@ -227,7 +229,7 @@ impl Builder {
     /// Ships finished checkpoints and closed log files to a shared store, on a separate thread. Another machine can
     /// then take over ([`folder::take_over`](crate::folder::take_over)). No commit waits for the shipping. A commit
     /// reaches the store a few seconds later. [`Stats::shipping`](crate::stats::Stats::shipping) has the last epoch
-    /// that is complete in the store, and [`Database::ship`] ships the rest at once.
+    /// that is complete in the store, and [`Database::ship`] ships all commits at once.
     ///
     /// After a take-over by another machine, shipping ends, and by default the log stops
     /// ([`WhenFenced`](crate::folder::WhenFenced)). Pictures cannot be shipped: use backups.

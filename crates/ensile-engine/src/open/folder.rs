@@ -285,11 +285,12 @@ pub fn lease(path: &Path) -> Result<Lease> {
 /// Name of the catalogue in results.
 const CATALOG_NAME: &str = "the catalogue";
 
+/// The disk of an existing folder. No folder is made.
 fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(RealDisk::open_existing(path).map_err(DurabilityError::from)?))
 }
 
-/// Decoder of entries that keeps no data.
+/// Recovery target that only checks the form of entries, and keeps no data.
 struct Framing;
 
 impl Recoverable for Framing {
@@ -319,7 +320,7 @@ fn each_write(
     Ok(())
 }
 
-/// Visits the rows of a checkpoint block.
+/// Visits key and value of each row in a checkpoint block.
 fn each_row_of(
     entries: &[Entry<'_>],
     visit: &mut dyn FnMut(&[u8], &[u8]),
@@ -332,7 +333,7 @@ fn each_row_of(
     })
 }
 
-/// Replay that rebuilds the rows, and counts the before-images of each table.
+/// Recovery target of [`inspect`]. It rebuilds the rows, and counts the before-images of each table.
 struct Counting {
     replay: Replay,
     images: Mutex<BTreeMap<u32, u64>>,
@@ -363,10 +364,11 @@ impl Recoverable for Counting {
     }
 }
 
-/// Decoder of entries that keeps the names of all tables, also of removed tables.
+/// Recovery target of [`changes`]. It keeps the names of all tables by id, also of removed tables.
 struct Names(Mutex<BTreeMap<u32, String>>);
 
 impl Names {
+    /// Notes the name of the table with this definition. Ignores a definition that does not decode.
     fn note(&self, name: &[u8], definition: &[u8]) {
         if let Some(Definition { id, .. }) = Definition::decode(definition) {
             let mut names = self.0.lock();
@@ -431,6 +433,7 @@ fn each_row(tree: &mut sync::Arc<RecordTree>, visit: &mut dyn FnMut(&[u8], &[u8]
     tree.scan_alone(ALL, Direction::Forward, &mut rows);
 }
 
+/// Scan visitor of [`each_row`]. It skips absent records.
 struct RowVisitor<'v> {
     scratch: Scratch,
     visit: &'v mut dyn FnMut(&[u8], &[u8]),

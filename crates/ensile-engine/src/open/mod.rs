@@ -1,4 +1,4 @@
-//! From a folder to a running database: settings, catalogue, recovery, threads, and what a checkpoint walks.
+//! From a folder to a running database: settings, catalogue, recovery, threads, and the engine's side of checkpoints.
 //!
 //! Neighbours: below, all modules that make up an open database; the durability crate has the files.
 

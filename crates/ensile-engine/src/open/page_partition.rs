@@ -128,7 +128,7 @@ fn pieces_of(map: &PageMap, marks: PageMarks) -> Vec<Piece> {
     pieces
 }
 
-/// Bounds of pages, found while the rows of a run are counted. A page has at most `page_bytes` and a row, and the last
+/// Bounds of pages, computed while the rows of a run are counted. A page has at most `page_bytes` plus a row. The last
 /// page has at most half of `page_bytes` more.
 struct PageCut {
     page_bytes: usize,
@@ -150,8 +150,8 @@ impl CountRows for PageCut {
 }
 
 impl PageCut {
-    /// Ends the run. A rest below half a page stays with the page before. Otherwise each run with a little growth would
-    /// leave a small page.
+    /// Ends the run, and returns the lower bounds of its pages without the first. Rows of less than half a page at the
+    /// end stay with the page before. Otherwise each run with a little growth would get a small page.
     fn end(mut self) -> Vec<Vec<u8>> {
         if self.filled < self.page_bytes / 2 {
             self.bounds.pop();

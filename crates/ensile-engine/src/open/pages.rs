@@ -265,13 +265,14 @@ impl SharedState {
         }
     }
 
-    /// Ends the picture under way, if a picture is under way, for this reason.
+    /// Ends the picture under way for the reason `why`, and closes its pages. Does nothing without a picture under way.
     pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
         if let Some(ended) = attempts.give_way(why) {
             self.close_pages(attempts, ended);
         }
     }
 
+    /// State of pictures. Callers hold an interface that only a database with pictures hands out.
     fn own_pictures(&self) -> &Pictures {
         let Some(pictures) = &self.pictures else { unreachable!("`Walk::pages` has handed this out") };
         pictures

@@ -116,7 +116,7 @@ impl Replay {
         result
     }
 
-    /// Position of a table among the tables that a worker has met.
+    /// Position of a table among the tables known to a worker. An unknown table is added.
     #[inline]
     fn table_at(&self, id: u32, tables: &mut Vec<(u32, ReplayedTable)>, worker: &mut ReplayWorker) -> usize {
         let known = tables.iter().position(|(met, _)| *met == id);
@@ -126,6 +126,7 @@ impl Replay {
         })
     }
 
+    /// The table of an id. The first call for an id makes an empty table.
     #[cold]
     fn table(&self, id: u32, worker: &mut ReplayWorker) -> ReplayedTable {
         // Called for each thread and table, and for each block of a checkpoint.
@@ -137,6 +138,7 @@ impl Replay {
         tables.entry(id).or_insert_with(new).clone()
     }
 
+    /// Applies the writes of a log block in groups. Fails with the position of the first entry that does not decode.
     fn replay_block(
         &self,
         entries: &[Entry<'_>],
@@ -160,6 +162,8 @@ impl Replay {
         Ok(())
     }
 
+    /// Inserts the rows of a checkpoint block, which are in key order. Fails for a second row of a key with another
+    /// TID.
     fn load_block(
         &self,
         entries: &[Entry<'_>],

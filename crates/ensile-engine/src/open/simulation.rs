@@ -35,7 +35,7 @@ impl Builder {
         self
     }
 
-    /// Enables pictures by [`Database::pages`].
+    /// Opens the database for pictures. The caller takes the pictures by [`Database::pages`].
     pub fn pictures(mut self) -> Self {
         self.settings.pictures = true;
         self

@@ -1,6 +1,6 @@
 //! Open of a database: from the settings to a recovered, running database.
 //!
-//! Neighbours: `builder` has the settings. `replay` takes the recovered entries from the durability crate. `threads`
+//! Neighbours: `builder` has the settings. `replay` applies the recovered entries of the durability crate. `threads`
 //! runs the database.
 
 use std::sync::Arc as StdArc;
@@ -57,6 +57,7 @@ impl Builder {
         Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
     }
 
+    /// Refuses settings outside their bounds.
     fn check_bounds(&self) -> Result<()> {
         if self.settings.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
@@ -70,6 +71,8 @@ impl Builder {
         Ok(())
     }
 
+    /// Opens the database for the public functions of [`Builder`]: checks the settings, recovers the folder, and starts
+    /// the threads. `opening` states if the database must exist, may exist, or must not exist.
     pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
         UserCode::check_outside()?;
         self.check_bounds()?;
@@ -158,6 +161,7 @@ impl Builder {
         Ok((log, (checkpoints, shipping)))
     }
 
+    /// Recovers the folder into `replay`, in the phases scan, load, replay and finish, on the recovery threads.
     fn load(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
         let config = self.log_config(opening);
         let threads = self.settings.recovery_threads;
@@ -201,7 +205,7 @@ impl Builder {
         };
         report.phases = phases.reports(report);
         if let Finished::Open(open) = &mut finished {
-            // The time to apply entries is not measured here: the rates use rows and their bytes.
+            // The time to apply entries is not measured here, so 0: the rates use rows and their bytes.
             open.learn(0);
         }
         Ok(finished)

@@ -94,7 +94,8 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
     Ok(())
 }
 
-/// Pins a thread of the database to a core, if workers are pinned.
+/// Pins the calling thread of the database to a core, if workers are pinned. `number` selects a core, from the end of
+/// the list of cores.
 fn keep(shared: &SharedState, number: usize) {
     if let Some(cores) = &shared.cores {
         cores.keep_own_thread(number);

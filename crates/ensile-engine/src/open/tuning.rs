@@ -1,6 +1,6 @@
 //! Expert settings of a database, and the schedule of checkpoints.
 //!
-//! Neighbours: `builder` takes both values. `startup` makes the configurations of the log and of checkpoints.
+//! Neighbours: `builder` stores both values. `startup` makes the configurations of the log and of checkpoints.
 
 use std::time::Duration;
 
@@ -312,7 +312,8 @@ impl Builder {
         self.tuning.checkpoint_strategy.unwrap_or(usual)
     }
 
-    /// Refuses settings that contradict a database without a log.
+    /// Refuses settings that contradict the presence or the absence of a log, such as an archive in memory or no
+    /// logger.
     pub(super) fn check_level(&self) -> Result<()> {
         let is_archived = matches!(self.archiving, Archiving::To(_));
         if is_archived && self.path.is_none() && self.disk.is_none() {

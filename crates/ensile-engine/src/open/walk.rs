@@ -24,7 +24,7 @@ use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared_state::SharedState;
 
-/// Slices of a part, as the unit of progress.
+/// Number of slices of a part. A slice is the unit of progress.
 pub(super) const SLICES_PER_PART: usize = 16;
 /// Number of records prefetched before the first is read: a leaf or two.
 const BATCH: usize = 32;

@@ -3,7 +3,7 @@
 //! A [`Reader`] gives a version its meaning: a transaction reads the latest version and remembers the read, a snapshot
 //! reads the version of its boundary and remembers nothing. The walk through index and records is the same.
 //!
-//! Neighbours: `transaction` and `snapshot` are the readers; `table` and `record` are read.
+//! Neighbours: `transaction_reader` and `snapshot` have the readers; `tables` and `record` are read.
 
 mod side_cursor;
 pub(crate) mod snapshot;
@@ -63,6 +63,7 @@ impl<'t> RowSource<'t> {
 /// Reads of bytes, common to transactions and snapshots, as a base of typed reads. Closures of the caller run outside
 /// the pin's calls (E6).
 pub(crate) trait RawRead {
+    /// Reads the row of a key, and calls `read` with its value. `None` if the key is absent.
     fn raw_get<R>(
         &mut self,
         table: &TableCore,
@@ -110,7 +111,8 @@ pub(crate) trait Reader<'p> {
     /// The reader's own writes, if the reader has any.
     fn write_set(&self) -> Option<&WriteSet<'p>>;
 
-    /// State of the reader's memory, for [`RawRead::forget_behind`].
+    /// State of the reader's memory, for [`RawRead::forget_behind`]: the length of a transaction's read-set, or the
+    /// largest epoch that a snapshot has shown.
     fn mark(&self) -> u64;
 
     /// Notes that the reader has found no record of a key of the table, or an absent record.
@@ -125,8 +127,8 @@ pub(crate) trait Reader<'p> {
     }
 }
 
-/// Looks `key` up in the table's index and reads the key's record, beyond the reader's own writes. True if the key is
-/// present.
+/// Looks `key` up in the table's index and reads the key's record, beyond the reader's own writes. `place` is the
+/// record, if a descent has found the record before. True if the key is present.
 #[inline]
 pub(crate) fn lookup<'p>(
     reader: &mut impl Reader<'p>,
@@ -269,6 +271,7 @@ fn scan<'p, R: Reader<'p>, C: CopyTarget>(
 struct Overlay<'s> {
     /// Position of the next own write.
     next: Option<u32>,
+    /// Positions of the own writes behind `next`.
     rest: Iter<'s, u32>,
     direction: Direction,
 }
@@ -280,6 +283,7 @@ impl<'s> Overlay<'s> {
         overlay
     }
 
+    /// Moves to the next own write.
     #[inline]
     fn skip(&mut self) {
         let next = match self.direction {
@@ -340,6 +344,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         ControlFlow::Continue(false)
     }
 
+    /// Passes a row to the visitor: its key, and its copy in the scratch buffer.
     #[inline(always)]
     fn call(&mut self, key: &[u8]) -> ControlFlow<()> {
         self.is_shown = true;
@@ -351,7 +356,8 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         flow
     }
 
-    /// Reads the record of an entry. If the record was superseded since the read of the leaf, looks the key up again.
+    /// Reads the record of an entry. True if the key is present for the reader. If the record was superseded since the
+    /// read of the leaf, looks the key up again.
     fn present(&mut self, key: &[u8], record: Record<'p>) -> bool {
         match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
@@ -371,6 +377,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
         }
     }
 
+    /// As [`Self::aside_before`], for a side index with entries.
     #[cold]
     fn visit_aside(&mut self, side: SideTree<'_>, key: Option<&[u8]>) -> ControlFlow<()> {
         while let Some(buried) = self.aside.next_before(side, key, self.pinned) {

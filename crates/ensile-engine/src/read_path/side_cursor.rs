@@ -1,10 +1,11 @@
 //! A cursor through the side index of a table, for the merge of a snapshot's scan.
 //!
-//! Invariants (U3): - The merge reads its leaf first. The cursor's keys come from a later look at the side index. So a
-//! key that has left the leaf is among the cursor's keys.
+//! Invariants (U3):
+//! - The merge reads its leaf first. The cursor's keys come from a later look at the side index. So a key that has left
+//!   the leaf is among the cursor's keys.
 //! - A look begins behind the last shown row: the row may have moved from its leaf to the side index since.
 //!
-//! Neighbours: the scan of `reading` merges; `tables::side_index` has the keys.
+//! Neighbours: the scan of `read_path` merges; `tables::side_index` has the keys.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ pub(super) struct SideCursor<'m> {
     /// first.
     behind: Vec<u8>,
     has_behind: bool,
+    /// The next keys, in scan order.
     ahead: VecDeque<Vec<u8>>,
     /// Number of burials at the look that found the keys ahead; `None` before the first look.
     burials: Option<u64>,
@@ -87,7 +89,7 @@ impl<'m> SideCursor<'m> {
         }
     }
 
-    /// Looks up the next keys.
+    /// Fetches the next keys in scan order, [`AHEAD`] at most.
     fn look(&mut self, side: SideTree<'_>, pinned: Pinned<'_>) {
         let Self { range, direction, behind, ahead, .. } = self;
         let mut range = *range;

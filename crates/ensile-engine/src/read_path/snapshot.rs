@@ -5,7 +5,7 @@
 //! R1 — the rows that a snapshot has shown are durable once the largest epoch among them is durable, including epochs
 //! of deletes. A key without any record rests only on durable commits (`docs/internals/protocols/records.md`, U2).
 //!
-//! Neighbours: `database` opens snapshots; snapshots read through `reading`.
+//! Neighbours: `database` opens snapshots; snapshots read through `read_path`.
 
 use std::collections::vec_deque::Iter;
 
@@ -152,6 +152,7 @@ impl Database {
 }
 
 impl<'db> Snapshot<'db> {
+    /// Begins a snapshot of the newest boundary.
     fn open(database: DatabaseRef<'db>) -> Self {
         let (kept, boundary) = session::take_unattached(&database).begin_snapshot(&database);
         Self { database, kept: Some(kept), boundary, shown: Epoch::ZERO }
@@ -187,6 +188,7 @@ impl<'db> Snapshot<'db> {
         self.database.wait_durable(self.shown.max(unhooked))
     }
 
+    /// The database, the pin and context, and the largest epoch shown so far, as separate borrows.
     fn parts(&mut self) -> (&DatabaseRef<'db>, &mut SnapshotContext, &mut Epoch) {
         let Some(kept) = &mut self.kept else { unreachable!("taken by drop only") };
         (&self.database, kept, &mut self.shown)

@@ -34,7 +34,8 @@ pub(crate) struct Blocks {
     rooms: usize,
 }
 
-/// The place of the next version before a commit. Not `Copy`.
+/// The place of the next version before a commit: [`Blocks::rewind`] goes back to the place if the commit fails. Not
+/// `Copy`.
 #[derive(Debug)]
 pub(crate) struct VersionPlace {
     page: VersionPage,
@@ -111,6 +112,8 @@ impl Blocks {
         VersionRoom(Self::begin(room, class, word, PAGED))
     }
 
+    /// Begins a new page of versions, and takes room for a version of this class from the page. The full page waits for
+    /// the end of the commit.
     #[cold]
     fn turn_page(&mut self, class: SizeClass) -> NonNull<u8> {
         debug_assert!(VersionPage::takes(class), "the record of a larger version is replaced (V1)");
@@ -195,7 +198,7 @@ impl Blocks {
         self.discard(fresh);
     }
 
-    /// A version of a row for a picture, in a block of its own.
+    /// Copies a version of a row for a picture into a block of its own.
     pub(crate) fn pending_remove(
         &mut self,
         place: RemovePlace,
@@ -316,10 +319,12 @@ pub(crate) struct NodeBlocks<'w> {
     pub(crate) blocks: &'w mut Blocks,
     pub(crate) garbage_list: &'w mut GarbageList<NodeBlock>,
     pub(crate) epochs: &'w Epochs,
+    /// Counter of the bytes of retired nodes.
     pub(crate) retired_bytes: &'w mut usize,
 }
 
 impl NodeBlocks<'_> {
+    /// Size class for a node. A node with an alignment above a word gets a class that is aligned to a cache line.
     fn class(layout: Layout) -> SizeClass {
         let bytes = if layout.align() > 8 { layout.size().next_multiple_of(64) } else { layout.size() };
         assert!(layout.align() <= 64, "slabs align to a cache line at most");

@@ -16,7 +16,9 @@ const BYTES_MAX: usize = 768;
 /// Amount of a table's records to prefetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetch {
+    /// Length of the first prefetch in bytes.
     at_once: u16,
+    /// True if the table's rows have different lengths.
     is_guess: bool,
 }
 

@@ -14,8 +14,8 @@
 //!   TID word.
 //! - K3: The version before is linked before the new TID is stored.
 //! - E3: A [`Record`] carries the pin under which a search found the record. A [`Handle`] carries the same pin; a
-//!   transaction keeps handles between calls (`kept`). Code follows a handle under exactly this pin. An [`Address`] is
-//!   plain bits: safe code compares and prefetches addresses, and never follows an address.
+//!   transaction keeps handles between calls (`pin_scope`). Code follows a handle under exactly this pin. An
+//!   [`Address`] is plain bits: safe code compares and prefetches addresses, and never follows an address.
 //!
 //! Neighbours: `tree` maps keys to records; `read_path` reads, `commit` locks and installs; `prune` unlinks versions
 //! that no snapshot can show; `garbage` destroys.
@@ -105,7 +105,7 @@ impl<'p> Handle<'p> {
     #[inline]
     pub(crate) fn resolve(self, _pinned: Pinned<'p>) -> Record<'p> {
         // SAFETY: the record was linked while this very pin stood. The pin honours every record found under the pin
-        // (E3): only the object that keeps the pin makes a token for `'p` (`kept`).
+        // (E3): only the object that keeps the pin makes a token for `'p` (`pin_scope`).
         unsafe { self.address.record() }
     }
 
@@ -195,6 +195,7 @@ pub(crate) enum Seen {
 }
 
 impl<'p> Record<'p> {
+    /// The word at this index: the TID word at 0, the chain word at 1, length and data from 2 on.
     #[inline(always)]
     fn at_word(self, index: usize) -> &'p AtomicU64 {
         debug_assert!(index < SizeClass::BYTES_MAX / 8, "no record is so long");
@@ -439,8 +440,8 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// One step of [`Self::read_version`] for a batch of records: prefetches the version before. Breaks at a version
-    /// with an epoch below the boundary.
+    /// One step of [`Self::read_version`] for a batch of records: prefetches the version before, and continues with it
+    /// (`None` at the end of the chain). Breaks at a version with an epoch below the boundary.
     #[inline]
     pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
         if self.word().epoch() < boundary.epoch() {
@@ -522,6 +523,7 @@ impl<'p> Record<'p> {
         self.store_data(value);
     }
 
+    /// Stores length and data, word by word. The caller holds the lock, or no other thread knows the record (C5).
     #[inline]
     pub(crate) fn store_data(self, value: &[u8]) {
         debug_assert!(cfg!(any(loom, shuttle)) || self.fits(value.len()), "the value fits the record");

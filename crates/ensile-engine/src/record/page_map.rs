@@ -277,6 +277,7 @@ pub(crate) const LOADED: PictureAttempt = PictureAttempt::new(1);
 #[derive(Debug)]
 pub(crate) struct PictureOfMaps {
     attempt: PictureAttempt,
+    /// The newest freeze at the publication of the maps.
     since: Epoch,
     is_over: AtomicBool,
 }
@@ -431,6 +432,7 @@ impl WaitingMaps {
         self.made_bytes.load(Ordering::Relaxed)
     }
 
+    /// Counts a map that begins to wait.
     fn add(&self, map: &PageMap) {
         let bytes = map.bytes() as u64;
         // Relaxed, all: the counters are only reported. The lock around frees of maps orders each removal after its
@@ -440,6 +442,7 @@ impl WaitingMaps {
         self.made_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Uncounts a map before its free.
     fn remove(&self, map: &PageMap) {
         let bytes = map.bytes() as u64;
         // Relaxed, both: the counters are only reported.
@@ -534,6 +537,7 @@ impl TablePages {
         self.wait_for_pins(&mut replaced, before, epochs);
     }
 
+    /// Gives an unpublished map to the list of maps that wait for pins, under the current epoch.
     fn wait_for_pins(&self, replaced: &mut ReplacedMaps, map: UnpublishedMap, epochs: &Epochs) {
         // SeqCst: the unpublication of the map comes before the read of the tag's epoch (E3); partner: the heavy fence
         // of the scan.

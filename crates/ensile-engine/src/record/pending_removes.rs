@@ -1,5 +1,6 @@
 //! Pending removes: versions that commits displace and a picture still needs. The lists are per page (SIREN, §3.1), or
-//! per worker (semi-fuzzy, §3.3).
+//! per worker (semi-fuzzy, §3.3). A commit *leaves* a version to a picture: the commit pushes a copy of the version to
+//! such a list.
 //!
 //! ```text
 //! 0        8        16    18    20      24       32
@@ -138,6 +139,7 @@ impl PendingRemove {
         RemovePlace { table: u32::from((lengths >> 16) as u16), since: Epoch::new(since) }
     }
 
+    /// Lengths of key and value in bytes.
     #[inline]
     fn lengths(&self) -> (usize, usize) {
         // Relaxed: the write came before the push; the Acquire that took the list saw the write, or this thread wrote
@@ -148,6 +150,7 @@ impl PendingRemove {
         (key, value)
     }
 
+    /// The bytes of the row from byte `from` on. The value follows the key.
     #[inline]
     fn data(&self, from: usize, bytes: usize) -> &[u8] {
         debug_assert!(from + bytes <= KEY_BYTES_MAX + VALUE_BYTES_MAX, "a row is within its limits");
@@ -274,8 +277,8 @@ impl PageState {
         self.0.load(Ordering::Acquire) & wanted == wanted
     }
 
-    /// Leaves a version, and only then runs `change` on the version's record (N3): a reader of the change finds the
-    /// version in the list. Gives the version back if the page was closed.
+    /// Pushes a version to the page's list, and only then runs `change` on the version's record (N3): a reader of the
+    /// change finds the version in the list. Gives the version back if the page was closed.
     #[inline(always)]
     pub(crate) fn leave_before<R>(
         &self,
@@ -305,6 +308,7 @@ impl PageState {
         (pushed, change())
     }
 
+    /// Adds a version to the list. Gives the version back if the page is closed.
     fn push(&self, left: PendingRemove) -> Result<(), PendingRemove> {
         // Acquire: the reason in `is_closed` holds; partner: the Release in `close_behind` (N8).
         let mut seen = self.0.load(Ordering::Acquire);

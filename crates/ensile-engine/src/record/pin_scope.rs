@@ -1,8 +1,8 @@
 //! A pin, and the data that a transaction keeps between its calls under the pin.
 //!
 //! ```text
-//! Resting --begin--> Kept --end--> Resting             Kept: enter (a call of the pin), between (no call), renew
-//!            open_snapshot --> KeptSnapshot --end--> Resting                 KeptSnapshot: enter, between
+//! Resting --begin--> Kept --end--> Resting          Kept: enter (a call of the pin), run_outside_call, renew_after
+//!            open_snapshot --> KeptSnapshot --end--> Resting          KeptSnapshot: enter, run_outside_call
 //! ```
 //! Kept data has a type for each pin: [`Family::Under`]`<'p>`, with records as [`Handle`]`<'p>`. Between calls `'p` is
 //! erased. Each call names the lifetime anew, for a closure that must work with any `'p`.
@@ -11,8 +11,8 @@
 //! - *A handle is followed under its own pin.* A closure knows nothing of its `'p`, so a handle of another pin has
 //!   another type, also in nested transactions; a handle's `'p` neither grows nor shrinks. Only [`Kept::enter`] and
 //!   [`KeptSnapshot::enter`] make the token that follows handles of `'p`.
-//! - *A handle is followed within a call.* `between` gives no token. [`Record`](super::Record) and [`Pinned`] are not
-//!   `Send`, and kept data must be `Send`, so neither is kept.
+//! - *A handle is followed within a call.* `run_outside_call` gives no token. [`Record`](super::Record) and [`Pinned`]
+//!   are not `Send`, and kept data must be `Send`, so neither is kept.
 //! - *No handle outlives its pin.* Every function that ends or moves a pin forgets all handles first: `end`,
 //!   [`Kept::renew_after`], [`Kept::open_snapshot`], and each [`KeptSnapshot::enter`]. [`Forget`] is unsafe to
 //!   implement; `forgets!` writes the implementation from a list of all fields. The compiler proves that each remaining

@@ -5,7 +5,7 @@
 //!   record.
 //! - A link of a version below the lowest boundary that can be shown is not followed: the link may lead to freed memory
 //!   (E3).
-//! - An unlinked version keeps its own link: a reader that stands on the version goes on.
+//! - An unlinked version keeps its own link: a reader that stands on the version can follow the chain further.
 //! - A version is marked once nothing leads to the version: from then on the version's owner may retire the version.
 //!
 //! Neighbours: `commit::install` calls `prune` after it has kept a version; `garbage` finds the marks.

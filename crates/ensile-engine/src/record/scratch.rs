@@ -10,7 +10,8 @@ use zerocopy::IntoBytes;
 
 use super::FIRST_BYTES;
 
-/// Value for a large buffer, in units of reads: as many reads make a transaction check the size of its kept space.
+/// Number of reads that a large buffer counts for. A transaction with so many reads checks the size of its kept space
+/// at its end.
 const IS_LARGE: usize = 2;
 
 /// Target of a copy of a record's data.
@@ -95,7 +96,8 @@ impl Scratch {
         self.is_large
     }
 
-    /// Notes if rows elsewhere in the context are huge: the end of the transaction then checks the kept space.
+    /// Notes a change of the kept space: `are_huge` is true if rows elsewhere in the context are huge. The end of the
+    /// transaction then checks the space.
     #[cold]
     pub(crate) fn note_large(&mut self, are_huge: bool) {
         let is_own = self.kept_bytes() > KEEP_BYTES_MAX;

@@ -6,9 +6,9 @@
 //! | 1 | latest | the index maps the key to this record; cleared for good when it is superseded or unhooked |
 //! | 2 | absent | the record stands for a missing key: a placeholder (TID 0) or a delete |
 //!
-//! Every transition is a method here; only the holder of the lock calls those of a locked word.
+//! Every transition of a word is a method here. Only the holder of the lock computes the successor of a locked word.
 //!
-//! Neighbours: the record module stores it; commit decides on it.
+//! Neighbours: `record` stores the word; `commit` decides on the word.
 
 use ensile_base::{Epoch, Tid};
 

@@ -64,7 +64,7 @@ impl<'a, L> RecordProbe<'a, L> {
     }
 }
 
-/// End of a key's way down.
+/// Result of a descent for a key that may be inserted afterwards.
 #[derive(Clone, Copy)]
 pub(crate) enum RecordPlace<'a, 'p> {
     /// The key's record.
@@ -244,7 +244,8 @@ impl RecordTree {
         });
     }
 
-    /// As [`RecordTree::get_batch`], for keys that are often inserted afterwards.
+    /// As [`RecordTree::get_batch`], for keys that are often inserted afterwards: a missing key comes with its gap in
+    /// the leaf.
     #[inline]
     pub(crate) fn place_batch<'a: 'p, 'p, L: Copy>(
         probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
@@ -322,6 +323,7 @@ impl RecordTree {
         (unlinked, Absent(absent.handle()))
     }
 
+    /// Makes the tree lead to `new` in the place of `old`, whose lock the caller holds.
     #[inline]
     fn exchange(
         &self,
@@ -341,8 +343,8 @@ impl RecordTree {
         new_unlinked(old, becomes)
     }
 
-    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] does the rest, once
-    /// the record is unlocked.
+    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] removes emptied
+    /// leaves, once the record is unlocked.
     pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
@@ -366,7 +368,8 @@ impl RecordTree {
         self.0.prune(key, removed, nodes, pinned);
     }
 
-    /// Enters a record that another tree leads to, or has led to until now. The key has no record here.
+    /// Enters a record into a side index (U3): another tree leads to the record, or has led to the record until now.
+    /// The key has no record here.
     pub(crate) fn enter(
         &self,
         key: &[u8],
@@ -380,8 +383,8 @@ impl RecordTree {
         assert!(matches!(entered, Insert::Inserted), "a record enters once");
     }
 
-    /// Takes a key with this record out. The caller alone takes the record out; no lock is needed, as no transaction
-    /// reads the tree.
+    /// Takes a key with this record out of a side index. The caller alone takes the record out; no lock is needed, as
+    /// no transaction reads the tree.
     pub(crate) fn leave(
         &self,
         key: &[u8],
@@ -419,7 +422,7 @@ impl RecordTree {
         self.0.scan_in(range, direction, key_buffer, &mut OfIndex { visitor, pinned }, pinned);
     }
 
-    /// Keys that divide the tree into parts of about the same size.
+    /// At most `parts - 1` keys, in order, that divide the tree into parts with about the same number of records.
     pub(crate) fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
         let separators = self.0.separators(parts, pinned);
         debug_assert!(separators.is_sorted(), "parts follow each other");
@@ -451,7 +454,7 @@ impl RecordTree {
     }
 }
 
-/// The record that the tree no longer leads to.
+/// The duty to free a record that its tree no longer leads to. An absent record becomes its registrar's garbage (U1).
 #[inline]
 fn new_unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
     let word = old.word();

@@ -144,6 +144,7 @@ impl Context<'_> {
         }
     }
 
+    /// Frees the space that a huge transaction has grown.
     #[cold]
     fn give_back(&mut self) {
         self.sets.reads = Vec::new();

@@ -8,7 +8,7 @@
 //! transaction's own writes within the range are deletes. So the commit validates the range as part of the scan that
 //! noted the range (C4).
 //!
-//! Neighbours: `reading` counts the passed rows; `transaction` notes a range and begins the next scan at its end.
+//! Neighbours: `read_path` counts the passed rows; `transaction` notes a range and begins the next scan at its end.
 
 use std::ops::Bound;
 
@@ -32,6 +32,7 @@ pub(crate) enum Cut<'k> {
 }
 
 impl<'k> Cut<'k> {
+    /// The place at which a range with this lower bound begins.
     fn lower(bound: Bound<&'k [u8]>) -> Self {
         match bound {
             Bound::Unbounded => Self::Start,
@@ -40,6 +41,7 @@ impl<'k> Cut<'k> {
         }
     }
 
+    /// The place at which a range with this upper bound ends.
     fn upper(bound: Bound<&'k [u8]>) -> Self {
         match bound {
             Bound::Unbounded => Self::End,
@@ -244,6 +246,7 @@ impl DeadRanges {
         }
     }
 
+    /// Removes the ranges for which `is_gone` is true.
     #[cold]
     fn forget(&mut self, is_gone: impl Fn(&DeadRange) -> bool) {
         let mut at = 0;

@@ -17,6 +17,7 @@ const INSERTED_MAX: usize = 16;
 /// The entries of one table, as positions in key order.
 #[derive(Debug, Default)]
 pub(super) struct KeyOrder {
+    /// The table of the last scan.
     pub(super) table: u32,
     /// Number of entries, of any table, that the order covers.
     pub(super) seen: usize,

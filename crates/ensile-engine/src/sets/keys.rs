@@ -47,7 +47,9 @@ pub(crate) struct MetKey<'p> {
     short: ShortKey,
     /// Start of the key's bytes in the arena.
     start: u32,
+    /// Position in the write-set, or [`NONE`].
     write: u32,
+    /// Position in the read-set, or [`NONE`].
     read: u32,
     record: Option<Handle<'p>>,
 }
@@ -94,6 +96,7 @@ impl<'p> MetKey<'p> {
         &arena[self.start as usize..self.start as usize + self.short.length() as usize]
     }
 
+    /// True if the entry is of this key.
     #[inline(always)]
     fn is(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> bool {
         self.short == short && (key.len() <= 8 || self.bytes(arena) == key)
@@ -117,6 +120,7 @@ impl<'p> MetKey<'p> {
         (self.read != NONE).then_some(self.read as usize)
     }
 
+    /// As [`MetKey::read`], in the size of an entry of the write-set.
     #[inline(always)]
     pub(crate) fn read_position(&self) -> Option<u32> {
         (self.read != NONE).then_some(self.read)
@@ -220,7 +224,7 @@ impl Default for KeyTable<'_> {
 }
 
 impl<'p> KeyTable<'p> {
-    /// The key's position, which leads to the key's entry.
+    /// The key's position in the table; `None` for a key that the transaction meets now.
     #[inline(always)]
     pub(crate) fn find(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) -> Option<usize> {
         self.find_unless(arena, table, key, |_| false)
@@ -243,6 +247,7 @@ impl<'p> KeyTable<'p> {
         self.find_entered(arena, table, key)
     }
 
+    /// As [`KeyTable::find`], once the only key is entered: tries the expected positions first.
     #[inline]
     fn find_entered(&mut self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
         debug_assert!(self.only.record.is_none(), "the first key is entered before others are looked for");
@@ -269,6 +274,7 @@ impl<'p> KeyTable<'p> {
         self.find_elsewhere(arena, ShortKey::new(table, key), key)
     }
 
+    /// Searches the window for a key. The filter answers first for most new keys.
     #[inline]
     fn find_elsewhere(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> Option<usize> {
         if self.has_many() && !self.filter.may_have(short) {
@@ -283,6 +289,7 @@ impl<'p> KeyTable<'p> {
         self.met.len() > self.few_until
     }
 
+    /// Searches the hash table, or compares the keys of the window in sequence.
     #[inline(never)]
     fn find_by_comparing(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> Option<usize> {
         let is_it = |met: &MetKey<'_>| met.is(arena, short, key);
@@ -340,6 +347,7 @@ impl<'p> KeyTable<'p> {
         true
     }
 
+    /// Number of keys that searches can find.
     #[inline]
     fn window_len(&self) -> usize {
         let (from, to) = self.announced;
@@ -357,12 +365,14 @@ impl<'p> KeyTable<'p> {
         (from..to).contains(&at) || (self.own..self.met.len()).contains(&at)
     }
 
+    /// The entry at a position in the table.
     #[inline(always)]
     pub(crate) fn key_at(&self, at: usize) -> &MetKey<'p> {
         &self.met[at]
     }
 
-    /// Enters a key after a search without result. The key is the arena's bytes from `start` to the end.
+    /// Enters a key after a search without result. The key is the arena's bytes from `start` to the end. Returns the
+    /// key's position in the table.
     #[inline(always)]
     pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
         debug_assert!(start <= arena.len(), "the key is the arena's end");
@@ -376,6 +386,7 @@ impl<'p> KeyTable<'p> {
         self.enter_short(arena, ShortKey::new(table, &arena[key.range()]), key.start)
     }
 
+    /// As [`KeyTable::enter`], with the computed short key and the start of the key in the arena. Returns the position.
     #[inline(always)]
     fn enter_short(&mut self, arena: &[u8], short: ShortKey, start: u32) -> usize {
         let at = self.met.len();
@@ -443,6 +454,7 @@ impl<'p> KeyTable<'p> {
         self.met.len() < READ_KEYS_MAX
     }
 
+    /// Notes the position of the key's entry in the write-set.
     #[inline]
     pub(crate) fn set_write(&mut self, at: usize, position: usize) {
         debug_assert!(self.met[at].write == NONE, "a key has one entry in the write-set");
@@ -457,6 +469,7 @@ impl<'p> KeyTable<'p> {
         self.met[at].read = position as u32;
     }
 
+    /// Notes the result of a point read of the key at `at`.
     #[inline(always)]
     pub(crate) fn set_found(&mut self, at: usize, FoundPlace { record, read }: FoundPlace<'p>) {
         debug_assert!(read != Some(NONE), "a position is half of a word");
@@ -464,6 +477,7 @@ impl<'p> KeyTable<'p> {
         (met.record, met.read) = (Some(record), read.unwrap_or(met.read));
     }
 
+    /// Notes the record of the key at `at`; `None` if the index has no record.
     #[inline]
     pub(crate) fn set_record(&mut self, at: usize, record: Option<Handle<'p>>) {
         self.met[at].record = record;
@@ -528,8 +542,8 @@ impl<'p> KeyTable<'p> {
         self.set_window(end, end);
     }
 
-    /// Shows the keys `from..to`, which were announced for the running request. All announcements have been made. If a
-    /// closure has exchanged the batch's transaction for another, the table may have fewer keys.
+    /// Lets searches find the keys `from..to`, which were announced for the running request. All announcements have
+    /// been made. If a closure has exchanged the batch's transaction for another, the table may have fewer keys.
     #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
@@ -706,7 +720,9 @@ fn hash_key(table: u32, key: &[u8]) -> u32 {
 /// Hash table of positions with open addressing.
 #[derive(Debug, Default)]
 struct HashedPositions {
+    /// Hash and position of each key; the position is [`NONE`] in an empty slot.
     slots: Vec<(u32, u32)>,
+    /// Number of positions in the slots.
     filled: usize,
 }
 
@@ -745,6 +761,7 @@ impl HashedPositions {
         self.filled += 1;
     }
 
+    /// The position under this hash for which `is_it` is true.
     #[inline]
     fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         debug_assert!(self.filled < self.slots.len(), "a search ends at an empty slot");

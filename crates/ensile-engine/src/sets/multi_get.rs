@@ -4,7 +4,8 @@
 //! A common descent finds record handles, valid during its call. A handle is only a hint: a record that is no longer
 //! its key's latest sends the reader back to the index.
 //!
-//! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
+//! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `read_path::snapshot` read the
+//! found records.
 
 use std::ops::ControlFlow;
 

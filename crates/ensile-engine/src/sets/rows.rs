@@ -6,7 +6,7 @@
 //! Invariant: The ends of keys grow, so a row's place and key lie between the end of the row before and the row's own
 //! end.
 //!
-//! Neighbours: `reading` fills batches; `typed` decodes rows; a `context` keeps the space.
+//! Neighbours: `read_path` fills batches; `typed_api` decodes rows; `context` keeps the space.
 
 use std::ops::ControlFlow;
 
@@ -61,6 +61,7 @@ struct RowEnds {
     place: u32,
     key: u32,
     row: KeptRow,
+    /// The reader's mark behind the row.
     mark: u64,
 }
 
@@ -73,7 +74,7 @@ pub(crate) struct BatchRow<'b> {
     pub(crate) key: &'b [u8],
     /// The row; empty if the caller asked for keys only.
     pub(crate) row: &'b [u8],
-    /// The reader's state behind the row.
+    /// The reader's mark behind the row, for `RawRead::forget_behind`.
     pub(crate) mark: u64,
 }
 
@@ -97,7 +98,7 @@ impl RowBatch {
         (&mut self.rows, &mut self.list)
     }
 
-    /// True if rows without room may follow.
+    /// True if the batch has reached its limits: more rows may follow.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.list.is_full
@@ -136,7 +137,7 @@ impl RowBatch {
         BatchRow { place, key, row: self.rows.get(ends.row).unwrap_or_default(), mark: ends.mark }
     }
 
-    /// Place of the last row, if rows without room may follow.
+    /// Place of the last row, if the batch is full: the next batch begins behind this place.
     #[inline]
     pub(crate) fn place_behind(&self) -> Option<&[u8]> {
         let last = self.len().checked_sub(1).filter(|_| self.is_full())?;

@@ -194,6 +194,7 @@ impl<'p> WriteSet<'p> {
         debug_assert!(self.entries.is_empty() && self.bytes == 0, "nothing of the transaction is left");
     }
 
+    /// As [`WriteSet::clear`], for a transaction with entries or with keys of its own.
     fn forget(&mut self) {
         #[cfg(debug_assertions)]
         self.check();
@@ -236,7 +237,7 @@ impl<'p> WriteSet<'p> {
         }
     }
 
-    /// Position of a key in the table of keys.
+    /// Position of a key in the table of keys; `None` for a key that the transaction meets now.
     #[inline(always)]
     pub(crate) fn find_key(&mut self, table: u32, key: &[u8]) -> Option<usize> {
         let met = self.keys.find(&mut self.arena, table, key);
@@ -251,7 +252,7 @@ impl<'p> WriteSet<'p> {
         keys.find_unless(arena, table, key, |keys| !serves_reads(entries, keys, reads))
     }
 
-    /// True if the last of `reads` reads enters its key.
+    /// True if the last of `reads` reads enters its key into the table of keys.
     #[inline(always)]
     pub(crate) fn notes_read(&self, reads: usize) -> bool {
         serves_reads(&self.entries, &self.keys, reads) && self.keys.has_room_for_reads()
@@ -284,7 +285,7 @@ impl<'p> WriteSet<'p> {
         self.keys.set_record(at, Some(record));
     }
 
-    /// The entry of a key after a search, if the transaction has written the key.
+    /// Position of a key's entry after a search, if the transaction has written the key.
     #[inline(always)]
     pub(crate) fn write_position(&self, met: Option<usize>) -> Option<usize> {
         let at = self.keys.key_at(met?).write();
@@ -300,6 +301,7 @@ impl<'p> WriteSet<'p> {
         (write.kind == WriteKind::Put).then(|| self.value(write))
     }
 
+    /// Enters a new key into the arena and the table of keys. Returns the position in the table.
     #[inline]
     fn enter_key(&mut self, table: u32, key: &[u8]) -> usize {
         debug_assert!(self.keys.find_among(&self.arena, table, key).is_none(), "a key stands once");
@@ -323,7 +325,7 @@ impl<'p> WriteSet<'p> {
         self.keys.from(from, &self.arena)
     }
 
-    /// Shows the keys announced for the running request of a batch.
+    /// Lets searches find the keys at positions `from..to`, announced for the running request of a batch.
     #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         debug_assert!(self.entries.is_empty(), "a request begins with nothing written");
@@ -340,7 +342,7 @@ impl<'p> WriteSet<'p> {
         &self.arena[write.value.range()]
     }
 
-    /// The entry of a key, if the transaction has written the key. The caller does not use the key next.
+    /// Position of a key's entry, if the transaction has written the key. The caller does not use the key next.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
         if !self.tables.may_have(table) {
@@ -425,6 +427,7 @@ impl<'p> WriteSet<'p> {
         key_at
     }
 
+    /// Adds the entry of a key that has no entry. Returns the position in the table of keys.
     #[inline]
     fn push(
         &mut self,
@@ -507,6 +510,7 @@ impl<'p> WriteSet<'p> {
         Err(Error::TooLarge { what: "the transaction's write-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
     }
 
+    /// Appends bytes to the arena.
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> ArenaSpan {
         let start = self.arena.len();

@@ -39,7 +39,8 @@ impl SharedState {
         self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
     }
 
-    /// Outcome of the wait for a result, in a database without a log. Its D stands still.
+    /// Outcome of the wait for `epoch` without a running `Log`: in memory, or in read-only operation after an open on a
+    /// full disk. D stands still there, so the call fails for an epoch above D.
     pub(crate) fn check_durable(&self, epoch: Epoch) -> Result<()> {
         let durable = self.durable_without_log;
         if epoch <= durable {

@@ -49,7 +49,7 @@ impl Collector {
 
 #[cfg(feature = "audit")]
 impl Collector {
-    /// Ends the heartbeat's worker.
+    /// Ends the heartbeat's own worker, for the audit at the end of a database.
     pub(super) fn drop_worker(&mut self) {
         self.worker = None;
     }
@@ -159,7 +159,7 @@ impl SharedState {
     }
 
     /// Repeats [`SharedState::collection_step`] until no garbage is left, until `time` has passed by the database's
-    /// clock, or until the database closes. Returns the rest of `time`.
+    /// clock, or until the database closes. Returns the unused part of `time`.
     pub(crate) fn collect_for(&self, collector: &mut Collector, time: Duration) -> Duration {
         let began = self.clock.nanos();
         loop {
@@ -179,6 +179,7 @@ impl SharedState {
         }
     }
 
+    /// Enters the buried records of all workers into the side index of a table, in steps with a pin each.
     #[cold]
     fn fill_side(&self, table: &TableCore) {
         table.side.fill(|| {
@@ -195,11 +196,13 @@ impl SharedState {
         });
     }
 
+    /// The limits of freeable garbage, and the state that a worker needs to free garbage.
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
         let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
         Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate, unhooked }
     }
 
+    /// All limits of freeable garbage, computed from the limits of readers at the last scan.
     fn epoch_limits(&self, readers: ReclaimLimits) -> EpochLimits {
         let (unhooks, commits) = (self.unhook_limit(readers), self.commit_limit());
         EpochLimits { readers, unhooks, bare: self.bare_limit(), commits }
@@ -216,7 +219,7 @@ impl SharedState {
         limits.snapshots().min(self.bare_limit())
     }
 
-    /// As [`Self::unhook_limit`], for records without versions: no snapshot finds anything in them.
+    /// As [`Self::unhook_limit`], for absent records without versions: no snapshot reads them.
     fn bare_limit(&self) -> Epoch {
         let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch().next() };
         self.commit_limit().min(durable)

@@ -50,7 +50,8 @@ pub(crate) struct SharedState {
     pub(crate) log: Option<StdArc<Log>>,
     /// Reason for read-only operation, if the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
-    /// D of a database without a log.
+    /// D of a database without a running `Log`: the largest epoch in memory, and the recovered D in read-only
+    /// operation.
     durable_without_log: Epoch,
     /// Lock of the folder of a database without a log, against other processes.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
@@ -212,6 +213,7 @@ impl SharedState {
         if table.database == self.marks.get(DATABASE) { Ok(()) } else { self.check_table_again(table) }
     }
 
+    /// Slow path of [`Self::check_table`], with the exact error. Also entered if a fork has cleared the marks.
     #[cold]
     fn check_table_again(&self, table: &TableCore) -> Result<()> {
         self.check_process()?;
@@ -231,6 +233,7 @@ impl SharedState {
         if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
     }
 
+    /// Slow path of [`Self::check_open`], with the exact error.
     #[cold]
     fn check_open_again(&self) -> Result<()> {
         UserCode::check_outside()?;
@@ -259,7 +262,7 @@ impl SharedState {
         }
     }
 
-    /// Marks the database closed.
+    /// Marks the database closed: from now on [`Self::check_open`] fails, and the gate refuses commits.
     pub(crate) fn mark_closed(&self) {
         self.gate.close();
         self.marks.set(OPEN, 0);
@@ -295,6 +298,7 @@ impl SharedState {
         }
     }
 
+    /// True if the heartbeat has panicked: no epoch is closed by time any more.
     pub(crate) fn heartbeat_has_panicked(&self) -> bool {
         // Acquire: partner is the Release in `note_heartbeat_panic`.
         self.heart_stopped.load(Ordering::Acquire)

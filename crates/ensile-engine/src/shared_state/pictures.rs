@@ -293,13 +293,14 @@ impl Pictures {
         self.is_under_way.load(Ordering::Relaxed)
     }
 
-    /// Notes that a picture's maps are about to be published.
+    /// Notes that a picture's maps are about to be published: from now on commits may leave versions.
     pub(crate) fn begin(&self) {
         // Relaxed: as in `is_under_way`.
         self.is_under_way.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the picture's pages are closed.
+    /// Notes that the picture's pages are closed: later commits leave no versions. Releases the buffers of
+    /// checkpointers.
     pub(crate) fn end(&self) {
         // Relaxed: as in `is_under_way`.
         self.is_under_way.store(false, Ordering::Relaxed);
@@ -307,7 +308,8 @@ impl Pictures {
         self.give_memory_back();
     }
 
-    /// Notes that maps may wait for pins, or that versions may come late.
+    /// Notes that maps may wait for pins, or that versions may come late. [`SharedState::collect_after_pictures`] frees
+    /// both.
     pub(crate) fn expect_remains(&self) {
         // Release: publishes the remains; partner: the Acquire in `collect_after_pictures`.
         self.has_remains.store(true, Ordering::Release);
@@ -417,7 +419,8 @@ impl SharedState {
         (now, pictures.peak_bytes.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Frees versions taken out of a list. The peak is noted before, because the displaced bytes are highest then.
+    /// Frees displaced versions taken out of a list. The peak is noted before, because the displaced bytes are highest
+    /// then.
     pub(crate) fn free_displaced(&self, versions: impl IntoIterator<Item = PendingRemove>) {
         let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
         let mut versions = versions.into_iter().peekable();

@@ -1,6 +1,6 @@
-//! The word to the heartbeat that the database closes.
+//! Signal to the heartbeat that the database closes.
 //!
-//! Neighbours: `close` gives the word; the heartbeat waits for the word instead of sleeping.
+//! Neighbours: a close gives the signal; the heartbeat waits for the signal instead of sleeping.
 
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ pub(crate) struct StopSignal {
 }
 
 impl StopSignal {
+    /// Gives the signal, and wakes a waiting heartbeat.
     pub(crate) fn stop(&self) {
         *self.stopped.lock() = true;
         self.changed.notify_all();
@@ -24,7 +25,7 @@ impl StopSignal {
         *self.stopped.lock()
     }
 
-    /// Waits for the word or for `timeout`. True if the heartbeat is to stop.
+    /// Waits for the signal, at most for `timeout`. True if the heartbeat is to stop.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let mut stopped = self.stopped.lock();
         if !*stopped {

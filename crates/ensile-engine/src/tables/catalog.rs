@@ -16,10 +16,14 @@ pub(crate) type Trees = HashMap<u32, Arc<RecordTree>>;
 pub(crate) struct Catalog {
     /// Recovered trees whose tables are not open yet.
     pub(crate) trees: Trees,
+    /// Open tables, by name.
     pub(crate) opened: HashMap<String, Arc<TableCore>>,
-    /// Tables with a filling of indexes under way, without the catalogue's lock. Another open of such a table waits.
+    /// Names of tables whose indexes are being filled now, without the catalogue's lock. Another open of such a table
+    /// waits.
     pub(crate) filling: HashSet<String>,
+    /// Id of the next new table.
     pub(crate) next_id: u32,
+    /// Number of the next index: its id without the bit [`VOLATILE`](super::VOLATILE).
     pub(crate) next_volatile: u32,
 }
 

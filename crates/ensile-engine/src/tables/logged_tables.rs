@@ -77,6 +77,7 @@ impl LoggedTables {
         Arc::clone(&table.pages)
     }
 
+    /// The logged table with this id, open or not.
     pub(crate) fn get(&self, id: u32) -> Option<Arc<LoggedTable>> {
         self.entered.lock().tables.get(&id).cloned()
     }
@@ -86,7 +87,8 @@ impl LoggedTables {
     }
 
     /// Publishes a map for every table, with these bounds. A table added after the computation of the bounds has a
-    /// single page. Marks are carried over later, or every page is marked. Returns the freeze of the maps.
+    /// single page. With `is_carried_over` the marks of the maps before come later ([`TablePages::carry_over`]).
+    /// Otherwise every page is marked. Returns the freeze of the maps.
     pub(crate) fn publish_pages(
         &self,
         attempt: PictureAttempt,

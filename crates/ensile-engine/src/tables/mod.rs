@@ -3,7 +3,7 @@
 //! A table is a tree from encoded keys to record handles. A secondary index is a table of its own, and its rows hold
 //! primary keys (§4.7). Tables are never dropped while their database lives, and ids are never reused (X1).
 //!
-//! Neighbours: `catalog` makes tables. `transaction`, `snapshot` and `replay` read and write through tables.
+//! Neighbours: `open::catalogue` makes tables. `read_path`, `transaction` and `commit` read and write through tables.
 
 pub(crate) mod catalog;
 pub(crate) mod logged_tables;
@@ -55,6 +55,7 @@ pub(crate) struct IndexSpec {
 
 /// A table.
 pub(crate) struct TableCore {
+    /// Number of the table's database in this process.
     pub(crate) database: u64,
     pub(crate) id: u32,
     pub(crate) tree: Arc<RecordTree>,
@@ -192,6 +193,7 @@ impl TableFilter {
         self.0 |= Self::bit(table);
     }
 
+    /// False only if the table is not in the set.
     #[inline]
     pub(crate) fn may_have(self, table: u32) -> bool {
         self.0 & Self::bit(table) != 0

@@ -13,7 +13,7 @@
 //! - A record is here before it leaves the table's tree. A reader looks in the tree first, so it finds the record.
 //! - The entries of a key are its deletes, the newest first.
 //!
-//! Neighbours: `garbage` buries and frees; `reading` looks keys up; commit asks for the newest TID.
+//! Neighbours: `garbage` buries and frees; `read_path` looks keys up; `commit` asks for the newest TID.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -97,7 +97,8 @@ impl SideIndex {
         self.is_filled.load(Ordering::Acquire)
     }
 
-    /// Fills the side index by `enter_all`, which takes the lock of each list, unless another thread has filled it.
+    /// Fills the side index by `enter_all`, which takes the lock of each list, unless another thread has filled it. The
+    /// first snapshot that reads the table calls this function.
     pub(crate) fn fill(&self, enter_all: impl FnOnce()) {
         let _filling = self.filling.lock();
         if self.is_filled() {
@@ -142,7 +143,7 @@ impl SideIndex {
         self.burials.fetch_add(1, Ordering::Release);
     }
 
-    /// Takes out a record that has entered.
+    /// Takes out a record that has entered, at the end of its wait (U2).
     pub(crate) fn leave(
         &self,
         key: &[u8],

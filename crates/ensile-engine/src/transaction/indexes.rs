@@ -22,7 +22,7 @@ pub(super) struct Maintenance<'m, 'p> {
 
 impl Maintenance<'_, '_> {
     /// Moves the entries of `key`. The row of `key` becomes `new`. The move does all or nothing: before the first
-    /// write, every unique index is looked up, and room is made sure of, for the row too.
+    /// write, every unique index is looked up, and the room for all entries and the row is checked.
     pub(super) fn run(&mut self, table: &TableCore, key: &[u8], new: Option<&[u8]>) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "a table without indexes needs no upkeep");
         for moved in self.entry_keys.moves() {

@@ -1,12 +1,12 @@
 //! Transactions: until commit, reads are remembered and writes are kept private (Silo §4.4 to §4.7).
 //!
 //! ```text
-//! reads     own writes, then table -> index -> record: what was seen     -> read-set, node-set
-//! writes    kept private: what will change                               -> write-set
-//! indexes   the entries of secondary indexes move with their rows
-//! prefetch  keys named ahead, so that their descents overlap
-//! run       closures: begin, run, commit, again after a conflict
-//! receipt   what a commit was given, and waiting until it is durable
+//! reads       own writes, then table -> index -> record    -> read-set, node-set
+//! writes      new values and deletes, kept private         -> write-set
+//! indexes     the entries of secondary indexes move with their rows
+//! prefetch    keys named ahead, so that their descents overlap
+//! retry_loop  closures: begin, run, commit, again after a conflict
+//! receipt     the TID and the epoch of a commit, and the wait until the commit is durable
 //! ```
 //! A transaction belongs to no thread and holds nothing that another transaction waits for. A transaction may stay open
 //! for as long as its client likes, and delays only the reclamation of memory, within a stated limit (E4).
@@ -47,7 +47,7 @@ pub struct Transaction<'db> {
     /// The session. The transaction's drop gives the session back, and nothing is left to drop.
     pub(crate) session: ManuallyDrop<Option<Session>>,
     durability: Durability,
-    /// Reason for the end of all reads and commits.
+    /// Reason why later reads, writes and the commit fail; `None` while the transaction is open.
     ended: Option<Ended>,
 }
 

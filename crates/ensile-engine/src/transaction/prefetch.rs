@@ -1,7 +1,7 @@
 //! Announcement of the keys that a transaction, or a request of a batch, is about to use: the keys are fetched
 //! together.
 //!
-//! Neighbours: `sets::multi_get` descends for the keys together; `typed` encodes the keys.
+//! Neighbours: `sets::multi_get` descends for the keys together; `typed_api` encodes the keys.
 
 use super::Transaction;
 use crate::error::Result;
@@ -68,6 +68,7 @@ impl std::fmt::Debug for Prefetch<'_> {
 }
 
 impl Prefetch<'_> {
+    /// Announces an encoded key. A key of a table of another database is ignored.
     #[inline]
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {

@@ -1,6 +1,6 @@
 //! A transaction's reads of bytes: of own writes first, then of the latest versions, which the transaction remembers.
 //!
-//! Neighbours: `typed` decodes the bytes; `reading` walks from the table to the record.
+//! Neighbours: `typed_api` decodes the bytes; `read_path` walks from the table to the record.
 
 use ensile_index::{Direction, Range};
 
@@ -18,8 +18,11 @@ use crate::tables::TableCore;
 
 /// Place of the row of a point read at the end of the call.
 enum Stands {
+    /// The key is absent.
     Nowhere,
+    /// The transaction has written the key: position of the key's entry in the write-set.
     InWriteSet(usize),
+    /// The scratch buffer holds the copy of the row.
     InScratch,
 }
 

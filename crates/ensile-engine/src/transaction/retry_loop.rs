@@ -4,7 +4,7 @@
 //! only once the result is known to rest on one consistent state: a value after commit, an error after validation of
 //! its reads.
 //!
-//! Neighbours: `database` has these calls; a closure gets a `transaction`; `sets::multi_get` overlaps descents.
+//! Neighbours: [`Database`] has these calls; a closure gets a [`Transaction`]; `sets::multi_get` overlaps descents.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +31,7 @@ type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>
 /// Capped, random waits between the attempts of one transaction.
 #[derive(Default)]
 struct RetryBackoff {
+    /// Number of waits so far.
     attempts: u32,
     random: Option<Random>,
 }
@@ -38,10 +39,12 @@ struct RetryBackoff {
 impl RetryBackoff {
     /// Number of doublings up to the longest wait.
     const DOUBLINGS_MAX: u32 = 12;
+    /// Shortest wait.
     const UNIT: Duration = Duration::from_nanos(250);
     /// Least wait that leaves the processor to other threads.
     const SLEEP_FROM: Duration = Duration::from_micros(100);
 
+    /// Waits for a random time below a limit, which doubles with each wait.
     #[cold]
     fn wait(&mut self) {
         let random = self.random.get_or_insert_with(Random::unpredictable);
@@ -72,6 +75,7 @@ struct RunLimits {
 /// The losses of a closure so far, and the closure's turn.
 struct Losses<'s> {
     count: u32,
+    /// Time of the first loss in nanoseconds, by the database's clock.
     begun_nanos: u64,
     turn: Option<ClosureTurn<'s>>,
     /// Number of turns in which the closure lost.
@@ -89,6 +93,7 @@ impl<'s> Losses<'s> {
     /// Number of losses after which a smaller transaction has a turn, if the losses took [`Losses::NANOS_FOR_TURN`] at
     /// least.
     const COUNT_FOR_TURN: u32 = 4;
+    /// Least time of these losses, from the first loss, in nanoseconds.
     const NANOS_FOR_TURN: u64 = 5_000_000;
     /// Length of the pause after an overdue turn, in turns. A closure that needs more than a turn has a tenth of the
     /// time for turns.
@@ -131,6 +136,7 @@ impl<'s> Losses<'s> {
         self.next_turn = (self.count.saturating_add(losses), now_nanos.saturating_add(pause));
     }
 
+    /// Refuses a further run beyond the limits of `run_with`.
     fn check_limits(&self, shared: &SharedState) -> Result<()> {
         let Some(limits) = self.limits else { return Ok(()) };
         let elapsed = Duration::from_nanos(shared.clock.nanos().saturating_sub(self.begun_nanos));
@@ -328,6 +334,7 @@ impl Database {
         self.with_receipt(self.attempts(&mut tx, None, f))
     }
 
+    /// The result of `submit` and of a batch: the value with a receipt, or the error alone.
     #[inline]
     fn with_receipt<R, E>(&self, settled: Settled<R, E>) -> std::result::Result<(R, Receipt<'_>), E> {
         match settled {
@@ -418,7 +425,6 @@ impl Database {
     /// # Ok(()) }
     /// ```
     ///
-    ///
     /// If `body` panics, the request takes no effect. The request's result is [`Error::Misuse`] with the panic's text.
     /// All other requests run.
     pub fn run_batch<'db, Q, R>(
@@ -440,8 +446,8 @@ impl Database {
     }
 
     /// As [`Database::run_batch`], for closures with an error type of their own. Hands each result to `done` as soon as
-    /// the transaction has ended. A panic of a closure ends the batch, and is passed on: `done` has the results before
-    /// it.
+    /// the transaction has ended. The panic of a closure ends the batch, and reaches the caller. `done` has received
+    /// the results of all earlier requests.
     pub fn run_batch_with<'db, Q, R, E: From<Error>>(
         &'db self,
         requests: &[Q],

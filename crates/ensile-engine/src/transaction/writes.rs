@@ -1,6 +1,6 @@
 //! A transaction's writes of bytes, kept private until commit.
 //!
-//! Neighbours: `typed` encodes keys and values; `indexes` keeps secondary indexes in step; commit installs.
+//! Neighbours: `typed_api` encodes keys and values; `indexes` keeps secondary indexes in step; commit installs.
 
 use ensile_epoch::Pinned;
 
@@ -36,7 +36,7 @@ impl Transaction<'_> {
         )
     }
 
-    /// Runs `write` on a value in the transaction's own buffer: the call allocates nothing.
+    /// Encodes a value into the transaction's own buffer, and runs `write` on the value: the call allocates nothing.
     fn with_value(
         &mut self,
         encode: impl FnOnce(&mut Vec<u8>),
@@ -55,6 +55,7 @@ impl Transaction<'_> {
         self.run_outside_call(|context| std::mem::take(&mut context.value))
     }
 
+    /// Gives the buffer for a value back.
     fn put_value(&mut self, value: Vec<u8>) {
         self.run_outside_call(|context| context.keep_value(value));
     }
@@ -112,7 +113,7 @@ impl Transaction<'_> {
         put.or_else(|error| self.refuse_insert(table, key, error))
     }
 
-    /// Ends a refused insert with a free key.
+    /// Returns the error of an insert that failed after the key was found free (R2).
     #[cold]
     fn refuse_insert(&mut self, table: &TableCore, key: &[u8], error: Error) -> Result<()> {
         self.enter(|pinned, Context { sets, scratch, .. }| {
@@ -120,6 +121,7 @@ impl Transaction<'_> {
         })
     }
 
+    /// As [`Transaction::raw_insert`], for a table with indexes.
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         table.check_value(value)?;
@@ -135,6 +137,7 @@ impl Transaction<'_> {
         })
     }
 
+    /// Deletes a row and its index entries. True if the row existed.
     pub(crate) fn raw_delete(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         table.check_key(key)?;
         let indexed = !table.indexes.is_empty();
@@ -149,7 +152,8 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Reads a row, calls `change` for the new value, and puts the value, in one descent.
+    /// Reads a row, calls `change` for the new value, and puts the value, in one descent. False if the row does not
+    /// exist.
     #[inline]
     pub(crate) fn raw_update(
         &mut self,
@@ -313,7 +317,8 @@ impl<'p> Sets<'p> {
         error
     }
 
-    /// True if a key without an own write exists.
+    /// True if a key without an own write exists. The read of a present row enters the read-set; the record of an
+    /// absent row is only noted.
     fn probe(
         &mut self,
         table: &TableCore,

@@ -186,6 +186,8 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         self.advance_further(direction)
     }
 
+    /// Slow path of [`Self::advance`]: fetches a batch. If the range has no further row, takes the farthest unshown row
+    /// of the other end.
     #[cold]
     fn advance_further(&mut self, direction: Direction) -> Result<Option<usize>> {
         let mut at = self.side(direction).take_near();

@@ -3,11 +3,11 @@
 //! ```text
 //! table, index      handles: names and types, checked once when they are opened
 //! read              every read, for transactions and snapshots alike
-//! source            what is read from: a table or an index
-//! iterate           rows of a range as an iterator, fetched in batches
+//! source            sources of reads: a table or an index
+//! iterator          rows of a range as an iterator, fetched in batches
 //! transaction       writes
 //! removals          rows removed in key order
-//! prefetch          naming keys that are used soon
+//! prefetch          names of keys to prefetch
 //! ```
 //!
 //! Invariant: a handle's types are those of the catalogue, so bytes that do not decode are damage or another

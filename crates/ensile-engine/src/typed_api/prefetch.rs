@@ -1,4 +1,4 @@
-//! Naming the keys that are prefetched, so that their ways down the index are walked side by side.
+//! Names of keys to prefetch: the descents for the keys are interleaved, so that their cache misses overlap.
 //!
 //! Neighbours: [`Database::run_batch`](crate::Database::run_batch) hands out the [`Prefetch`].
 

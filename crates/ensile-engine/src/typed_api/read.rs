@@ -311,8 +311,8 @@ fn visit_rows<K: Key, V: Value>(
     failed.map_or(Ok(()), Err)
 }
 
-/// Calls `visit` with rows until `visit` breaks, batch by batch and between calls (E6). The reader forgets its reads of
-/// rows beyond the last visited row.
+/// Calls `visit` with rows until `visit` breaks, batch by batch and between calls (E6). With `keys_only` the rows have
+/// keys and no values. The reader forgets its reads of rows beyond the last visited row.
 // Not inlined: the code of a scan must not prevent the inlining of shorter reads beside the scan.
 #[inline(never)]
 fn visit_batches(
@@ -352,7 +352,7 @@ fn visit_batches(
     }
 }
 
-/// Inlined, so that unused columns are not even copied.
+/// Decodes key and row of a table. Inlined, so that unused columns are not even copied.
 #[inline(always)]
 pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Result<(K, V)> {
     let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
@@ -370,11 +370,13 @@ pub(super) fn undecodable_row<K: Key, V: Value>(table: &TableCore, row: BatchRow
         .unwrap_or_else(|| undecodable::<V>(table, CodecError::new(detail)))
 }
 
+/// Error of a value that does not decode as `V`.
 #[cold]
 pub(crate) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Error {
     not_of_type(table, V::type_name(), error)
 }
 
+/// Error of a key that does not decode as `K`.
 #[cold]
 pub(super) fn undecodable_key<K: Key>(table: &TableCore, error: CodecError) -> Error {
     not_of_type(table, K::type_name(), error)

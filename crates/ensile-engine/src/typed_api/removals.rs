@@ -1,6 +1,6 @@
 //! Typed removals of rows in key order: the ends of a range, and whole ranges.
 //!
-//! Neighbours: `read` finds the rows; `transaction` keeps the deletes until commit.
+//! Neighbours: `source` reads the rows; `transaction` keeps the deletes until commit.
 
 use std::ops::Bound;
 
@@ -68,6 +68,7 @@ impl Transaction<'_> {
         self.pop(source, &S::range(&bounds), Direction::Reverse)
     }
 
+    /// Deletes the first row of a range in the scan order of `direction`, and returns the row.
     fn pop<S: Source>(
         &mut self,
         source: &S,
@@ -84,7 +85,8 @@ impl Transaction<'_> {
     }
 
     /// Deletes the rows within `bounds`, least key first. A range may have more rows than a transaction can delete. The
-    /// call then deletes as many as it can, and returns the last deleted key: commit, and go on behind the key.
+    /// call then deletes as many as it can, and returns the last deleted key: commit, and continue behind the key in a
+    /// new transaction.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

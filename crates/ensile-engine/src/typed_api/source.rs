@@ -72,7 +72,7 @@ pub(crate) trait RawSource {
     /// The range of keys or of entries within `bounds`.
     fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange;
 
-    /// The range of a single key.
+    /// The range of a single key: its row in a table, or its entries in an index.
     fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange;
 
     /// Calls `read` with the primary key and the row of the result for `key`. A table passes an empty key, because the
@@ -215,7 +215,7 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
     }
 }
 
-/// The first row of a range; `None` without a row.
+/// Calls `read` with the first row of a range in scan order, and returns the result; `None` without a row.
 pub(super) fn one_row<T>(
     source: RowSource<'_>,
     reader: &mut impl RawRead,

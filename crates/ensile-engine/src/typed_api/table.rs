@@ -1,6 +1,6 @@
 //! Typed table handles, and the builder that opens tables.
 //!
-//! Neighbours: `database` opens the bytes underneath; [`Readable`](crate::Readable) and
+//! Neighbours: `open::catalogue` opens the table of bytes underneath; [`Readable`](crate::Readable) and
 //! [`Transaction`](crate::Transaction) read and write through a [`Table`].
 
 use std::any::type_name;
@@ -186,6 +186,7 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
         self.add(name, version, true, key)
     }
 
+    /// Adds an index to the definition. A row without a secondary key (`None`) has no entry in the index.
     fn add<S: Key>(
         mut self,
         name: &str,

@@ -33,8 +33,8 @@ impl Transaction<'_> {
     /// Writes a row with a free key.
     ///
     /// # Errors
-    /// [`Error::KeyExists`](crate::Error::KeyExists) if the key exists; nothing is written and the transaction goes on.
-    /// Otherwise as for [`put`](Self::put).
+    /// [`Error::KeyExists`](crate::Error::KeyExists) if the key exists; nothing is written and the transaction
+    /// continues. Otherwise as for [`put`](Self::put).
     #[inline]
     pub fn insert<K: Key, V: Value>(
         &mut self,

@@ -31,7 +31,7 @@ impl IdleWorkers {
         self.workers.lock()
     }
 
-    /// Closes the list. The database is going, and workers still held by threads are not wanted back.
+    /// Closes the list at the end of the database. A worker that a thread gives back afterwards is dropped.
     pub(crate) fn close(&self) {
         // Release: partner is the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
@@ -43,6 +43,7 @@ impl IdleWorkers {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Adds a worker that its thread no longer keeps. In a forked process the worker is leaked (I4).
     pub(crate) fn give(&self, worker: Box<Worker>) {
         if !self.process.is_this() {
             return std::mem::forget(worker);

@@ -4,7 +4,7 @@
 //! Threads share only [`WorkerShared`]: the counters, the garbage, which the heartbeat frees if the worker does not
 //! (E6), and the versions that commits leave to a picture, which checkpointers take.
 //!
-//! Neighbours: `session` hands workers to transactions; commit drives a worker; `garbage` frees the leftovers of
+//! Neighbours: `session` hands workers to transactions; `commit` uses a worker; `garbage` frees the leftovers of
 //! commits.
 
 pub(crate) mod idle_workers;
@@ -39,10 +39,13 @@ pub(crate) struct WorkerCounters {
     pub(crate) commits: AtomicU64,
     pub(crate) aborts: AtomicU64,
     pub(crate) retries: AtomicU64,
+    /// Bytes of garbage that waits for pins now.
     pub(crate) garbage_pinned_bytes: AtomicU64,
+    /// Bytes of garbage that waits for snapshots now.
     pub(crate) garbage_version_bytes: AtomicU64,
     /// Bytes of absent records in `garbage_version_bytes`.
     pub(crate) garbage_unhook_bytes: AtomicU64,
+    /// Number of waiting entries of garbage.
     pub(crate) garbage_things: AtomicU64,
     /// Bytes that the worker's commits have changed, in a database without a log.
     pub(crate) changed_bytes: AtomicU64,
@@ -54,6 +57,7 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
+    /// Adds `by` to a counter that no other thread writes now.
     #[inline]
     pub(crate) fn add(counter: &AtomicU64, by: u64) {
         // Relaxed, both: a counter has one writer, and readers need a value, not an order.
@@ -138,13 +142,17 @@ pub(crate) struct CollectedAt {
 
 /// One worker.
 pub(crate) struct Worker {
+    /// Binding of the worker to a commit's epoch.
     pub(crate) commit: CommitHandle,
+    /// The worker's log buffer; `None` if nothing is logged.
     pub(crate) appender: Option<Appender>,
+    /// Memory for records, versions and index nodes.
     pub(crate) blocks: Blocks,
     /// Retired nodes on their way into the garbage.
     pub(crate) retired: RetiredNodes,
     /// The last TID that this worker chose (§4.2 b).
     pub(crate) last_tid: Tid,
+    /// Leaves that the last insert changed.
     pub(crate) changes: NodeChanges,
     pub(crate) shared: Arc<WorkerShared>,
     /// True if the last commit failed because its epoch had no TID left (E5).
@@ -157,6 +165,7 @@ pub(crate) struct Worker {
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
     pub(crate) displaced: PreparedPages,
+    /// Number of read-only commits since the last collection.
     reads_since: u32,
     /// Limits at which everything free has been freed; `None` if a collection may free more.
     collected: Option<CollectedAt>,
@@ -190,7 +199,7 @@ impl Worker {
         (self.retired.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
 
-    /// Counts an attempt to commit.
+    /// Counts an attempt to commit: as a commit if `committed` is true, else as an abort.
     #[inline]
     pub(crate) fn count(&self, committed: bool) {
         let counter = if committed { &self.shared.counters.commits } else { &self.shared.counters.aborts };
@@ -373,6 +382,7 @@ impl PreparedPages {
         self.next = 0;
     }
 
+    /// As [`PreparedPages::give_back`], for pages with versions, or with more space than a worker keeps.
     #[cold]
     #[inline(never)]
     fn give_versions_back(&mut self, blocks: &mut Blocks) {

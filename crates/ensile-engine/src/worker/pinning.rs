@@ -7,8 +7,8 @@
 //! Heartbeat, loggers and checkpointers are the database's own threads. The database keeps them on cores from the other
 //! end of the list, so that with fewer workers than cores workers have cores to themselves.
 //!
-//! Neighbours: `builder` has the setting; `session` calls when a thread gets a worker for the first time, `threads` for
-//! the database's own threads.
+//! Neighbours: `open::tuning` has the setting; `session` calls when a thread gets a worker for the first time,
+//! `open::threads` for the database's own threads.
 
 use std::cell::Cell;
 
@@ -61,6 +61,7 @@ impl Cores {
         }
     }
 
+    /// Keeps the calling thread on the core at this position of `allowed`. A refusal of the system is ignored.
     fn keep_on(&self, at: usize) {
         let mut one = CpuSet::new();
         one.set(self.allowed[at]);

@@ -57,7 +57,7 @@ impl Bench {
     /// The witness of a miss.
     ///
     /// # Panics
-    /// If the key is there.
+    /// If the key exists.
     #[must_use]
     pub fn miss(&self, key: &[u8]) -> Witness {
         match self.tree.get(key, assume_pinned()) {

@@ -49,6 +49,7 @@ pub(in crate::checkpoint) struct SetsWork {
     current: Option<PartWork>,
     /// Facts in the opening blocks of the files under way. Numbers go up by one from set to set.
     beginning: Beginning,
+    /// Slices of the sets that are not begun, by set.
     left: std::vec::IntoIter<Vec<Slice>>,
     written: Vec<PartWritten>,
 }

@@ -26,6 +26,7 @@ use crate::store::names::{PartName, checkpoint_folder};
 /// Bytes of a page of the kernel's cache, on most machines. The kernel writes a page as a whole.
 const CACHED_BYTES: u64 = 4 << 10;
 
+/// One file under way.
 #[derive(Debug)]
 struct PartFile {
     file: Box<dyn DiskFile>,

@@ -1,4 +1,5 @@
-//! Actions of a checkpoint's life: `manager` carries out each action here and reports the outcome to `life`.
+//! Actions of checkpoints: this module carries out the actions that `state_machine` decides, and reports the outcomes
+//! to `state_machine`.
 //!
 //! Invariants:
 //! - K1, N12: e_h is E, read under the lock of the decisions when a part has ended; the e_h of a picture is e_c. A
@@ -6,7 +7,8 @@
 //!   removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
-//! Neighbours: `life` decides; `files` writes; the store has the manifest, the log removes its files.
+//! Neighbours: `state_machine` decides; `files` and `picture` write; the store has the manifest, the log removes its
+//! files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +44,7 @@ const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
 /// Divisor of the number of parts for a turn of one range: the state is cut into checkpointers × ranges / 4 parts. A
 /// part has several slices.
 const PARTS_OF_RANGE_SHARE: usize = 4;
-/// Longest wait of a checkpointer for bandwidth before a new look.
+/// Longest wait of a checkpointer for bandwidth before the checkpointer checks the rate and the disk again.
 const PACED_MAX: Duration = Duration::from_secs(1);
 /// Longest wait of a checkpointer of a picture: the versions that commits leave beside the pages are in memory until
 /// then (K3).
@@ -61,7 +63,7 @@ impl Checkpoints {
     ) -> CheckpointStep {
         match action {
             Action::Stop(answers) => {
-                // Nobody frees pieces from here on.
+                // No later step frees kept space piece by piece, so all of it is freed now.
                 self.store.returned_space().free_all();
                 self.send(answers);
                 CheckpointStep::Stopped
@@ -132,14 +134,14 @@ impl Checkpoints {
         if self.store.reserve().is_kept() {
             return;
         }
-        // A disk was full.
+        // A disk was full, so all kept space is freed at once.
         self.store.returned_space().free_all();
         if let Err(error) = self.store.reserve().make() {
             self.life.lock().note_error(&error.to_string());
         }
     }
 
-    /// Begins the checkpoint that is due, if the checkpoint fits on the disk.
+    /// Begins the checkpoint that is due, if about `bytes` bytes fit on the disks. Otherwise puts the checkpoint off.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
         let look = || Room::look(&**self.store.disk(), self.checkpointers.len(), bytes);
         match look().or_else(|why| if self.store.returned_space().free_all() { look() } else { Err(why) }) {
@@ -187,7 +189,7 @@ impl Checkpoints {
             }
         };
         let published = pages.publish_pages(self.config.page_bytes, self.pictures.pages_to_write());
-        // `published` runs at once: from here on the pages are ended even if a later call panics.
+        // `record_publication` runs at once: from here on the pages are ended even if a later call panics.
         let goes_on = self.life.lock().record_publication(published);
         assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
         if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
@@ -247,7 +249,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Makes the files of this checkpointer's part.
+    /// Begins this checkpointer's part, and sets `part`. If the files cannot be made, the attempt fails.
     fn begin_part(
         &self,
         checkpointer: usize,
@@ -267,6 +269,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
+    /// Makes the files of a part of a fuzzy or cycling checkpoint.
     fn begin_walk(&self, checkpointer: usize, task: PartTask) -> Result<PartUnderWay, String> {
         let PartTask { number, low, salt, slices: sets, ticket, room, .. } = task;
         let origin = Origin { identity: self.database, salt, entries: self.entries };
@@ -283,6 +286,7 @@ impl Checkpoints {
         Ok(PartUnderWay::Walk(Box::new(work.map_err(|error| error.to_string())?)))
     }
 
+    /// Begins a part of a picture in the page file of this checkpointer.
     fn begin_pages(
         &self,
         checkpointer: usize,
@@ -299,7 +303,8 @@ impl Checkpoints {
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
-    /// Writes a block of this checkpointer's part.
+    /// Writes the next block of this checkpointer's part, or ends the part. Gives the part up once the attempt has
+    /// failed or the log has stopped.
     pub(super) fn go_on(
         &self,
         checkpointer: usize,
@@ -364,7 +369,8 @@ impl Checkpoints {
         }
     }
 
-    /// Reports that this checkpointer's part cannot be written: no checkpointer goes on.
+    /// Reports that this checkpointer's part cannot be written: the attempt fails, and the other checkpointers stop
+    /// writing.
     fn part_failed(&self, reason: &str) {
         self.life.lock().part_failed(reason);
         self.wake_all();
@@ -414,7 +420,8 @@ impl Checkpoints {
         }
     }
 
-    /// Removes the files of a failed attempt: no checkpointer writes any more.
+    /// Removes the files of a failed attempt: files of checkpoints with numbers above `kept`. No checkpointer writes
+    /// any more.
     fn clean_up(&self, kept: u64) -> CheckpointStep {
         // No manifest ever listed the attempt's files, so no lease protects the files. Files of older checkpoints may
         // be leased.
@@ -429,7 +436,7 @@ impl Checkpoints {
     }
 
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3). Returns the
-    /// time of the next try, if a next try is needed.
+    /// time of the next try in nanoseconds; `None` if no next try is needed.
     pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.store.manifest().manifest().checkpoint.as_ref().map(InstalledCheckpoint::number);
         assert_eq!(listed, Some(installed.number()), "K1: the manifest names it before anything goes");
@@ -451,7 +458,7 @@ impl Checkpoints {
         waits.then(|| self.clock.nanos() + REMOVAL_PAUSE_NANOS)
     }
 
-    /// Removes files of kind `F` that the installed checkpoint does not have.
+    /// Removes files of kind `F` that the installed checkpoint does not have, and that `is_unneeded` selects.
     pub(super) fn remove_leftovers<F: CheckpointFile>(&self, is_unneeded: impl Fn(F) -> bool) {
         let manifest = self.store.manifest().manifest().clone();
         let removed = orphans::remove(&**self.store.disk(), &manifest, is_unneeded);
@@ -471,6 +478,7 @@ impl Checkpoints {
         self.remove_leftovers(|file| self.pictures.is_own(file));
     }
 
+    /// Counts removed files, or a failed removal.
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {
         match removed {
             Ok(count) => self.counters.files_removed.add(count),
@@ -482,7 +490,7 @@ impl Checkpoints {
     }
 }
 
-/// Cuts the state that a walk takes into parts (K4).
+/// Cuts the part of the state that a walk takes into `count` parts, one for each checkpointer (K4).
 fn cut_walk(taken: &Taken, count: usize, walk: &dyn Walk) -> CutParts {
     match taken {
         Taken::Whole => CutParts::whole(walk.slices(count)),

@@ -3,7 +3,8 @@
 //! Invariant: N18: a close loses changes that no picture shows. So a close takes a picture if there are changes, or
 //! reports the lost epochs.
 //!
-//! Neighbours: `manager` steps; `Log::close` follows; the engine's close and receipts ask.
+//! Neighbours: `manager` steps; the engine's close calls `take_last` before `Log::close`, and receipts call
+//! `report_of`.
 
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ impl Checkpoints {
         )))
     }
 
-    /// Takes a picture that begins after the call.
+    /// Takes a picture that begins after the call. Steps every checkpointer until the picture is installed or has
+    /// failed.
     fn take_one(&self, walk: &dyn Walk) -> Result<(), DurabilityError> {
         let handle = self.demand();
         loop {
@@ -75,7 +77,8 @@ impl Checkpoints {
         }
     }
 
-    /// The last picture installed since the open, if the picture holds the durable epoch `epoch`.
+    /// Returns the report of the last picture installed since the open, if the picture shows epoch `epoch`. A receipt
+    /// passes the epoch of its commit. `None` with a log.
     #[must_use]
     pub fn report_of(&self, epoch: Epoch) -> Option<CheckpointReport> {
         if self.store.is_forked() || self.log.has_loggers() {

@@ -165,9 +165,9 @@ impl BlockWriter {
         Ok((page, tail_place))
     }
 
-    /// Writes a page of the picture before anew, if a place nearer to the file's beginning has room. The block's header
-    /// changes in its place only: the page is still a page of the checkpoint that wrote the entries. A page of several
-    /// blocks stays.
+    /// Writes a page of the picture before anew, if a place nearer to the file's beginning has room; `None` if the page
+    /// stays. In the block's header only the place changes: the page is still a page of the checkpoint that wrote the
+    /// entries. A page of several blocks stays.
     ///
     /// # Errors
     /// As [`BlockWriter::write_page`]; also if the page is damaged.

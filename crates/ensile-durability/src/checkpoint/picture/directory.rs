@@ -72,6 +72,7 @@ impl DirectoryPart {
         Self { pages, place: None }
     }
 
+    /// Bytes of the part's payload.
     fn place_bytes(&self) -> usize {
         self.pages.iter().map(PagePlace::place_bytes).sum()
     }
@@ -180,7 +181,8 @@ impl PageDirectory {
         }
     }
 
-    /// True if a page begins at `bound`, or a section that this directory does not have.
+    /// True if a taken range may begin or end at `bound`: a page begins there, or this directory does not have the
+    /// section.
     fn may_cut(&self, bound: &PageBound) -> bool {
         let part = self.parts.partition_point(|part| part.bound() <= bound);
         let is_page =

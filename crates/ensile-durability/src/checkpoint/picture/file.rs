@@ -33,6 +33,7 @@ pub(crate) struct PageFile {
     unbegun: Mutex<UnbegunBytes>,
 }
 
+/// Run of written bytes that the medium was not asked to write.
 #[derive(Debug, Default)]
 struct UnbegunBytes {
     bytes: u64,
@@ -87,8 +88,8 @@ impl PageFile {
         Ok(Self { file, listed, units: Mutex::new(units), unbegun: Mutex::default() })
     }
 
-    /// Takes all free units, and units of the file behind the end of the used units. The units become free when they
-    /// are given back.
+    /// Takes all free units, and units of the file behind the end of the used units, for a reader with a lease (I3).
+    /// The units become free when they are given back.
     pub(super) fn hold_free(&self) -> Result<Vec<Extent>, DiskError> {
         let units = u32::try_from(self.file.len()?.div_ceil(UNIT_BYTES as u64)).unwrap_or(u32::MAX);
         let mut all = self.units.lock();
@@ -146,7 +147,7 @@ impl PageFile {
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
         *self.unbegun.lock() = UnbegunBytes::default();
         self.file.sync_all()?;
-        // L9.
+        // L9: no picture becomes durable in a removed file.
         self.file.check_named()
     }
 

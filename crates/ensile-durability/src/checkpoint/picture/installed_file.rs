@@ -27,7 +27,7 @@ impl OpenedPageFile {
     /// Opens a page file. The opening block must name this file (I1).
     ///
     /// # Errors
-    /// As [`super::read::PictureReader::open`].
+    /// As [`super::reader::PictureReader::open`].
     pub(super) fn open(
         disk: &dyn Disk,
         of: &PictureCheckpoint,

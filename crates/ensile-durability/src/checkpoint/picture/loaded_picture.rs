@@ -1,8 +1,8 @@
 //! The picture loaded by a recovery, as the base of the next picture.
 //!
 //! Invariants:
-//! - The recovery has read every extent that the root reaches. The extents go together: no two extents share a unit
-//!   (N12), and pages tile their sections (N17).
+//! - The recovery has read every extent that the root reaches, and has checked the extents together: no two extents
+//!   share a unit (N12), and pages tile their sections (N17).
 //!
 //! Neighbours: [`super::reader`] fills the picture. A recovery hands the picture to the checkpoints. The checkpoints
 //! open the picture's files to write ([`super::base_picture`]).
@@ -19,8 +19,8 @@ pub(crate) struct LoadedPicture {
     pub(super) of: PictureCheckpoint,
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
-    /// Number of kept folders; `None` without marks. The state knows the picture's pages. The state marks pages that
-    /// change from the load on, and pages in folders that this number leaves out.
+    /// Number of kept folders, if the state marks pages from the load on; `None` without marks. The state marks pages
+    /// that change, and pages in folders that this number leaves out.
     pub(super) marked_for: Option<usize>,
 }
 

@@ -40,8 +40,8 @@ pub(in crate::checkpoint) struct PageWork {
     block: CheckpointBlock,
     /// Versions for the tail of the page that is written.
     tail: Vec<u8>,
-    /// Commits' lists may have versions: a page was taken since the lists were found empty, or the lists were never
-    /// read.
+    /// True if commits' lists may have versions: a page was taken since the lists were found empty, or the lists were
+    /// never read.
     may_be_displaced: bool,
     writer: BlockWriter,
     written: PagesWritten,
@@ -55,14 +55,14 @@ pub(in crate::checkpoint) struct PagesWritten {
     pub(in crate::checkpoint) taken: Vec<TakenRange>,
     pub(in crate::checkpoint) removes: Vec<RemovesPlace>,
     pub(in crate::checkpoint) tails: Vec<TailPlace>,
-    /// Number of entries of pages, and of versions left beside the pages.
+    /// Number of all entries, and of the displaced versions among them.
     pub(in crate::checkpoint) entries: u64,
     pub(in crate::checkpoint) displaced: u64,
-    /// Bytes of tails: of whole blocks.
+    /// Bytes of the tails' blocks, with headers and padding.
     pub(in crate::checkpoint) tail_bytes: u64,
-    /// Bytes of extents.
+    /// Bytes of the written extents.
     pub(in crate::checkpoint) bytes: u64,
-    /// The extents.
+    /// The written extents, which are free again if the attempt fails.
     pub(in crate::checkpoint) held: Vec<HeldExtents>,
 }
 
@@ -158,6 +158,7 @@ impl PageWork {
         self.wrote(place.place.extent.bytes(), u64::from(entries), false)
     }
 
+    /// Takes the next page of the slices and writes the page.
     fn step_page(&mut self, pages: &dyn Pages, keeper: &PictureKeeper) -> Result<PartStep, String> {
         let freeze = self.freeze();
         let Some((slice, resume)) = self.slices.current() else { return Ok(PartStep::Ended) };

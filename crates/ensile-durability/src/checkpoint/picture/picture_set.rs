@@ -4,17 +4,17 @@
 //! ```text
 //! begin --> parts are written, each into its folder's file --> close: directory, root, synced --> (manifest)
 //!   ^                                                             |                                  |
-//!   +--- abandon: what the attempt took is free at once <---------+--- installed: next base <--------+
-//!                                                                      release: what the one before took is free
+//!   +--- abandon: the attempt's extents are free at once <--------+--- promote_to_base: next base <--+
+//!                                                                      release: dropped extents are free
 //! ```
-//! A picture keeps the untaken pages of the picture before, also pages that an earlier process wrote ([`super::base`]).
-//! A database's first picture has every page.
+//! A picture keeps the untaken pages of the picture before, also pages that an earlier process wrote
+//! ([`super::base_picture`]). A database's first picture has every page.
 //!
 //! Invariants:
 //! - N12: extents that the installed picture reaches are released only once the manifest that drops them is durable,
 //!   and no reader holds a lease (I3). Pages and pending removes are synced before the root is written. Directory and
 //!   root are synced before the manifest names the root.
-//! - N13: extents that a failed attempt took are free, and the next attempt goes on from the installed picture.
+//! - N13: extents that a failed attempt took are free, and the installed picture is the base of the next attempt.
 //! - No disk access is made under the keeper's lock.
 //!
 //! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::page_writer`] asks for
@@ -87,6 +87,7 @@ pub(in crate::checkpoint) struct ClosedPicture {
     pub(in crate::checkpoint) files: Vec<ListedPageFile>,
 }
 
+/// State of the keeper.
 #[derive(Debug)]
 struct KeptPictures {
     /// Number of the next page file: larger than the number of every page file.
@@ -118,7 +119,7 @@ const NO_NUMBER: &str = "no number is left for another page file";
 impl PictureKeeper {
     /// Creates the keeper of a database with `checkpointers` checkpointers. `there` lists the page files in the
     /// checkpointers' folders, including those of the installed picture. `next_page` is above the number of every page.
-    /// The next picture goes on from `installed`, if given.
+    /// `installed` is the base of the next picture, if given.
     pub(in crate::checkpoint) fn new(
         origin: PagesOrigin,
         checkpointers: usize,

@@ -50,7 +50,7 @@ pub(crate) struct PictureReader {
     reached: Mutex<Reached>,
 }
 
-/// Buffers of one thread.
+/// Buffers of one thread for reading, used again from page to page.
 #[derive(Debug, Default)]
 pub(crate) struct PageBuffers {
     block: Vec<u8>,
@@ -193,7 +193,7 @@ impl PictureReader {
         self.of.root.extent.bytes()
     }
 
-    /// The blocks read so far.
+    /// Returns a copy of the figures of the blocks read so far.
     pub(crate) fn coverage(&self) -> Reached {
         self.reached.lock().clone()
     }
@@ -251,7 +251,7 @@ impl PictureReader {
         Some(LoadedPicture { of: self.of, directory, removes: self.root.removes, marked_for })
     }
 
-    /// The end of the last block of each file, once all blocks are read.
+    /// Name of each file, and offset of the end of the file's last block in bytes, once all blocks are read.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
         let reached = self.reached.lock();
         let ends: Vec<_> = self.files.iter().map(|file| reached.end_in(file.listed.name)).collect();
@@ -339,7 +339,7 @@ impl PictureReader {
         }))
     }
 
-    /// Versions that commits have left beside pages, in this block of the root ([`Root::removes_block_count`]).
+    /// Reads block number `index` of the versions left beside pages ([`Root::removes_block_count`] blocks).
     ///
     /// # Errors
     /// As [`PictureReader::open`].

@@ -87,7 +87,7 @@ impl TailPlace {
         u64::from(self.unit) * UNIT_BYTES as u64 + u64::from(self.unit_offset)
     }
 
-    /// The bytes of the tail.
+    /// Place of the tail's bytes in the page file.
     pub(crate) fn span(&self) -> BlockSpan {
         debug_assert!(self.is_whole(), "a unit has all of {self:?}");
         BlockSpan { folder: self.folder, offset: self.offset(), bytes: u64::from(self.bytes) }
@@ -156,7 +156,7 @@ impl BesidePlace<'_> {
     }
 }
 
-/// Everything that a picture has.
+/// Content of a root: the places of all parts of the directory, of the pending removes and of the tails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) parts: Vec<DirectoryPlace>,

@@ -66,7 +66,7 @@ impl BesideKeys {
         Self { bytes_max, from: 0, until: usize::MAX, keys, versions, is_sorted: false }
     }
 
-    /// Takes the keys of a block that is read for the first time. After the last block, compares the keys with each
+    /// Adds the keys of a block that is read for the first time. After the last block, compares the keys with each
     /// other.
     ///
     /// # Errors
@@ -186,6 +186,7 @@ impl BesideKeys {
         self.keys.len() + self.versions.len() * size_of::<BesideKey>()
     }
 
+    /// Sorts the versions by key, and versions of one key by block.
     fn order(&mut self) {
         let mut versions = std::mem::take(&mut self.versions);
         let of = |version: &BesideKey| (version.section, self.key(version), version.block);
@@ -215,7 +216,7 @@ impl BesideKeys {
         assert!(self.until > self.from && self.until < before, "it is shorter, and has a part");
     }
 
-    /// Compares equal keys with each other. The span's keys are complete.
+    /// Sorts the span's keys, which are complete, and compares equal keys with each other.
     fn sort(&mut self, reader: &PictureReader) -> Result<(), DurabilityError> {
         assert!(!self.is_sorted, "once a span");
         self.order();

@@ -28,16 +28,16 @@ pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) log_bytes: u64,
     /// Number of entries written since the open.
     pub(in crate::checkpoint) log_records: u64,
-    /// Time of applying the entries, where the state measures the time.
+    /// Nanoseconds of applying the entries written since the open; `None` if the state does not measure the time.
     pub(in crate::checkpoint) applied_nanos: Option<u64>,
     /// Requests that the application reports: requests that succeeded, and lost requests.
     pub(in crate::checkpoint) served: u64,
     pub(in crate::checkpoint) lost: u64,
-    /// Without a log: a result waits for a picture.
+    /// True if, without a log, a result waits for a picture.
     pub(in crate::checkpoint) is_awaited: bool,
-    /// The reserve for a full disk exists.
+    /// True if the reserve for a full disk exists.
     pub(in crate::checkpoint) has_reserve: bool,
-    /// Every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
+    /// True if every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
     pub(in crate::checkpoint) has_marks: bool,
     /// Number of loggers' attempts to write to a full disk.
     pub(in crate::checkpoint) full_tries: u64,
@@ -66,7 +66,7 @@ pub(in crate::checkpoint) enum Action {
     GoOn,
     /// Make the reserve that is missing.
     MakeReserve,
-    /// Find out whether a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
+    /// Check that a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
     /// [`super::Life::put_off`].
     LookForRoom { bytes: u64 },
     /// Publish a picture's pages: [`super::Life::record_publication`] or [`super::Life::cannot_publish`].
@@ -106,7 +106,7 @@ pub(in crate::checkpoint) struct PartTask {
     pub(in crate::checkpoint) room: Arc<Room>,
 }
 
-/// The part of the state that an attempt takes, cut.
+/// Cut of the part of the state that an attempt takes.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct CutParts {
     /// Starts of all ranges, if the attempt takes all ranges.

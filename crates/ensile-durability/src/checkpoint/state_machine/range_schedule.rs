@@ -32,7 +32,8 @@ pub(in crate::checkpoint) enum Taken {
 }
 
 impl Taken {
-    /// The ranges that the next turn takes.
+    /// The ranges that the next turn takes: the range with the oldest turn. All ranges on a demand, if a new cut is
+    /// due, or if no cycling checkpoint is installed.
     pub(super) fn next(installed: Option<&InstalledCheckpoint>, wanted: u32, is_demanded: bool) -> Self {
         match installed {
             Some(InstalledCheckpoint::Cycling(cycling)) if !is_demanded && !is_cut_anew(cycling, wanted) => {
@@ -44,7 +45,7 @@ impl Taken {
         }
     }
 
-    /// Number of turns of a round.
+    /// Number of turns in which each range is taken once; 1 for an attempt that takes the whole state.
     pub(super) fn turns(&self) -> u32 {
         match self {
             Self::Whole | Self::All { .. } => 1,

@@ -1,15 +1,15 @@
-//! A logger's files. The logger prepares the next file ahead of time, continues in the file when the current file is
-//! due, and closes the used file.
+//! A logger's files. The logger prepares the next file ahead of time, continues in the next file once the current file
+//! is full or old, and closes the used file.
 //!
 //! Invariants:
 //! - L3: the log continues in a file whose name is synced. The log writes and syncs the file's opening mark before
 //!   anything behind it.
-//! - Commits wait only for the opening mark: files are made, cut and renamed under the lock of the next file, without
-//!   the writer's lock. The lock of the next file is always taken before the writer's lock.
+//! - Waiting results wait only for the opening mark: files are made, cut and renamed under the lock of the next file,
+//!   without the writer's lock. The lock of the next file is always taken before the writer's lock.
 //! - On a full disk the logger first removes the next file, because blocks take precedence.
 //! - No file of a closed log changes: the close takes the lock of the next file too.
 //!
-//! Neighbours: `next` and `segments` do the work; a step decides when work is due.
+//! Neighbours: `next_file` and `segments` do the work; a step of `logger` decides when work is due.
 
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
@@ -20,14 +20,14 @@ use crate::log::next_file::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::store::names::SegmentName;
 
-/// The next file, as far as prepared.
+/// The next file as far as prepared, and the limits of its preparation.
 #[derive(Debug)]
 pub(super) struct NextFilePlan {
     made: Option<NextFile>,
     name: SegmentName,
     /// Least initial size of the file, in bytes.
     first_bytes: u64,
-    /// Time before which no new attempt is made.
+    /// Time before which no new attempt is made, in nanoseconds of the clock.
     not_before: u64,
     /// True once no next file will exist.
     is_over: bool,
@@ -39,8 +39,8 @@ impl NextFilePlan {
         Self { made: None, name, first_bytes, not_before: 0, is_over: false }
     }
 
-    /// Makes the file ready for the log. A log with many writes gets no zeros here. `None`, here and below, means that
-    /// the disk has no space.
+    /// Makes the file ready now. If `heavy`, the log has many writes, and the file gets no zeros. `None`, here and
+    /// below, means that the disk has no space.
     fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
         let first_bytes = self.first_bytes;
         match self.get_or_create(log, first_bytes)? {
@@ -49,7 +49,7 @@ impl NextFilePlan {
         }
     }
 
-    /// Makes a part of the file; true once the file is ready.
+    /// Makes a part of the file, with `wanted` bytes of zeros in the end. True once the file is ready.
     fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
         match self.get_or_create(log, wanted)? {
             Some(made) => made.make_some(&**log.store.disk()),
@@ -76,7 +76,7 @@ impl NextFilePlan {
         assert!(self.first_bytes > 0, "a file without space");
     }
 
-    /// Removes the prepared file. True if the file existed.
+    /// Removes the prepared file, and prevents attempts for [`ROLL_PAUSE_NANOS`]. True if the file existed.
     fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
         self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
         self.made.take().map_or(Ok(false), |made| made.discard(&**log.store.disk()).map(|()| true))
@@ -84,7 +84,7 @@ impl NextFilePlan {
 }
 
 impl Logger {
-    /// Notes for a later step the number of zeros of the next file, if the file is due.
+    /// Notes the wanted zeros of the next file, in bytes, for [`Logger::prepare`]; 0 if the file is not due.
     pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
         // Relaxed: only the logger's thread acts on the flag, and the thread reads the file's state again under the
         // locks.
@@ -94,7 +94,7 @@ impl Logger {
         self.next_wanted.store(wanted.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Makes a part of the next file, if the file is due.
+    /// Makes a part of the next file, if the file is due. The logger's thread calls after a step.
     pub(in crate::log) fn prepare(&self, log: &Log) {
         // Relaxed: a hint; the file's state is read under its lock below.
         let wanted = self.next_wanted.load(Ordering::Relaxed);
@@ -145,8 +145,8 @@ impl Logger {
         is_due && writer.steps.may_roll()
     }
 
-    /// Continues in a new file. If another step or the close has written unsynced blocks meanwhile, the next mark does
-    /// this work. False if the log has stopped.
+    /// Continues in the next file, and closes the used file. If another step or the close has written unsynced blocks
+    /// meanwhile, the next mark does this work. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
         let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
@@ -198,7 +198,7 @@ impl Logger {
         true
     }
 
-    /// Keeps the current file, because the disk has no space for a new file.
+    /// Continues in the current file, because the disk has no space for a new file. False if the log has stopped.
     fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
         if let Err(error) = next.give_up(log) {

@@ -1,4 +1,5 @@
-//! The steps of a logger as decisions. Pure: observations and results of an action go in, the next action comes out.
+//! The steps of a logger as decisions. The code is pure: observations and results of an action go in, the next action
+//! comes out.
 //!
 //! ```text
 //!          entries, a mark of d or none        the file has all of it          the sync is done
@@ -7,7 +8,7 @@
 //!                               no space v   | a later step submits the same bytes
 //!                                         Held
 //! ```
-//! A close, or the end of the log, ends the steps at any stage: nothing is written any more.
+//! A close, or the end of the log, ends the steps at any stage: no further block is written.
 //!
 //! Invariants:
 //! - Held blocks are submitted before anything else is encoded, because held blocks come first in the chain (L5).
@@ -19,7 +20,7 @@
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 
-/// Bytes since the last mark above which the device is busy, and epochs close at the heartbeat's interval.
+/// Bytes per mark above which the device counts as busy. Epochs then close only at the heartbeat's interval.
 const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
 
 /// The thread that takes a step.
@@ -27,11 +28,11 @@ const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
 pub(super) enum StepBy {
     /// The logger's own thread, or a thread that drives the logger.
     Logger,
-    /// A waiter's thread: work that its result does not need is left to the logger.
+    /// A waiter's thread: the logger does the work that the waiter's result does not need.
     Waiter,
 }
 
-/// Place of the encoded blocks.
+/// Stage of the encoded blocks, the states of the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepStage {
     /// No encoded blocks: all blocks are written, and all marks synced.
@@ -76,7 +77,7 @@ pub(super) enum AfterWrite {
 pub(super) enum LastAction {
     /// Begin a new file.
     Roll,
-    /// Leave the new file to the logger's thread.
+    /// Wake the logger's thread, which begins the new file.
     WakeLogger,
     /// Nothing.
     Rest,
@@ -88,10 +89,10 @@ pub(super) struct Steps {
     stage: StepStage,
     /// Encoded mark d that is not synced yet.
     mark_due: Option<Epoch>,
-    /// Bytes since the last mark, and bytes between the last two marks.
+    /// Bytes since the last mark; `bytes_recent`: between the last two marks.
     bytes_since_mark: u64,
     bytes_recent: u64,
-    /// True if the device was busy when the step began.
+    /// True if the device was busy when the step began, or blocks were held.
     is_heavy: bool,
 }
 
@@ -128,7 +129,7 @@ impl Steps {
         self.stage == StepStage::Held
     }
 
-    /// True if a waiter may take the next step. A waiter leaves a full disk and a busy device to the logger.
+    /// True if a waiter may take the next step. With a full disk or a busy device, only the logger steps.
     pub(super) fn is_for_waiter(&self) -> bool {
         !self.is_held() && !self.is_busy()
     }
@@ -142,7 +143,7 @@ impl Steps {
         self.stage == StepStage::Closed
     }
 
-    /// Begins a step.
+    /// Begins a step; `has_ended` is true if the log has ended. Returns the first action.
     pub(super) fn begin(&mut self, has_ended: bool) -> FirstAction {
         if has_ended || self.is_closed() {
             return FirstAction::Stop;
@@ -190,7 +191,8 @@ impl Steps {
         self.check();
     }
 
-    /// Action for a new file that is due, by the thread that stepped. Results of this mark do not wait for the file.
+    /// Last action of a step, by the thread that stepped. A waiter does not begin a new file, because its result needs
+    /// only the mark.
     pub(super) fn end(by: StepBy, is_roll_due: bool) -> LastAction {
         match by {
             _ if !is_roll_due => LastAction::Rest,
@@ -205,13 +207,13 @@ impl Steps {
     }
 }
 
-/// True if the next step should come soon. A strict result waits for a commit that is ending, or for the epoch's least
-/// length.
+/// True if the next step should come soon: a strict result waits for a commit that is ending, or for the epoch's least
+/// length. `wanted` is the largest epoch with a waiter, and `durable` is D.
 pub(super) fn is_hurried(claim: Epoch, wanted: Epoch, durable: Epoch) -> bool {
     wanted > durable && claim < wanted
 }
 
-/// True if the epoch may close early, because a strict result of the present epoch waits for D.
+/// True if the epoch should close early, because a strict result of the current epoch `now` waits for D.
 pub(super) fn closes_epoch(wanted: Epoch, durable: Epoch, now: Epoch) -> bool {
     wanted > durable && now <= wanted
 }

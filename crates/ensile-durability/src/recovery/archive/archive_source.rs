@@ -162,6 +162,7 @@ impl ArchiveSource {
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
 
+    /// As [`Self::check_target_epoch`], with an error that lists the available ranges.
     fn check_counted(&self) -> Result<(), DurabilityError> {
         self.check_target_epoch().map_err(|why| self.lacks(&why))
     }

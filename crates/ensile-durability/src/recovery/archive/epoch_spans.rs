@@ -12,7 +12,7 @@
 //! - A2: a range never crosses a missing file, nor the end of a generation that the archive holds incompletely.
 //! - L4: between two generations no epoch counts, so a range continues there.
 //!
-//! Neighbours: `archived` reads the files; a restore asks if a picture and an epoch are in one range.
+//! Neighbours: [`super`] reads the files; a restore asks if a picture and an epoch are in one range.
 
 use ensile_base::Epoch;
 
@@ -36,6 +36,7 @@ impl EpochSpan {
 /// Epochs of a generation, with the archived spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GenerationSpans {
+    /// Smallest epoch that an entry of the generation may have.
     pub(super) first: Epoch,
     /// D of the generation, if the generation has ended.
     pub(super) durable: Option<Epoch>,

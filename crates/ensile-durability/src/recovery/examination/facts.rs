@@ -43,7 +43,7 @@ impl Damage {
         self.detail.ends_with(NOT_OF_NEWEST)
     }
 
-    /// Damage of an error that means damage. Returns any other error.
+    /// Converts an error that means damage. Returns any other error.
     pub(in crate::recovery) fn from_error(error: DurabilityError) -> Result<Self, DurabilityError> {
         match error {
             DurabilityError::Damaged { file, offset, detail } => {
@@ -66,7 +66,7 @@ impl Damage {
         }
     }
 
-    /// The outcome. `None` if the error means damage.
+    /// The value of the outcome; `None` for an error that means damage. Returns any other error.
     pub(super) fn unless<T>(outcome: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
         outcome.map(Some).or_else(|error| Self::from_error(error).map(|_| None))
     }
@@ -215,6 +215,7 @@ pub struct PictureFacts {
 }
 
 impl PictureFacts {
+    /// Facts about the picture, as far as the reader has read it.
     pub(super) fn from_reader(reader: &PictureReader) -> Self {
         let reached = reader.coverage();
         let section = |(section, figures): (&u32, &SectionFigures)| SectionFacts {
@@ -341,6 +342,7 @@ pub struct RangeFacts {
 }
 
 impl RangeFacts {
+    /// Facts about a walk over the range `keys`; `None` for a walk over every key.
     pub(super) fn from_manifest(walked: &FuzzyCheckpoint, keys: Option<KeyRange>) -> Option<Self> {
         let FuzzyCheckpoint { low, high, files } = walked;
         Some(Self {

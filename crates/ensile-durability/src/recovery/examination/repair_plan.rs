@@ -132,6 +132,7 @@ struct Cutting<'c> {
 struct RepairCut {
     /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
+    /// Last epoch that is kept.
     durable: Epoch,
     /// Logs of that generation with a whole part.
     chains: Vec<Chain>,
@@ -181,8 +182,8 @@ impl Cutting<'_> {
         Err(NoRepair::Reason("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation that lacks nothing. The reading leaves out bytes that do not belong there, and
-    /// the verdict is the verdict of an open.
+    /// D and the logs of a generation that lacks nothing; `None` if a log must be cut inside its chain. Bytes behind
+    /// the ends of the logs' files are ignored. The verdict is the verdict of an open.
     fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
         let checkpoint = self.manifest.checkpoint.as_ref();
         let judged = || -> Result<_, DurabilityError> {
@@ -362,6 +363,7 @@ impl Cutting<'_> {
         Ok(RepairPlan { loss, judged, last })
     }
 
+    /// Plans this cut: the kept generations, the cut and dropped files, and the loss.
     fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
@@ -424,6 +426,7 @@ fn unreadable(found: &Examination, left: LeftAbove) -> Vec<String> {
 /// By generation and log: the damaged files, with the offset up to which a file is whole.
 type WholeLimits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
+/// Limits of the damaged log files. The error is the reason why no cut of a log repairs a damage.
 fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     let mut limits = WholeLimits::new();
     for Damage { file, offset, detail, is_refused } in damage {
@@ -452,18 +455,20 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
+/// Files of a generation's logs, by logger.
 fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {
     let number = generation.number;
     (0..generation.logs).filter_map(move |logger| files.get(&(number, logger))).flatten()
 }
 
+/// True if the log has this file: in its chain, behind its end, or before its beginning.
 fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
     let is_link = chain.links.iter().any(|link| link.file == file);
     is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
 }
 
-/// Reads the files of a log as if a damaged file ended at its damage, and as if a file ended where the next file goes
-/// on.
+/// Reads the files of a log as if a damaged file ended at its damage, and as if a file ended where the next file
+/// continues the chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],

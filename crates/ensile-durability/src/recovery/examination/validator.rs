@@ -10,7 +10,7 @@
 //! - Findings come in the order in which an open would meet the findings.
 //!
 //! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; [`generation`] has the
-//! second line of the picture.
+//! second line of the diagram.
 
 mod generation;
 
@@ -59,6 +59,7 @@ enum Work {
     Folder,
     /// Loads an item of the checkpoint, or a piece of that item's file.
     Load(usize),
+    /// Notes the facts about a loaded picture.
     Loaded,
     /// Reads an older state of a backup.
     Kept(usize),
@@ -68,12 +69,15 @@ enum Work {
     LogFile(SegmentFile, Option<SegmentFile>),
     /// Judges one of the generation's logs, with this number of files.
     Log(usize),
+    /// Decides D over all logs of the generation.
     Verdict,
     /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
     Piece(usize, LogPiece, Option<Epoch>),
+    /// Queues a second check of logs with entries that do not count.
     Counted,
     /// Checks a piece again, with all of its blocks.
     Check(LogPiece),
+    /// Ends the generation under examination.
     GenerationEnd,
     /// Lists files outside the generations, and ends the examination.
     End,
@@ -88,6 +92,7 @@ pub(crate) struct Judge {
     /// True if the examination skips the older states of a backup.
     skips_older: bool,
     work: VecDeque<Work>,
+    /// Epoch below which the checkpoint holds every entry.
     covered: Epoch,
     hint: Option<Hint>,
     inventory: Inventory,
@@ -114,7 +119,8 @@ impl Judge {
         Self::with_manifest(disk, None)
     }
 
-    /// Examination of a folder's newest state, with this manifest in place of the folder's.
+    /// Examination of a folder's newest state, with this manifest in place of the folder's. Backups, take-overs and
+    /// adoptions verify a folder in this way.
     pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
         Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
     }
@@ -145,7 +151,7 @@ impl Judge {
         &self.found
     }
 
-    /// Runs the whole examination.
+    /// Runs the whole examination, for callers that need no steps.
     pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
         self.left_unproven()
@@ -224,6 +230,7 @@ impl Judge {
         self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
     }
 
+    /// First step: reads the manifest, lists the files by names, and queues all work.
     fn folder(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let disk = Arc::clone(&self.disk);
         assert!(self.found.files.is_empty(), "it is the first step");
@@ -291,7 +298,7 @@ impl Judge {
         let manifest = self.manifest.as_ref().expect("it was read");
         validation::check_reserved_epochs(manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
         if self.found.is_whole() {
-            // A recovery calls `passed` in the same way after the last entry (L8).
+            // A recovery calls `advance_watermark` in the same way after the last entry (L8).
             target.advance_watermark(Epoch::MAX);
             let generations = &self.found.generations;
             assert_eq!(generations.len(), manifest.generations.len(), "each generation is judged");
@@ -310,10 +317,12 @@ impl Judge {
         Ok(())
     }
 
+    /// The length in bytes; `None` for an unreadable file, which is noted.
     fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
         self.found.note(length.map_err(DurabilityError::from))
     }
 
+    /// Lists the files of the root folder, with their roles.
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder may be a folder of logs or checkpoints.
@@ -358,7 +367,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Lists the files of checkpoints, by names.
+    /// Lists the files of checkpoints, by names, and notes the facts about the installed checkpoint.
     fn checkpoint(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
@@ -396,7 +405,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged.
+    /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged. Returns the number of bytes read.
     fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let load = self.inventory.load.as_ref().expect("it has items");
         assert!(

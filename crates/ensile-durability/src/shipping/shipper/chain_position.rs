@@ -1,4 +1,4 @@
-//! Place of a shipper in the chain of manifests: find the place, and leave the chain after a take-over by another
+//! Place of a shipper in the chain of manifests. Finds the place, and ends the shipping after a take-over by another
 //! machine.
 //!
 //! Invariants:
@@ -35,7 +35,9 @@ pub(super) struct ManifestPlace {
     pub(super) store: Identity,
     /// Number of the newest manifest; 0 in an empty store.
     pub(super) number: u64,
+    /// Term of the newest manifest; 1 in an empty store.
     pub(super) term: u64,
+    /// Databases from which this database and its predecessors have taken over.
     pub(super) fenced: Vec<Identity>,
     /// Newest manifest; `None` in an empty store.
     pub(super) newest: Option<SharedManifest>,
@@ -152,6 +154,7 @@ impl Shipper {
         Ok(there)
     }
 
+    /// Error for an object that is missing or has another length.
     pub(super) fn is_missing(&self, object: &str) -> DurabilityError {
         chain::damaged_object_error(
             self.shared_store(),
@@ -344,6 +347,7 @@ impl ManifestPlace {
         Self { store, number, term, fenced, newest: Some(newest), offered: None }
     }
 
+    /// Place in an empty store, which gets a new identity.
     fn of_empty_store() -> Self {
         Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
     }

@@ -25,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(5);
 impl Shipper {
     /// Ends the shipping of a database whose log has ended. Waits for the present step, at most for
     /// [`close_wait`](crate::ShippingConfig::close_wait). Afterwards a stepping thread ends with its next step, or is
-    /// in a call that does not return: leave such a thread to itself. A second call returns the result of the first.
+    /// in a call that does not return: the caller must not join such a thread. A second call returns the result of the
+    /// first.
     ///
     /// # Errors
     /// [`DurabilityError::NotShipped`] if the present step has not ended in time.
@@ -55,10 +56,12 @@ impl Shipper {
         self.steps.lock().has_ended
     }
 
+    /// True if the owner has cancelled shipping: see [`Shipper::cancel`].
     pub(super) fn is_cancelled(&self) -> bool {
         self.steps.lock().is_cancelled
     }
 
+    /// Ends shipping, and waits for the present step.
     fn wait_for_step(&self) -> Result<(), DurabilityError> {
         self.steps.lock().has_ended = true;
         self.wake();
@@ -103,7 +106,7 @@ pub(super) struct ShipSteps {
 pub(super) struct StepUnderWay<'s>(&'s Shipper);
 
 impl<'s> StepUnderWay<'s> {
-    /// `None` after the end.
+    /// Begins a step on the calling thread; `None` after the end of shipping.
     pub(super) fn begin(shipper: &'s Shipper) -> Option<Self> {
         let mut steps = shipper.steps.lock();
         if steps.has_ended {

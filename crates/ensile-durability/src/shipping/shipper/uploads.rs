@@ -5,7 +5,7 @@
 //! - An object from an earlier life is compared with the file, byte by byte.
 //! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
-//! Neighbours: the steps of [`super`] begin and continue an upload; `shared` has the store.
+//! Neighbours: the steps of [`super`] begin and continue an upload; `shared_store` has the trait of the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ enum ObjectUnderWay {
     NotBegun,
     /// The object exists in the store. The shipper compares the object, and computes its checksum.
     Compared,
+    /// The object is being written.
     Written(Box<dyn SharedUpload>),
 }
 
@@ -93,6 +94,7 @@ impl Upload {
 }
 
 impl Shipper {
+    /// Checks a closed log file, and begins its upload. A file that was removed meanwhile is skipped.
     pub(super) fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
         let (disk, name) = (self.store.disk(), closed.file.to_string());
         let Some(file) = unless_missing(disk.open_to_read(&name))? else {
@@ -129,6 +131,7 @@ impl Shipper {
         gone_on
     }
 
+    /// Uploads or compares the next piece of the present object; true once the store has the whole file.
     fn go_on_in_object(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
         let piece = upload.pieces.front().expect("an object is under way").clone();
         let end = piece.offset + piece.bytes;

@@ -11,7 +11,7 @@
 //! Invariants:
 //! - A3: A generation with entries leaves the manifest only after `ARCHIVE` has the generation with its D.
 //! - L4: Numbers and epochs grow. Only the last generation may lack its D. The epochs between two generations are void.
-//! - `ARCHIVE` is replaced as a whole: written beside, synced and renamed, with a sync of the folder.
+//! - `ARCHIVE` is replaced as a whole: written as `ARCHIVE.new`, synced and renamed, with a sync of the folder.
 //!
 //! Neighbours: `archive` keeps `ARCHIVE` in step with the manifest, and repeats the manifest's lines.
 //! `recovery::archive` judges an archive by its `ARCHIVE`.
@@ -34,7 +34,7 @@ const ARCHIVE_FORMAT: u32 = 1;
 /// Limit far above the size of a real file, in bytes.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Name of a file in the archive's folder. The folder may be the disk's root.
+/// Path of a file in the archive's folder. The folder may be the disk's root.
 pub(crate) fn in_folder(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
@@ -44,7 +44,7 @@ pub(crate) fn in_folder(folder: &str, name: &str) -> String {
 pub(crate) struct ArchiveList {
     /// Database that owns the archive.
     pub(crate) database: Identity,
-    /// Epoch behind which the archive's entries begin. When the archive was begun, the installed checkpoint had every
+    /// Epoch after which the archive's entries begin. When the archive was begun, the installed checkpoint had every
     /// entry up to this epoch.
     pub(crate) from: Epoch,
     /// Generations, oldest first.
@@ -136,6 +136,7 @@ impl ArchiveList {
         }
     }
 
+    /// Adds a generation, or the D of a listed generation. The error says that the two histories differ.
     fn add(&mut self, generation: &Generation) -> Result<(), String> {
         if let Some(listed) = self.generations.iter_mut().find(|listed| listed.number == generation.number) {
             let durable = generation.durable.or(listed.durable);

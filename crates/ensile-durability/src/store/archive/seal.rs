@@ -28,7 +28,7 @@ pub(crate) struct ArchiveSeal {
 }
 
 impl ArchiveSeal {
-    /// True if this line of a manifest has a seal.
+    /// True if this line of a manifest is the line of a seal.
     pub(crate) fn is_line(line: &str) -> bool {
         line.starts_with("archived ")
     }
@@ -57,6 +57,7 @@ impl ArchiveList {
         self.seal_of(self.ended_count())
     }
 
+    /// Seal of the first `ended` generations, which all have their D.
     fn seal_of(&self, ended: usize) -> ArchiveSeal {
         let generations = &self.generations[..ended];
         assert!(generations.iter().all(|generation| generation.durable.is_some()), "A3: each has its D");

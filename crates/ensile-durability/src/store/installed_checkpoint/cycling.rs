@@ -11,7 +11,7 @@
 //! - K5: Together with the log from the least e_l of the ranges on, the checkpoint gives the state at any D that is not
 //!   below the largest e_h.
 //!
-//! Neighbours: [`super`] has the operations of every kind. A checkpoint's life fills in the fields.
+//! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
 use std::fmt;
 
@@ -20,17 +20,17 @@ use crate::number::{RANGES_MAX, parse_count};
 use crate::range::{KeyRange, RangeStart};
 use crate::store::text::values;
 
-/// Figures of the ranges at their last cut.
+/// Figures of the ranges at the last time that the keys were divided into ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RangesCut {
-    /// Wanted number of ranges. A small state has fewer ranges.
+    /// Configured number of ranges. A small state has fewer ranges.
     pub(crate) wanted: u32,
-    /// Bytes of the ranges together, and bytes of the largest range.
+    /// Bytes of all ranges; `largest`: bytes of the largest range.
     pub(crate) bytes: u64,
     pub(crate) largest: u64,
 }
 
-/// Range: its first key, and the files of its last turn.
+/// A range of keys: its start, and the walk of its last turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InstalledRange {
     pub(crate) start: RangeStart,

@@ -1,13 +1,11 @@
 //! A fuzzy checkpoint, as the manifest names it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal
-//! 0a1b2c3d database 5b1e..
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal ..
 //! ```
 //! Invariant: K1: the checkpoint and the log from e_l on give the state at any D >= e_h.
 //!
-//! Neighbours: [`super`] answers for the checkpoint where the kind does not matter; a checkpoint's life fills the
-//! fields in.
+//! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
 use std::fmt;
 
@@ -19,7 +17,7 @@ use crate::store::text::{parse_epoch, values};
 /// A fuzzy checkpoint, installed or about to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FuzzyCheckpoint {
-    /// e_l and e_h.
+    /// e_l: E at the beginning of the walk; `high`: e_h, E at its end.
     pub(crate) low: Epoch,
     pub(crate) high: Epoch,
     pub(crate) files: PartFiles,

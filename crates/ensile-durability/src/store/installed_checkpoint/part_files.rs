@@ -16,14 +16,14 @@ pub(crate) struct PartFiles {
     pub(crate) number: u64,
     /// Generation that was open when the files were written.
     pub(crate) generation: u64,
-    /// Number of checkpointers, and number of files of each checkpointer.
+    /// Number of checkpointers; `files`: number of files of each checkpointer.
     pub(crate) checkpointers: u32,
     pub(crate) files: u32,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     /// Salt of the blocks. A block of another checkpoint has another salt.
     pub(crate) salt: Salt,
-    /// Checksum that vouches for every file: `checkpoint::files::end::seal`.
+    /// Checksum that vouches for every file: `checkpoint::files::end_block::seal`.
     pub(crate) seal: u32,
     /// Database in the files (I1).
     pub(crate) database: Identity,

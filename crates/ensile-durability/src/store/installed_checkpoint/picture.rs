@@ -1,15 +1,15 @@
 //! Picture in page files, as the manifest names it (`docs/internals/formats/manifest.md`).
 //!
 //! ```text
-//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d database
-//! 5b1e.. pages 0 file 1 salt 5e6f7a8b
+//! picture 7 generation 3 epoch 63 entries 9000 bytes 1234568 pages 20 next 412 root 0:5:2 seal 0a1b2c3d ..
+//! pages 0 file 1 salt 5e6f7a8b
 //! ```
 //! Invariants:
 //! - N12, N15: A picture is the state at the end of e_c. Together with the log of later epochs, the picture gives the
 //!   state at any D >= e_c.
 //! - The seal is the header checksum of the root. The root vouches for the whole picture.
 //!
-//! Neighbours: [`super`] has the operations of every kind. A checkpoint's life fills in the fields.
+//! Neighbours: [`super`] has the operations of every kind. `checkpoint::state_machine` fills in the fields.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use crate::number;
 use crate::store::names::{PageFileName, checkpoint_folder};
 use crate::store::text::{parse_epoch, values};
 
-/// Page file that a picture reaches.
+/// Page file with pages of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedPageFile {
     pub(crate) name: PageFileName,
@@ -50,7 +50,7 @@ pub(crate) struct PictureCheckpoint {
     pub(crate) generation: u64,
     /// e_c: the picture is the state at the end of this epoch.
     pub(crate) epoch: Epoch,
-    /// Entries, bytes of extents, and pages that the root reaches, with the root's extent.
+    /// Number of entries; `bytes`: of all extents, the root's included; `pages`: number of pages that the root reaches.
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     pub(crate) pages: u64,
@@ -65,7 +65,7 @@ pub(crate) struct PictureCheckpoint {
 }
 
 impl PictureCheckpoint {
-    /// S: the picture has only entries with smaller epochs.
+    /// The freeze epoch S: the picture has only entries with smaller epochs.
     pub(super) fn freeze(&self) -> Epoch {
         self.epoch.next()
     }

@@ -4,8 +4,8 @@
 //! header, as a buffer has one | alive until u64 | a bit for each buffer, by its number
 //! ```
 //! Invariants:
-//! - B4: A buffer is listed before a worker gets the buffer, and before its first entry. An empty buffer is struck
-//!   before the removal of its file. A listed buffer therefore exists at every death of the process.
+//! - B4: A buffer is listed before a worker gets the buffer, and before its first entry. An empty buffer is struck from
+//!   the list before the removal of its file. A listed buffer therefore exists at every death of the process.
 //! - An unlisted file counts no entry. An unlisted file with an entry is damage.
 //!
 //! Neighbours: [`super`] makes and removes the buffers, and reads the list of a dead process.
@@ -25,7 +25,7 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// Length of the file in bytes. The file has a bit for every buffer of a log: more buffers than fit in memory.
 const LIST_BYTES: usize = 16 << 10;
 const WORDS: usize = (LIST_BYTES - FRONT_BYTES) / WORD_BYTES;
-/// Place of the first bits, and place of the second until which the process changed its files.
+/// Word with the first bits; `ALIVE_AT`: offset in bytes of the time up to which the process changed its files.
 const BITS_WORD: usize = FRONT_BYTES / WORD_BYTES;
 const ALIVE_AT: usize = 112;
 const ALIVE_WORD: usize = ALIVE_AT / WORD_BYTES;
@@ -50,6 +50,7 @@ struct ListState {
     alive_until: u64,
 }
 
+/// Index of the word of this buffer's bit, and the bit as a mask.
 fn place_of(number: u64) -> (usize, u64) {
     ((number / WORD_BITS) as usize, 1 << (number % WORD_BITS))
 }
@@ -79,7 +80,7 @@ impl BufferList {
         Some(at as u64 * WORD_BITS + u64::from(bit))
     }
 
-    /// Lists the buffer of this number, after its creation.
+    /// Adds the buffer of this number to the list in the file, after the creation of its file.
     pub(super) fn add(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
@@ -88,7 +89,7 @@ impl BufferList {
         self.words.publish(BITS_WORD + at, state.listed[at]);
     }
 
-    /// Removes the buffer of this number, before its removal. The buffer is empty.
+    /// Strikes the buffer of this number from the list, before the removal of its file. The buffer is empty.
     pub(super) fn strike(&self, number: u64) {
         let (at, bit) = place_of(number);
         let mut state = self.state.lock();
@@ -105,7 +106,7 @@ impl BufferList {
         state.taken[at] &= !bit;
     }
 
-    /// Notes that the process lives at this time, in seconds since 1970. The caller promises another note.
+    /// Records that the process lives at this time, in seconds since 1970. The heartbeat calls again in each epoch.
     pub(super) fn note_alive(&self, unix_seconds: u64) {
         let until = unix_seconds + self.late_seconds;
         let mut state = self.state.lock();

@@ -128,7 +128,8 @@ impl<K: Key> Key for Descending<K> {
     }
 }
 
-/// A tuple: the components before the last, each as (type, form, place), then the last.
+/// Implements `AsKey` and `Key` for a tuple: the components before the last, each as (type, form, place), then the
+/// last.
 macro_rules! tuple {
     ($($key:ident $form:ident $at:tt,)* ; $last:ident $last_form:ident $last_at:tt) => {
         impl<$($key: Key, $form: AsKey<$key>,)* $last: Key, $last_form: AsKey<$last>>

@@ -9,7 +9,8 @@ use std::cmp::Ordering;
 
 use super::fixed_width;
 
-/// A wrapper around one float type: its bits as a signed integer, and the integer with negative values turned around.
+/// Defines a wrapper around a float type. Its order is the order of the bits as a signed integer, with negative values
+/// turned around.
 macro_rules! total_order {
     ($type:ident, $float:ty, $bits:ty) => {
         #[doc = concat!("An `", stringify!($float), "` as a key, in the order of `", stringify!($float), "::total_cmp`:")]

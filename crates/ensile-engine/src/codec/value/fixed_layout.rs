@@ -95,7 +95,7 @@ macro_rules! fixed_layout {
             }
 
             fn layout() -> ::std::option::Option<::std::string::String> {
-                // The list has each field, with its type.
+                // The two lines do not compile unless the list has each field, with its type.
                 let _: fn(Self) = |Self { $($field: _),+ }| ();
                 $(let _: fn(Self) -> $field_type = |row| row.$field;)+
                 let fields = [$(::std::format!(
@@ -111,7 +111,7 @@ macro_rules! fixed_layout {
                 bytes: &[u8],
                 read: impl ::std::ops::FnOnce(&Self) -> R,
             ) -> ::std::result::Result<R, $crate::codec::CodecError> {
-                // Bytes that lie askew cannot be borrowed as the struct; then a copy serves.
+                // Misaligned bytes cannot be borrowed as the struct, and are copied instead.
                 match <Self as $crate::codec::zerocopy::FromBytes>::ref_from_bytes(bytes) {
                     ::std::result::Result::Ok(value) => ::std::result::Result::Ok(read(value)),
                     ::std::result::Result::Err(_) => {

@@ -8,7 +8,7 @@ use crate::codec::{CodecError, take};
 /// Bytes of the length before a component.
 const LENGTH_BYTES: usize = size_of::<u32>();
 
-/// Appends a component that something follows.
+/// Appends a component that is not the last, with its length in front.
 #[inline]
 fn put_part<P: Value>(part: &P, out: &mut ValueBuffer<'_>) {
     out.extend_from_slice(&[0; LENGTH_BYTES]);
@@ -19,7 +19,7 @@ fn put_part<P: Value>(part: &P, out: &mut ValueBuffer<'_>) {
     out.set(begin - LENGTH_BYTES, length.to_le_bytes());
 }
 
-/// Takes the component at the beginning of `bytes`; `bytes` moves on behind the component.
+/// Splits the component with a length in front off the beginning of `bytes`, and decodes the component.
 #[inline]
 fn take_part<V: Value>(bytes: &mut &[u8]) -> Result<V, CodecError> {
     let length = u32::from_le_bytes(take(bytes)?) as usize;
@@ -29,7 +29,7 @@ fn take_part<V: Value>(bytes: &mut &[u8]) -> Result<V, CodecError> {
     V::decode(part)
 }
 
-/// A tuple: the components but the last, then the last component, as (type, place).
+/// Implements `Value` for a tuple: the components but the last, then the last component, as (type, place).
 macro_rules! tuple {
     ($($part:ident $at:tt,)* ; $last:ident $last_at:tt) => {
         impl<$($part: Value,)* $last: Value> Value for ($($part,)* $last,) {

@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 use crate::formats::definition::Definition;
 use crate::tables::{IndexCore, IndexSpec, TableCore, TableSpec, check_length};
 
+/// Refuses empty or too long names, too many indexes, and two indexes of the same name. The check needs no stored
+/// state.
 pub(super) fn check_spec(spec: &TableSpec) -> Result<()> {
     let names = spec.indexes.iter().map(|index| index.name.as_str()).chain([spec.name.as_str()]);
     for name in names {
@@ -35,6 +37,7 @@ pub(super) fn check_spec(spec: &TableSpec) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a table whose stored key type or value type is not the type of `spec` (X1).
 pub(super) fn check_types(spec: &TableSpec, key_type: &str, value_type: &str) -> Result<()> {
     if spec.key_type == key_type && spec.value_type == value_type {
         return Ok(());
@@ -57,6 +60,7 @@ pub(super) fn check_layout(spec: &TableSpec, layout: Option<&str>) -> Result<()>
     }
 }
 
+/// Refuses to open an open table again with other indexes.
 pub(super) fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<()> {
     let same = |index: &IndexSpec, open: &IndexCore| {
         (&index.name, index.version, index.unique, &index.key_type)

@@ -24,7 +24,7 @@ use crate::worker::Worker;
 
 /// Number of parts of a table for each thread that rebuilds its indexes: the parts have unequal sizes.
 const PARTS_PER_THREAD: usize = 8;
-/// Number of rows copied in a call.
+/// Largest number of rows copied under a pin.
 const ROWS_PER_BATCH: usize = 512;
 
 thread_local! {
@@ -66,7 +66,7 @@ impl<'c> NewEntries<'c> {
         Self { shared, trees: (0..count).map(|_| new_tree(shared)).collect() }
     }
 
-    /// Publishes the trees for their tables.
+    /// Publishes the complete trees, and returns them for the tables of the indexes.
     pub(super) fn take(mut self) -> Vec<RecordTree> {
         std::mem::take(&mut self.trees).into_iter().map(UnseenTree::publish).collect()
     }
@@ -210,6 +210,7 @@ struct Entering<'f> {
 }
 
 impl Entering<'_> {
+    /// Enters a row into each index for which the row has an entry key. Fails if a unique index has the key already.
     fn row(&mut self, key: &[u8], word: Word, entry_keys: &[Option<Vec<u8>>]) -> Result<()> {
         debug_assert_eq!(entry_keys.len(), self.entries.len(), "a key, or none, for each index");
         for ((index, tree), entry_key) in self.spec.indexes.iter().zip(self.entries).zip(entry_keys) {

@@ -30,7 +30,7 @@ use crate::transaction::Transaction;
 use checks::{check_indexes_named, check_layout, check_same_indexes, check_spec, check_types};
 use indexes::{NewEntries, calls_key_functions, fill_indexes};
 
-/// Number of definitions read in a call.
+/// Number of definitions that [`bootstrap`] reads in a batch.
 const DEFINITIONS_PER_BATCH: usize = 512;
 
 impl Database {
@@ -41,11 +41,12 @@ impl Database {
     }
 }
 
+/// Makes an empty tree, unseen by other threads, with the memory of the calling thread's worker.
 fn new_tree(shared: &SharedState) -> UnseenTree {
     session::with_worker(shared, |worker| UnseenTree::new(&mut worker.nodes(&shared.epochs).0))
 }
 
-/// The definition of a table opened as `spec`. A type that states no fields leaves the stored fields.
+/// The definition to store for a table opened as `spec`. If the value type states no fields, the stored fields stay.
 fn definition_of(id: u32, spec: &TableSpec, stored: Option<&Definition>) -> Definition {
     let index = |index: &IndexSpec| IndexDefinition {
         name: index.name.clone(),
@@ -62,7 +63,8 @@ fn definition_of(id: u32, spec: &TableSpec, stored: Option<&Definition>) -> Defi
     }
 }
 
-/// Makes the catalogue's own table, and finds the largest id ever used.
+/// Makes the catalogue's own table at the open of a database, after recovery. Every new table then gets an id above the
+/// ids of all definitions.
 pub(super) fn bootstrap(database: &Database) -> Result<()> {
     let shared = database.shared();
     let mut catalog = shared.catalog.lock();
@@ -157,7 +159,8 @@ fn open_table(database: &Database, mut spec: TableSpec) -> Result<Arc<TableCore>
     Ok(table)
 }
 
-/// The catalogue's lock, once no thread fills the indexes of the table called `name`.
+/// Waits until no thread fills the indexes of the table called `name`, and returns the catalogue's lock. Refuses a call
+/// from a key function that would wait for its own thread.
 fn lock_unless_filling<'s>(shared: &'s SharedState, name: &str) -> Result<MutexGuard<'s, Catalog>> {
     let mut catalog = shared.catalog.lock();
     while catalog.filling.contains(name) {
@@ -208,12 +211,14 @@ fn fill_unlocked<'s>(
     Ok(catalog)
 }
 
+/// The stored definition of the table called `name`; `None` for a new table.
 fn read_definition(shared: &SharedState, name: &str) -> Result<Option<Definition>> {
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let found = tx.raw_get(shared.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
     Ok(found.flatten())
 }
 
+/// Commits the definition of a table to the catalogue, with relaxed durability.
 fn write_definition(shared: &SharedState, name: &str, definition: &Definition) -> Result<()> {
     let encoded = definition.encode();
     loop {

@@ -49,7 +49,7 @@ impl Database {
     /// db.run(|tx| tx.put(&stock, &1, &100))?;
     /// db.backup(data.join("backup"))?;
     /// db.run(|tx| tx.put(&stock, &1, &99))?;
-    /// let report = db.backup(data.join("backup"))?; // Writes what has changed since.
+    /// let report = db.backup(data.join("backup"))?; // Writes the changes since.
     /// assert!(report.epoch <= db.epoch());
     ///
     /// ensile::folder::restore(&data.join("backup"), &data.join("again"), None)?;
@@ -68,7 +68,7 @@ impl Database {
         self.backup_with(target.as_ref(), CopyOptions::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// Backs the database up into the folder `target`, on this thread, while other threads go on. The backup holds
+    /// Backs the database up into the folder `target`, on this thread, while other threads commit. The backup holds
     /// everything committed before the call. With pictures, the call first requests a picture and waits for the
     /// picture. With other checkpoints, the call waits until the log has everything committed before the call.
     ///
@@ -254,6 +254,7 @@ pub fn restorable_epochs(from: &Path, archive: Option<&Path>) -> Result<Vec<(Epo
     Ok(ensile_durability::restorable_epochs(&from, archive.as_ref())?)
 }
 
+/// Runs a restore to its end, on the calling thread, and finishes or discards the target folder.
 fn run_restore(
     source: CopySource,
     target: RestoreTarget,
@@ -266,7 +267,7 @@ fn run_restore(
     target.finish(made, is_cancelled)
 }
 
-/// Waits for the checkpoint with which a backup begins.
+/// Waits for the checkpoint with which a backup begins, and calls `watch` meanwhile.
 fn wait_for(
     handle: &CheckpointHandle,
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
@@ -282,7 +283,8 @@ fn wait_for(
     }
 }
 
-/// Waits until the log has every commit before the call.
+/// Waits until the log has every commit before the call. Between two looks the call runs `may_go_on`, which fails once
+/// the database is closed, and `watch`.
 fn wait_for_log(
     durable: Durable,
     may_go_on: &dyn Fn() -> Result<()>,

@@ -13,19 +13,19 @@ use crate::{Database, Durability, Tuning};
 /// The id of the queue's table: the first behind the catalogue's.
 pub(super) const TABLE: u32 = 1;
 
-/// A queue, and how it is written.
+/// Sizes of a queue, of its transactions, and of its log files.
 pub(super) struct Queue {
     pub(super) rows: u64,
-    /// Rows that are left.
+    /// Number of rows in the queue at a time: the row put this many puts earlier is deleted.
     pub(super) left: u64,
-    /// Rows put in a transaction, which has an epoch of its own.
+    /// Number of rows put by a transaction. Each transaction has an epoch of its own.
     pub(super) together: u64,
     pub(super) value_bytes: usize,
     pub(super) file_bytes: u64,
 }
 
 impl Queue {
-    /// Writes it; then power fails.
+    /// Runs the queue in a new database on a simulated disk, and then cuts the power. Returns the disk.
     pub(super) fn write(&self) -> SimDisk {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
         let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
@@ -49,7 +49,7 @@ impl Queue {
                 Ok(())
             })
             .expect("commits");
-            // The epoch ends, and is written.
+            // The epoch ends, and the logger writes its entries.
             clock.advance(Duration::from_millis(1));
             db.heartbeat_step();
             db.logger_step(0);
@@ -61,7 +61,7 @@ impl Queue {
         disk
     }
 
-    /// Begins to recover what [`Queue::write`] left.
+    /// Begins a recovery from a copy of the disk of [`Queue::write`].
     pub(super) fn recovery(disk: &SimDisk) -> Recovery {
         Recovery::open(Arc::new(disk.fork()), LogConfig::default()).expect("opens")
     }

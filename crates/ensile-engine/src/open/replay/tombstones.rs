@@ -44,7 +44,7 @@ pub(super) struct BlockDeletes {
     bytes: u64,
 }
 
-/// A tombstone as read from its batch.
+/// A delete of a batch, with its key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noted<'b> {
     pub(super) table: u32,
@@ -101,7 +101,7 @@ impl Tombstones {
         self.0.lock()
     }
 
-    /// Takes a batch over.
+    /// Adds the batch of a log block at the end of the block.
     pub(super) fn give(&self, batch: BlockDeletes) {
         let mut waiting = self.lock();
         waiting.given += 1;
@@ -116,7 +116,8 @@ impl Tombstones {
         waiting.passed = waiting.passed.max(epoch);
     }
 
-    /// A batch with passed epochs only; `None` without a due batch.
+    /// Removes and returns a batch with passed epochs only, for the removal of its tombstones. `None` without a due
+    /// batch.
     pub(super) fn take_due(&self) -> Option<BlockDeletes> {
         let mut waiting = self.lock();
         let first = waiting.batches.first_key_value()?.0.0;

@@ -86,6 +86,7 @@ impl ReplayWorker {
         }
     }
 
+    /// Memory for changes of a tree, and the list of changed nodes, which replay does not need.
     pub(super) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
         (self.garbage.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
@@ -186,6 +187,7 @@ impl ReplayWorker {
         }
     }
 
+    /// A try of [`Self::renew`] on one record, under the record's lock: the larger TID wins.
     fn renew_record(
         &mut self,
         tree: &RecordTree,
@@ -229,6 +231,7 @@ impl ReplayWorker {
         Renewed::Done
     }
 
+    /// Notes a replayed delete, for the later removal of its tombstone.
     fn note_delete(&mut self, pending: &PendingWrite<'_>, record: Record<'_>) {
         // The record keeps the capacity of its former value.
         let bytes = HEADER_BYTES + record.capacity();

@@ -86,7 +86,7 @@ impl PictureReader {
         }
     }
 
-    /// Hands over a block of versions left beside pages, by index in the root. A tail is a block like the rest.
+    /// Hands over a block of versions left beside pages, by index in the root. A tail counts as a block.
     ///
     /// # Errors
     /// As [`PictureReader::open`], or an error of `take`.

@@ -4,7 +4,7 @@
 //! - L5: the examination decides D over all logs of the generation, or not at all.
 //! - L8: the target receives the pieces in order, the oldest first.
 //!
-//! Neighbours: [`super`] has the steps; `recovery::validation`, `replay` and `file` read.
+//! Neighbours: [`super`] has the steps; `recovery::validation`, `replay` and `file_chain` read.
 
 use ensile_base::Epoch;
 
@@ -29,12 +29,14 @@ pub(super) struct UnderWay {
     files: Vec<FileChain>,
     chains: Vec<Chain>,
     facts: GenerationFacts,
-    /// Pieces of each log that count.
+    /// Pieces that count, by log.
     logs: Vec<Vec<LogPiece>>,
+    /// Counts of ignored and covered entries, by log.
     skipped: Vec<RecoveryReport>,
 }
 
 impl Judge {
+    /// Begins the generation at index `at` of the manifest: queues the work on its files, logs and entries.
     pub(super) fn generation(&mut self, at: usize) {
         let generation = self.manifest().generations[at].clone();
         self.saw(generation.first.previous().max(generation.durable.unwrap_or_default()));
@@ -66,7 +68,7 @@ impl Judge {
         self.under_way.as_mut().expect("a generation is examined")
     }
 
-    /// Reads a single file of a log.
+    /// Reads a single file of a log. `next` is the next file of the log. Returns the number of bytes read.
     pub(super) fn log_file(
         &mut self,
         file: SegmentFile,
@@ -93,6 +95,7 @@ impl Judge {
         Ok(bytes)
     }
 
+    /// Notes the facts about a log file.
     fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
         let SegmentName { generation, logger, .. } = chain.file.name;
         let name = chain.file.to_string();
@@ -110,7 +113,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Puts a log together from its files.
+    /// Puts a log together from its files. `count` is the number of files by name: the log gets a chain only if all
+    /// were read.
     pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
@@ -238,6 +242,7 @@ impl Judge {
         Ok(piece.bytes)
     }
 
+    /// Ends the examination of the generation, and notes its facts. Keeps the chains of an open generation.
     pub(super) fn generation_end(&mut self) {
         let UnderWay { generation, chains, facts, .. } = self.under_way.take().expect("it was examined");
         self.found.generations.push(facts);
