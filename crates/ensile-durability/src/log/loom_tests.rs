@@ -10,8 +10,8 @@ use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
-use super::claim::scan_slots;
 use super::marks::{Frontier, MarkTable};
+use super::worker_scan::scan_slots;
 use crate::buffers::{Buffer, WorkerSlot};
 
 fn epochs() -> Arc<Epochs> {
@@ -125,13 +125,13 @@ fn loom_l3_d_never_passes_an_entry_without_a_synced_mark() {
             })
         };
         marks.advance(0, Frontier::Appended, Epoch::new(5));
-        assert!(marks.reached(Frontier::Synced) <= Epoch::new(3), "epoch 4 is in no synced mark");
+        assert!(marks.announceable_epoch(Frontier::Synced) <= Epoch::new(3), "epoch 4 is in no synced mark");
         logger.join().expect("no panic");
         marks.advance(0, Frontier::Written, Epoch::new(5));
         marks.advance(0, Frontier::Synced, Epoch::new(5));
-        assert_eq!(marks.reached(Frontier::Synced), Epoch::new(3));
+        assert_eq!(marks.announceable_epoch(Frontier::Synced), Epoch::new(3));
         marks.advance(1, Frontier::Written, Epoch::new(5));
         marks.advance(1, Frontier::Synced, Epoch::new(5));
-        assert_eq!(marks.reached(Frontier::Synced), Epoch::new(5));
+        assert_eq!(marks.announceable_epoch(Frontier::Synced), Epoch::new(5));
     });
 }

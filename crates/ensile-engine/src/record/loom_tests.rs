@@ -20,9 +20,9 @@ use ensile_memory::SizeClass;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use super::kept::Boundary;
-use super::owned::VersionRoom;
-use super::word::Word;
+use super::ownership::VersionRoom;
+use super::pin_scope::Boundary;
+use super::tid_word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
 use crate::commit::{commit_read_only, serialization_point};
 use crate::garbage::UnhookedEpoch;
@@ -53,7 +53,7 @@ impl Block {
         let word = |index| AtomicU64::new(if index == 1 { chain } else { 0 });
         let block = Arc::new(Self { words: (0..class.bytes() / 8).map(word).collect() });
         block.record().store_data(value);
-        block.record().unlock_with(Word::written(tid(epoch)));
+        block.record().unlock_with(Word::for_write(tid(epoch)));
         block
     }
 
@@ -73,7 +73,7 @@ impl Block {
 /// Locks a record of epoch 1, if nobody was first, without the look that comes before the shipped lock's exchange: loom
 /// explores too little of what others do before a thread's exchange when the thread has just loaded the same word.
 pub(super) fn lock(record: Record<'_>) -> Word {
-    let known = Word::written(tid(1));
+    let known = Word::for_write(tid(1));
     if record.try_lock_at(known) { known } else { record.lock() }
 }
 
@@ -107,7 +107,7 @@ fn overwrite(block: &Block, epochs: &Epochs, value: &[u8], epoch: u64) {
     lock(block.record());
     let _ = serialization_point(epochs, true);
     block.record().overwrite(value);
-    block.record().unlock_with(Word::written(tid(epoch)));
+    block.record().unlock_with(Word::for_write(tid(epoch)));
 }
 
 /// C5: what a read returns is the value of the TID that it returns, however long either is.
@@ -152,7 +152,7 @@ fn loom_two_commits_of_one_record_lose_nothing() {
         record.copy_out(&mut scratch);
         let sum = [scratch.bytes()[0] + 1, 0];
         record.overwrite(&sum);
-        record.unlock_with(Word::written(before.tid().successor().expect("two commits")));
+        record.unlock_with(Word::for_write(before.tid().successor().expect("two commits")));
     }
     loom::model(|| {
         let block = Block::new(&[0, 0], 1);
@@ -184,7 +184,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
                 let _ = serialization_point(&epochs, true);
                 let _ = record.preserve(before, VersionRoom(room.record().address()));
                 record.overwrite(b"xy");
-                record.unlock_with(Word::written(tid(2)));
+                record.unlock_with(Word::for_write(tid(2)));
             })
         };
         let mut scratch = Scratch::default();
@@ -219,7 +219,7 @@ fn held() -> Held {
     for (newer, older) in [(&row, &passed), (&passed, &needed)] {
         newer.record().link(Some(older.record().address()));
         let word = older.record().word();
-        older.record().unlock_with(word.superseded());
+        older.record().unlock_with(word.to_superseded());
     }
     Held { epochs, row, passed, needed, pin }
 }
@@ -304,8 +304,8 @@ fn read_one_write_other(seen: Read<'static>, own: &Block, epochs: &Epochs, epoch
     let record = own.record();
     let before = lock(record);
     let serialized = serialization_point(epochs, true);
-    let holds = seen.record.at(pinned()).word() == seen.word;
-    record.unlock_with(if holds { Word::written(tid(epoch)) } else { before });
+    let holds = seen.record.resolve(pinned()).word() == seen.word;
+    record.unlock_with(if holds { Word::for_write(tid(epoch)) } else { before });
     holds.then_some(serialized)
 }
 
@@ -316,14 +316,14 @@ fn loom_c1_of_two_commits_that_read_each_others_record_one_fails() {
         let (x, y, epochs) = (Block::new(&SHORT, 1), Block::new(&SHORT, 1), epochs());
         let other = {
             let (x, y, epochs) = (x.clone(), y.clone(), epochs.clone());
-            let seen = x.seen(Word::written(tid(1)));
+            let seen = x.seen(Word::for_write(tid(1)));
             thread::spawn(move || {
                 let committed = read_one_write_other(seen, &y, &epochs, 2);
                 drop(x);
                 committed
             })
         };
-        let seen = y.seen(Word::written(tid(1)));
+        let seen = y.seen(Word::for_write(tid(1)));
         let one = read_one_write_other(seen, &x, &epochs, 2);
         let other = other.join().unwrap();
         assert!(one.is_none() || other.is_none(), "each missed the other's lock");
@@ -340,7 +340,7 @@ fn check_c1_epochs(reader_advances: bool) {
             thread::spawn(move || {
                 lock(x.record());
                 let epoch = serialization_point(&epochs, true);
-                x.record().unlock_with(Word::written(tid(epoch.number())));
+                x.record().unlock_with(Word::for_write(tid(epoch.number())));
                 epoch
             })
         };
@@ -350,7 +350,7 @@ fn check_c1_epochs(reader_advances: bool) {
                 if reader_advances {
                     let _ = epochs.try_advance(MILLI);
                 }
-                read_one_write_other(x.seen(Word::written(tid(1))), &y, &epochs, 2)
+                read_one_write_other(x.seen(Word::for_write(tid(1))), &y, &epochs, 2)
             })
         };
         if !reader_advances {
@@ -376,7 +376,7 @@ fn loom_c1_epochs_agree_with_anti_dependencies_when_the_reader_advances() {
 fn write(block: &Block, epochs: &Epochs) {
     lock(block.record());
     let _ = serialization_point(epochs, true);
-    block.record().unlock_with(Word::written(tid(2)));
+    block.record().unlock_with(Word::for_write(tid(2)));
 }
 
 /// Reads two records and commits; the TIDs that it saw, if the shipped read-only commit accepts them.
@@ -406,7 +406,7 @@ fn loom_c1_a_read_only_commit_accepts_only_what_stood_together() {
                 lock(y.record());
                 let _ = serialization_point(&epochs, true);
                 for block in [&x, &y] {
-                    block.record().unlock_with(Word::written(tid(2)));
+                    block.record().unlock_with(Word::for_write(tid(2)));
                 }
             })
         };

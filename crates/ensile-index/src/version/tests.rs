@@ -46,7 +46,7 @@ mod loomed {
             // One look only: a reader that would wait for the writer makes loom's search endless.
             if let Some(seen) = node.version.at_rest() {
                 let (left, right) = (node.left.read(), node.right.read());
-                if node.version.unchanged(seen) {
+                if node.version.is_unchanged(seen) {
                     assert_eq!(left, right, "a torn read was validated");
                     assert_eq!(left == 1, seen != Version::leaf(true), "a version names another state");
                 }
@@ -96,7 +96,7 @@ mod loomed {
             };
             if let Some(seen) = node.version.at_rest() {
                 let value = node.left.read();
-                if node.version.unchanged(seen) && value == 1 {
+                if node.version.is_unchanged(seen) && value == 1 {
                     assert_eq!(record.read(), 7, "the record behind the value is not seen");
                 }
             }
@@ -211,7 +211,7 @@ mod loomed {
                     let mut held = leaf.version.try_lock(Version::leaf(true)).expect("no other writer");
                     held.begin_change();
                     leaf.value.write(skip);
-                    let linked = held.after();
+                    let linked = held.version_after();
                     drop(held);
                     let held = leaf.version.try_lock(linked).expect("no other writer");
                     let second = root(2);
@@ -223,7 +223,7 @@ mod loomed {
             };
             if let Some(seen) = leaf.version.at_rest() {
                 let value = leaf.value.read();
-                if leaf.version.unchanged(seen)
+                if leaf.version.is_unchanged(seen)
                     // SAFETY: what was linked stands until both threads are done with it.
                     && let Some(skip) = unsafe { value.as_ref() }
                 {

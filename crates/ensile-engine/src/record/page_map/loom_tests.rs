@@ -16,7 +16,7 @@ use loom::thread;
 use super::{PageBounds, PageMap, PictureOfMaps, TablePages};
 use crate::commit::serialization_point;
 use crate::record::loom_tests::{MILLI, epochs, pinned};
-use crate::record::pending::PageMarks;
+use crate::record::pending_removes::PageMarks;
 
 fn map(attempt: u64) -> PageMap {
     let picture = PictureOfMaps::new(PictureAttempt::new(attempt), Epoch::FIRST);

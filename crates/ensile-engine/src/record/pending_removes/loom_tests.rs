@@ -17,7 +17,7 @@ use super::{PageMarks, PageState, PendingRemove, RemovePlace, WorkerList};
 use crate::commit::serialization_point;
 use crate::record::Scratch;
 use crate::record::loom_tests::{Block, SHORT, epochs, lock, tid};
-use crate::record::word::Word;
+use crate::record::tid_word::Word;
 
 /// Versions below it are the picture's.
 const FREEZE: Epoch = Epoch::new(2);
@@ -38,7 +38,7 @@ fn displace(block: &Block, page: &PageState, own: Option<&WorkerList>) {
     let _ = serialization_point(&epochs, true);
     let change = || {
         record.overwrite(b"xy");
-        record.unlock_with(Word::written(tid(FREEZE.number())));
+        record.unlock_with(Word::for_write(tid(FREEZE.number())));
     };
     if page.is_closed_with(PageMarks::AFTER) || page.is_closed() {
         return change();
