@@ -190,8 +190,7 @@ pub(super) struct Life {
     ended_nanos: u64,
     /// Number of attempts that failed or found no room since the last cleared checkpoint.
     failures: u32,
-    /// Lower bound for the bytes of the next checkpoint: the most that a failed attempt has written since the last
-    /// cleared checkpoint.
+    /// Most bytes that a failed attempt wrote since the last cleared checkpoint: the next one needs as many.
     needed_bytes: u64,
     /// Reason for putting off the next checkpoint.
     misfit: Option<Arc<str>>,
@@ -205,8 +204,7 @@ pub(super) struct Life {
     log_bytes_before: u64,
     /// Entries logged since the open when the e_l of the installed checkpoint was fixed.
     log_records_base: u64,
-    /// Bytes of log replayed at the open. A range of an earlier process needs these bytes until a turn replaces the
-    /// range.
+    /// Bytes of log replayed at the open, which ranges of an earlier process need until a turn replaces them.
     replayed_bytes: u64,
     turn_bytes: TurnBytes,
     last: Option<CheckpointReport>,
@@ -572,8 +570,7 @@ impl Life {
         answers
     }
 
-    /// Records that the pages are published. `pages.epoch` is E, read after the publication. Returns false if the
-    /// checkpoints have ended.
+    /// Records that the pages are published, before E was `pages.epoch`. False if the checkpoints have ended.
     pub(super) fn record_publication(&mut self, pages: PublishedPages) -> bool {
         let before = self.pages.replace(pages.attempt);
         assert_eq!(before, None, "N13: each attempt has its own pages");
@@ -597,7 +594,7 @@ impl Life {
         }
     }
 
-    /// Records that the freeze is announced. Returns false if the checkpoints have ended.
+    /// Records that the freeze is announced. False if the checkpoints have ended.
     pub(super) fn record_freeze(&mut self, freeze: Epoch) -> bool {
         if !self.is_at(Duty::Announce) {
             return false;
@@ -635,8 +632,7 @@ impl Life {
         }
     }
 
-    /// Records the cut: sets the parts of the attempt, and begins the walk. Returns false if the checkpoints have
-    /// ended.
+    /// Sets the parts of the attempt, and begins the walk. False if the checkpoints have ended.
     pub(super) fn cut(&mut self, CutParts { starts, mut parts }: CutParts) -> bool {
         if !self.is_at(Duty::Cut) {
             return false;
@@ -865,8 +861,7 @@ impl Life {
         (self.installed.clone(), self.remove_again_nanos.is_some())
     }
 
-    /// True if commits have changed bytes since the e_l of the installed checkpoint was fixed. `log_bytes` is the
-    /// present count.
+    /// True if commits, which logged `log_bytes` so far, have changed bytes since the installed e_l was fixed.
     pub(super) fn has_changed(&self, log_bytes: u64) -> bool {
         assert!(log_bytes >= self.log_bytes_base, "what has changed only grows");
         log_bytes > self.log_bytes_base
