@@ -570,7 +570,7 @@ impl Life {
         answers
     }
 
-    /// Records that the pages are published, before E was `pages.epoch`. False if the checkpoints have ended.
+    /// Records that the pages are published, and E as read afterwards. False if the checkpoints have ended.
     pub(super) fn record_publication(&mut self, pages: PublishedPages) -> bool {
         let before = self.pages.replace(pages.attempt);
         assert_eq!(before, None, "N13: each attempt has its own pages");
