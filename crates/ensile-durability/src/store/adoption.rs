@@ -18,7 +18,7 @@
 //! - B4: an adoption first takes the entries of a process-safe life into the logs, as an open would. The adoption
 //!   reports the lost entries before a change of any other file. The same locks protect both steps.
 //!
-//! Neighbours: `ensile adopt` calls, through `recovery::examination`, whose `adoption_report` finds lost entries;
+//! Neighbours: `ensile adopt` calls, through `recovery::examination`; its `adoption_report` finds lost entries;
 //! `ownership` compares marks and manifest.
 
 use std::collections::BTreeMap;
