@@ -78,7 +78,7 @@ pub struct LogScan {
 }
 
 impl LogScan {
-    /// Opens the store, makes the logs' folders and finds the files.
+    /// Opens the store, claims the folders and finds the files.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset if durable data is missing; [`DurabilityError::InUse`] if

@@ -430,7 +430,8 @@ impl RecordTree {
         separators
     }
 
-    /// As [`Self::scan`], of a tree without other users: no pin is needed.
+    /// As [`Self::scan`], of a tree without other users, such as a tree that an inspection of a folder has rebuilt: no
+    /// pin is needed.
     pub(crate) fn scan_alone(
         &mut self,
         range: Range<'_>,

@@ -145,8 +145,9 @@ impl Logger {
         is_due && writer.steps.may_roll()
     }
 
-    /// Continues in the next file, and closes the used file. If another step or the close has written unsynced blocks
-    /// meanwhile, the next mark does this work. False if the log has stopped.
+    /// Continues in the next file, and closes the used file: the last action of a step on the logger's thread. If
+    /// another step or the close has written unsynced blocks since, the next mark does this work. If `heavy`, the next
+    /// file gets no zeros. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
         let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
