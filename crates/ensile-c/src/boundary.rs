@@ -171,7 +171,7 @@ pub(crate) unsafe fn take_handle<H: HandleType>(handle: *mut H) -> Result<Option
     }
     // SAFETY: `handle` is a handle, says the caller.
     unsafe { check_handle(handle.cast_const()) }?;
-    // SAFETY: handles come from `give_handle`, and therefore from a box, and the handle has no other user.
+    // SAFETY: a handle comes from `give`, so from a box, and the handle has no other user.
     Ok(Some(unsafe { Box::from_raw(handle) }))
 }
 

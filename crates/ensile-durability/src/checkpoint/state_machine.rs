@@ -1,5 +1,4 @@
-//! Decisions in the life of a checkpoint. Pure: circumstances and the outcomes of actions go in, the next action comes
-//! out.
+//! Decisions in the life of a checkpoint, without effects: circumstances and outcomes of actions lead to an action.
 //!
 //! ```text
 //!          due, and there is room: e_l = E          E >= e_l + 1: slices         all parts synced: e_h = E
@@ -26,8 +25,7 @@
 //! - A checkpoint waits for no natural end of an epoch. Like strict waiters, a checkpoint closes epochs early (E5 keeps
 //!   the least spacing).
 //! - A failed attempt is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
-//! - N13: published pages are ended once, when no checkpointer is to take more pages, whatever the outcome of the
-//!   attempt.
+//! - N13: each attempt ends its published pages once, when no checkpointer is to take more pages.
 //!
 //! Neighbours: `state` has the transitions, `action` the inputs and outputs, `strategy` the differences between kinds
 //! of checkpoints. `manager` carries out the actions and reports their outcomes. `control` decides when a checkpoint is

@@ -1,8 +1,8 @@
-//! Loom on the shipped look, slot, marks and epochs: L1 and L2 against a committing worker, L3's minimum.
+//! Loom on the shipped scan, slot, marks and epochs: L1 and L2 against a committing worker, the minimum of L3.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p ensile-durability --lib loom`
 //!
-//! Neighbours: the engine's commit, whose order of steps is repeated here on the real types.
+//! Neighbours: the functions below repeat the steps of the engine's commit, in its order, on the shipped types.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn small_buffer() -> Box<Buffer> {
     Buffer::for_entry(64)
 }
 
-/// The engine's commit around an append.
+/// Appends one entry, with the steps of the engine's commit. Returns the entry's epoch.
 fn commit(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs) -> Epoch {
     let mut buffer = slot.take();
     if !buffer.has_room(8) {
@@ -41,8 +41,8 @@ fn commit(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epoch
     tid.epoch()
 }
 
-/// As [`commit`], with the buffer taken behind the bind: what `append_at_once` does. Where the logger has the buffer,
-/// it begins anew, unbound.
+/// As [`commit`], but takes the buffer behind the bind, as `append_at_once` does. If the logger has the buffer, the
+/// commit begins anew without a binding.
 fn commit_at_once(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs) -> Epoch {
     worker.bind(epochs.now());
     let Some(mut buffer) = slot.take_bound() else {
@@ -50,7 +50,7 @@ fn commit_at_once(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs
         return commit(slot, worker, epochs);
     };
     let tid = Tid::first_of(epochs.now());
-    // The first stub has no room: what would be reserved before takes its place.
+    // The first stub has no room, and the shipped commit reserves room before the bind.
     if !buffer.has_room(8) {
         buffer = small_buffer();
     }
@@ -63,7 +63,7 @@ fn commit_at_once(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs
     tid.epoch()
 }
 
-/// One look of the logger: its claim; the epochs that it took are added to `taken`.
+/// Scans the slot once, as the logger does. Returns the claim, and adds the epochs of taken buffers to `taken`.
 fn look_once(slot: &Arc<WorkerSlot>, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
     let mut buffers = Vec::new();
     let claim = scan_slots(epochs, std::slice::from_ref(slot), &mut || None, 0, &mut buffers);
@@ -93,7 +93,7 @@ fn check_l1(
         let worker = thread.join().expect("no panic");
         let epoch = *committed.lock();
         assert!(epoch > claim || taken.contains(&epoch), "a claim of {claim} passed an entry of {epoch}");
-        // L2: with the worker idle for good, two advances and a look take everything.
+        // L2: if the worker stays idle, two advances and a scan take everything.
         epochs.try_advance(2_000_000);
         epochs.try_advance(3_000_000);
         let claim = look_once(&slot, &epochs, &mut taken);
@@ -119,7 +119,7 @@ fn loom_l3_d_never_passes_an_entry_without_a_synced_mark() {
         let logger = {
             let marks = Arc::clone(&marks);
             loom::thread::spawn(move || {
-                // Log 1 has an entry of epoch 4, and claims up to 5; it has not synced.
+                // Log 1 has an entry of epoch 4, a claim of 5, and no sync.
                 marks.raise_high(1, Epoch::new(4));
                 marks.advance(1, Frontier::Appended, Epoch::new(5));
             })

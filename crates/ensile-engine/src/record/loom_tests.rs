@@ -1,14 +1,14 @@
 //! Loom on the shipped record, TID word and serialization point: C1, C5, K3 and V1, each a race that a missing fence
 //! breaks.
 //!
-//! `bash ci/loom.sh`. A commit is repeated here in the engine's order of steps, reduced to a record or two; the words,
-//! their orders and the fences are the shipped ones. A record's memory is a slice, since loom's atomics are larger than
-//! their values; nothing frees one while a model runs.
+//! Command: `bash ci/loom.sh`. The models repeat the steps of a commit in the engine's order, with one or two records.
+//! Words, memory orders and fences are the shipped ones. The memory of a record is a slice, because loom's atomics are
+//! larger than their values. Nothing frees a record while a model runs.
 //!
-//! Neighbours: `transaction::commit`, whose fences are called; `ensile-epoch`'s loom tests have E2 to E4 and S1.
+//! Neighbours: `commit` has the fences; the loom tests of `ensile-epoch` have E2 to E4 and S1.
 
 use std::ptr::NonNull;
-// Counts over all runs of a model, which loom must not know.
+// Counters over all runs of a model: loom must not explore accesses to them.
 use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
@@ -28,20 +28,20 @@ use crate::commit::{commit_read_only, serialization_point};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
 
-/// The epoch that models begin in.
+/// First epoch of a model.
 const FIRST: u64 = 10;
-/// Far enough apart for E5.
+/// Time between two advances that E5 permits, in nanoseconds.
 pub(super) const MILLI: u64 = 1_000_000;
 /// A value of two data words.
 const LONG: [u8; 12] = *b"twelve bytes";
-/// One that fits beside its length.
+/// A value that shares a word with its length.
 pub(super) const SHORT: [u8; 2] = *b"ab";
 
 pub(super) fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
-/// A record with room for [`LONG`], laid out as `Blocks::create` does it.
+/// A record with room for [`LONG`], in the layout of `Blocks::create`.
 pub(super) struct Block {
     words: Box<[AtomicU64]>,
 }
@@ -62,7 +62,7 @@ impl Block {
         Record { words, _pin: std::marker::PhantomData }
     }
 
-    /// What a transaction that read this record keeps of it.
+    /// Entry of the read-set for a read of this record.
     fn seen(&self, word: Word) -> Read<'static> {
         // SAFETY: loom joins every thread before it drops the blocks.
         let record: Record<'static> = unsafe { self.record().address().record() };
@@ -70,14 +70,14 @@ impl Block {
     }
 }
 
-/// Locks a record of epoch 1, if nobody was first, without the look that comes before the shipped lock's exchange: loom
-/// explores too little of what others do before a thread's exchange when the thread has just loaded the same word.
+/// Locks a record. A record of epoch 1 is locked without a load: after a load, loom explores too few writes by other
+/// threads in front of the exchange of the same word.
 pub(super) fn lock(record: Record<'_>) -> Word {
     let known = Word::for_write(tid(1));
     if record.try_lock_at(known) { known } else { record.lock() }
 }
 
-/// What an optimistic read returns.
+/// Reads optimistically. Returns the word and the value.
 fn read(block: &Block) -> (Word, Vec<u8>) {
     let mut scratch = Scratch::default();
     match block.record().read(&mut scratch) {
@@ -90,19 +90,19 @@ pub(super) fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(FIRST), snapshot_interval: Duration::MAX }))
 }
 
-/// The evidence that blocks outlive what reads them: loom joins every thread before it drops them.
+/// Evidence that blocks outlive their readers: loom joins every thread before it drops the blocks.
 pub(super) fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
 }
 
-/// A snapshot's boundary: nothing frees a version.
+/// Boundary of a snapshot; nothing frees a version.
 fn below(epoch: u64) -> Boundary<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Boundary::assume(Epoch::new(epoch), pinned()) }
 }
 
-/// A commit that overwrites one record in place: lock, serialization point, install.
+/// Commits an overwrite of one record in place: lock, serialization point, install.
 fn overwrite(block: &Block, epochs: &Epochs, value: &[u8], epoch: u64) {
     lock(block.record());
     let _ = serialization_point(epochs, true);
@@ -110,7 +110,7 @@ fn overwrite(block: &Block, epochs: &Epochs, value: &[u8], epoch: u64) {
     block.record().unlock_with(Word::for_write(tid(epoch)));
 }
 
-/// C5: what a read returns is the value of the TID that it returns, however long either is.
+/// C5: a read returns a TID and the value of this TID, for values of any length.
 fn check_c5(old: &'static [u8], new: &'static [u8]) {
     loom::model(move || {
         let (block, epochs) = (Block::new(old, 1), epochs());
@@ -140,15 +140,14 @@ fn loom_c5_a_read_never_mixes_two_lengths_when_it_shrinks() {
     check_c5(&LONG, &SHORT);
 }
 
-/// The lock: of two commits that add to a record each finds what the other installed, or comes first.
+/// Lock: of two commits that add to a record, the later one finds the sum of the earlier one.
 #[test]
 fn loom_two_commits_of_one_record_lose_nothing() {
     fn add(block: &Block) {
         let record = block.record();
         let before = lock(record);
         let mut scratch = Scratch::default();
-        // Not `copy_locked`: its assertion reads the word once more, and would make good for a lock that acquires
-        // nothing.
+        // A copy with an assertion on the word would load the word again, and hide a lock that does not acquire.
         record.copy_out(&mut scratch);
         let sum = [scratch.bytes()[0] + 1, 0];
         record.overwrite(&sum);
@@ -171,7 +170,7 @@ fn loom_two_commits_of_one_record_lose_nothing() {
     });
 }
 
-/// K3: a snapshot finds the version that a commit in its later epoch keeps for it, linked or still in place.
+/// K3: a snapshot finds the version that a commit of a later epoch preserves, linked or still in place.
 #[test]
 fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
     loom::model(|| {
@@ -195,8 +194,8 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
     });
 }
 
-/// A row of epoch 13 behind which stand versions of 11 and of 5, and a reader of boundary 10. Boundaries 12 and 14 have
-/// come since, and nobody reads 12.
+/// A row of epoch 13 with older versions of epochs 11 and 5, and a reader at boundary 10. Boundaries 12 and 14 are
+/// younger than the reader, and boundary 12 has no reader.
 struct Held {
     epochs: Arc<Epochs>,
     row: Arc<Block>,
@@ -224,13 +223,13 @@ fn held() -> Held {
     Held { epochs, row, passed, needed, pin }
 }
 
-/// What a commit does to the chain of a row that it has locked.
+/// Prunes the chain of a row, as a commit does under the lock of the row.
 fn prune(row: &Block, epochs: &Epochs) {
     let shown = epochs.shown_boundaries().expect("nobody publishes now");
     row.record().prune(Epoch::new(13), &shown);
 }
 
-/// V1: a reader finds its version while what stands before it is unlinked.
+/// V1: a reader finds its version while a commit unlinks a newer version.
 #[test]
 fn loom_v1_a_snapshot_finds_its_version_while_a_newer_one_is_unlinked() {
     loom::model(|| {
@@ -249,7 +248,7 @@ fn loom_v1_a_snapshot_finds_its_version_while_a_newer_one_is_unlinked() {
     });
 }
 
-/// V1: what was unlinked is freed once nobody stands on it. Loom keeps book of reads and frees.
+/// V1: an unlinked version is freed after its last reader. Loom checks reads against frees.
 #[test]
 fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
     let outcomes = StdArc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
@@ -275,7 +274,7 @@ fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
                 pin
             })
         };
-        // The worker that kept it, and the heartbeat.
+        // This thread plays the worker that frees the version, and the heartbeat.
         while !passed.record().is_unlinked() {
             thread::yield_now();
         }
@@ -287,7 +286,7 @@ fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
         if is_free {
             memory.with_mut(|_| ());
         }
-        // Relaxed: figures.
+        // Relaxed: a counter for a figure.
         outcomes[usize::from(is_free)].fetch_add(1, Ordering::Relaxed);
         writer.join().unwrap();
         drop(reader.join().unwrap());
@@ -298,8 +297,8 @@ fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
     assert!(explored.iter().all(|runs| *runs > 0), "a reader held it back, and none did: {explored:?}");
 }
 
-/// A commit that read one record and writes another: lock, serialization point, validate, install. Its epoch if it
-/// took effect.
+/// Commits after a read of one record and a write of another: lock, serialization point, validate, install. Returns the
+/// epoch of a successful commit.
 fn read_one_write_other(seen: Read<'static>, own: &Block, epochs: &Epochs, epoch: u64) -> Option<Epoch> {
     let record = own.record();
     let before = lock(record);
@@ -309,7 +308,7 @@ fn read_one_write_other(seen: Read<'static>, own: &Block, epochs: &Epochs, epoch
     holds.then_some(serialized)
 }
 
-/// C1: of two commits that each read what the other writes, at most one takes effect (write skew).
+/// C1: of two commits that each read the other's record, at most one takes effect (write skew).
 #[test]
 fn loom_c1_of_two_commits_that_read_each_others_record_one_fails() {
     loom::model(|| {
@@ -330,8 +329,8 @@ fn loom_c1_of_two_commits_that_read_each_others_record_one_fails() {
     });
 }
 
-/// C1: epochs agree with anti-dependencies. Who read x before it was overwritten does not carry a larger epoch than
-/// who overwrote it. The epoch is moved on by a third thread, or by the reader before it commits.
+/// C1: epochs agree with anti-dependencies. The epoch of a commit that read x is at most the epoch of the commit that
+/// overwrites x. A third thread advances E, or the reader before its commit.
 fn check_c1_epochs(reader_advances: bool) {
     loom::model(move || {
         let (x, y, epochs) = (Block::new(&SHORT, 1), Block::new(&SHORT, 1), epochs());
@@ -372,20 +371,20 @@ fn loom_c1_epochs_agree_with_anti_dependencies_when_the_reader_advances() {
     check_c1_epochs(true);
 }
 
-/// A commit of one record that nobody else writes.
+/// Commits a write of one record without another writer.
 fn write(block: &Block, epochs: &Epochs) {
     lock(block.record());
     let _ = serialization_point(epochs, true);
     block.record().unlock_with(Word::for_write(tid(2)));
 }
 
-/// Reads two records and commits; the TIDs that it saw, if the shipped read-only commit accepts them.
+/// Reads two records and commits. Returns the TIDs if the shipped read-only commit accepts the reads.
 fn read_both(one: &Block, other: &Block) -> Option<[Tid; 2]> {
     let mut sets = Sets::default();
     for block in [one, other] {
         let word = block.record().word();
         if word.is_locked() {
-            // A reader that waits makes the search endless; one that meets a lock has nothing to show here.
+            // A waiting reader makes the search endless, and a reader of a locked record shows nothing here.
             return None;
         }
         sets.reads.push(block.seen(word));
@@ -394,7 +393,7 @@ fn read_both(one: &Block, other: &Block) -> Option<[Tid; 2]> {
     Some([sets.reads[0].word.tid(), sets.reads[1].word.tid()])
 }
 
-/// C1: a read-only commit accepts only records that stood together.
+/// C1: a read-only commit accepts only reads of one state.
 #[test]
 fn loom_c1_a_read_only_commit_accepts_only_what_stood_together() {
     loom::model(|| {
@@ -417,7 +416,7 @@ fn loom_c1_a_read_only_commit_accepts_only_what_stood_together() {
     });
 }
 
-/// C1: two read-only commits do not see two writers in opposite orders.
+/// C1: two read-only commits see two writers in the same order.
 #[test]
 fn loom_c1_read_only_commits_agree_on_the_order_of_two_writers() {
     // Four threads: with a bound of three the search takes a minute.

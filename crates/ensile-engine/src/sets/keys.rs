@@ -442,12 +442,6 @@ impl<'p> KeyTable<'p> {
         self.met.len() < READ_KEYS_ALONE_MAX || is_long || self.announced.1 > self.announced.0
     }
 
-    /// Number of keys.
-    #[cfg(all(test, not(any(loom, shuttle))))]
-    pub(crate) fn key_count(&self) -> usize {
-        self.met.len()
-    }
-
     /// True if there is room for the keys of reads.
     #[inline]
     pub(crate) fn has_room_for_reads(&self) -> bool {

@@ -520,7 +520,7 @@ fn a_transaction_that_reads_many_keys_again_and_again_keeps_a_small_read_set() -
             assert_eq!(tx.get(&table, &key)?, Some(key));
         }
         let (reads, keys) =
-            tx.run_outside_call(|context| (context.sets.reads.len(), context.sets.writes.keys.key_count()));
+            tx.run_outside_call(|context| (context.sets.reads.len(), context.sets.writes.keys.len()));
         assert!(reads < 2000, "{reads} reads of {KEYS} keys");
         assert!(round > 0 || (8..KEYS as usize).contains(&keys), "{keys} keys are entered at first");
     }

@@ -2,7 +2,7 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-index --release`. Shuttle explores schedules, not memory orders.
 //!
-//! Neighbours: `mixed_workload`, `folds` and `late_prunes` have further schedules; `testing` has the memory and the
+//! Neighbours: `mixed`, `folds` and `late_prunes` have further schedules; `testing` has the memory and the
 //! collector.
 
 use std::ops::Bound;

@@ -1,7 +1,7 @@
 //! Watch over the call-backs of checkpoints: a call-back that waits for an application's guard may wait for ever.
 //!
-//! Neighbours: `application::walk` notes the progress of its call-backs; the heartbeat looks; `ObjectsStats` shows a
-//! call-back that makes no progress.
+//! Neighbours: `application::walk` notes the progress of call-backs; the heartbeat compares; `ObjectsStats` shows a
+//! call-back without progress.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 /// Time without progress after which a call-back is shown, in nanoseconds.
 const SHOWN_FROM_NANOS: u64 = 10_000_000_000;
 
-/// A call-back of a checkpoint that has made no progress for ten seconds or more. The call-back waits, perhaps for the
-/// guard of an object. Until it returns no checkpoint ends, and a close waits.
+/// A call-back of a checkpoint without progress for ten seconds or more. The call-back waits, perhaps for the guard of
+/// an object. No checkpoint ends, and a close waits, until the call-back returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingCallBack {
     /// Number of the object that the call-back writes; of a call-back that enumerates objects itself, the smallest
@@ -65,8 +65,8 @@ impl CallBackWatch {
         CallBackProgress { watch: self, object }
     }
 
-    /// Notes the progress of the call-backs. Returns the call-back that has made none for the longest time, if the time
-    /// is long enough to be shown.
+    /// Notes the progress of the call-backs. Returns the call-back with the longest time without progress, if the time
+    /// is long enough for a report.
     pub(crate) fn look(&self) -> Option<WaitingCallBack> {
         let now_nanos = self.clock.nanos();
         let mut under_way = self.under_way.lock();

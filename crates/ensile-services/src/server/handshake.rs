@@ -3,7 +3,7 @@
 //! Invariant: the refusal of a user or a database ends the connection. The later requests of the connection are for the
 //! refused user or database, so no such request is carried out.
 //!
-//! Neighbours: [`super::common_commands`] calls; [`super::carry_out::ClientState`] has the version and the name.
+//! Neighbours: [`super::common_commands`] calls; [`super::execution::ClientState`] has the version and the name.
 
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 

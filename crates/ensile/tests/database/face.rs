@@ -1,7 +1,7 @@
 //! The face stays small: names at the root, settings of the builder and methods of reading are counted in the source.
 //! And the tour of it runs.
 //!
-//! Neighbours: `src/lib.rs`; the engine's `open::builder` and `typed::read`.
+//! Neighbours: `src/lib.rs`; the engine's `open::builder` and `typed_api::read`.
 
 #[path = "../../examples/tour.rs"]
 mod tour;

@@ -1,10 +1,10 @@
 //! The process that `slach target` kills: objects under a load whose rate and operations change tenfold, with a target
 //! for the recovery time.
 //!
-//! It says on standard output how long its open took, and then every [`SAY`] what a recovery would take and how many
-//! checkpoints there were. Its load goes on until it is killed.
+//! The process prints the time of its open. Every [`SAY`] it prints a forecast of recovery and the number of
+//! checkpoints. The load ends with the kill.
 //!
-//! Neighbours: started by [`super`], which reads what it says; [`crate::slach::held`] has the objects.
+//! Neighbours: [`super`] starts the process and reads the lines; [`crate::slach::held`] has the objects.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,14 +18,14 @@ use ensile_objects::{CheckpointPolicy, ObjectDurability, Objects, ObjectsBuilder
 use crate::failure::{Failure, Result};
 use crate::slach::held::{CHEAP_ROUNDS, DEAR_ROUNDS, Mixing, Property};
 
-/// Between two lines.
+/// Time between two lines.
 const SAY: Duration = Duration::from_millis(20);
-/// The load is taken up again this often.
+/// Time between two steps of the load.
 const TICK: Duration = Duration::from_millis(2);
-/// Of the higher rate the lower one is a tenth.
+/// Higher rate over lower rate.
 const TENFOLD: u64 = 10;
 
-/// `ensile-bench slach-target-victim`.
+/// Arguments of `ensile-bench slach-target-victim`.
 #[derive(Clone, Debug, Args)]
 pub struct TargetVictimArguments {
     #[arg(long)]
@@ -41,7 +41,7 @@ pub struct TargetVictimArguments {
 }
 
 impl TargetVictimArguments {
-    /// The words that ask for it.
+    /// The command line of the process.
     pub(super) fn words(folder: &std::path::Path, [target_ms, objects, rate, seed]: [u64; 4]) -> Vec<String> {
         let mut words =
             vec!["slach-target-victim".to_owned(), "--folder".to_owned(), folder.display().to_string()];
@@ -53,17 +53,19 @@ impl TargetVictimArguments {
     }
 }
 
-/// What the load is until it changes.
+/// A load of constant rate.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     /// Operations a second.
     rate: u64,
+    /// Rounds of an operation: the work of its replay.
     rounds: u32,
+    /// End of the load, in nanoseconds.
     until_nanos: u64,
 }
 
 impl Load {
-    /// Another one, for as long as a third of the target to twice of it.
+    /// Draws the next load, which lasts from a third of the target to twice the target.
     fn next(random: &mut Random, arguments: &TargetVictimArguments, now_nanos: u64) -> Self {
         let rate = arguments.rate / if random.percent(50) { TENFOLD } else { 1 };
         let rounds = if random.percent(50) { DEAR_ROUNDS } else { CHEAP_ROUNDS };
@@ -76,7 +78,7 @@ impl Load {
     }
 }
 
-/// Runs until it is killed.
+/// Runs the load until the kill.
 pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
     let clock = Clock::machine();
     let target = Duration::from_millis(arguments.target_ms);
@@ -91,7 +93,7 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
         for key in 0..arguments.objects {
             objects.submit(key, &Mixing { with: key, rounds: 1 })?;
         }
-        // From here on loading takes what it takes.
+        // The time of loading is constant from here on.
         objects.checkpoint().wait()?;
     }
     refuse(&objects)?;
@@ -104,7 +106,7 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
         if now >= load.until_nanos {
             load = Load::next(&mut random, arguments, now);
         }
-        // What cannot be kept up with is given up, but for a tick: the rate is then what the machine can do.
+        // At most two ticks of operations stay owed, so a slow machine sets the rate.
         owed = (owed + load.rate as f64 * (now - last) as f64 / 1e9)
             .min(2.0 * load.rate as f64 * TICK.as_secs_f64() + 1.0);
         last = now;
@@ -121,7 +123,8 @@ pub(crate) fn run(arguments: &TargetVictimArguments) -> Result<()> {
     }
 }
 
-/// `at` and milliseconds: since the beginning; of a recovery, in all, load and rest, replay, what the last checkpoint took; and how many there were.
+/// The line `at` with six figures: milliseconds since the start, forecast of a recovery, its load and rest, its replay,
+/// duration of the last checkpoint (all in milliseconds), and the number of checkpoints.
 fn line(now_nanos: u64, objects: &Objects<u64, Property>, installed: u64) -> String {
     let checkpoints = objects.stats().checkpoints;
     let recovery = checkpoints.recovery.unwrap_or_default();
@@ -138,7 +141,7 @@ fn line(now_nanos: u64, objects: &Objects<u64, Property>, installed: u64) -> Str
     )
 }
 
-/// A target below what loading alone takes is refused, with the figure.
+/// Checks that a target below the time of loading is refused, and prints the error.
 fn refuse(objects: &Objects<u64, Property>) -> Result<()> {
     let loading =
         objects.stats().checkpoints.recovery.map_or(Duration::ZERO, |recovery| recovery.rest + recovery.load);

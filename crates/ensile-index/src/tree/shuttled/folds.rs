@@ -1,6 +1,6 @@
 //! Folded layers, beside threads that read and write in the layers (FOLD).
 //!
-//! Neighbours: `mixed_workload` has the keys and the work of the threads.
+//! Neighbours: `mixed` has the keys and the work of the threads.
 
 use super::mixed::{
     batch_then_get, behind_a_skip, both_ways, grow_and_shrink, key_diverging_at, put, scan_twice, take,

@@ -1,6 +1,6 @@
 //! Removals whose `prune` comes after other threads have changed the same layers, under schedules (FOLD).
 //!
-//! Neighbours: `mixed_workload` has the work of the threads; `tree::tests::late_prunes`, the same at random on real
+//! Neighbours: `mixed` has the work of the threads; `tree::tests::late_prunes`, the same at random on real
 //! threads.
 
 use std::collections::BTreeSet;
