@@ -6,6 +6,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo test --package ensile-base --features counted --lib counted
+cargo test --package ensile-base --features counted --lib access_trace
 cargo test --package ensile-engine --package ensile-bench --test variants --lib \
     --features ensile-engine/laboratory,ensile-bench/counted,ensile-bench/laboratory,ensile-bench/peer-keys

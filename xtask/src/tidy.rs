@@ -17,6 +17,7 @@ mod names;
 mod patches;
 mod prose;
 mod shape;
+mod test_commands;
 mod unsafety;
 
 #[cfg(test)]
@@ -93,8 +94,16 @@ const RULES: &[(&str, Check)] = &[
 ];
 
 /// Rules of the whole tree, and of files in other languages.
-const OTHER_RULES: [&str; 7] =
-    ["floors", "limits", "patches", circles::RULE, file_circles::RULE, names::RULE, assertions::RULE];
+const OTHER_RULES: [&str; 8] = [
+    "floors",
+    "limits",
+    "patches",
+    circles::RULE,
+    file_circles::RULE,
+    names::RULE,
+    assertions::RULE,
+    test_commands::RULE,
+];
 
 /// Rules that the tree does not keep yet. Findings of these rules are counted and do not fail; `tidy RULE` shows the
 /// findings.
@@ -122,6 +131,15 @@ pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     patches::check(&bugs, &planted::Tree::new(&planted_texts), &facts, &mut findings);
     patches::check_names(&documents, &bugs, &mut findings);
     let sources = sources(&texts);
+    let test_names = test_commands::TestNames::of(&sources);
+    for bug in &bugs {
+        let mut report = Report { rule: test_commands::RULE, path: &bug.file, findings: &mut findings };
+        test_names.check(&bug.command, bug.line, &mut report);
+    }
+    read_tree(root, "ci", ".sh", &mut documents)?;
+    for (path, text) in &documents {
+        test_names.check(text, 1, &mut Report { rule: test_commands::RULE, path, findings: &mut findings });
+    }
     let (few, figures) = assertions::check(&sources);
     findings.extend(few);
     if facts.invariants.is_none() {
