@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::account::{Account, Case};
-use super::counting::Keys;
+use super::counting::{Keys, Setup};
 use crate::failure::{Failure, Result};
 use crate::machine::{self, Machine};
 
@@ -90,10 +90,12 @@ impl Document {
 }
 
 /// A table for each workload and setup, a row for each kind that shares a line, figures per transaction. Kinds that
-/// share nothing have one row for each number of written lines.
+/// share nothing have one row for each number of written lines. The variant with global TIDs has no table: it adds the
+/// counter's line to each commit.
 fn tables(cases: &[Case]) -> String {
     let mut text = String::new();
-    for cases in cases.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
+    let shown: Vec<&Case> = cases.iter().filter(|case| case.setup != Setup::GlobalTid).collect();
+    for cases in shown.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
         let _ = writeln!(text, "## {}, {}\n", cases[0].workload.title(), cases[0].setup.title());
         text.push_str("| kind | lines written |");
         for case in cases {
