@@ -18,7 +18,7 @@ const TITLE: &str = "Cache lines that a transaction writes, and which of them an
 /// Names of the columns of the CSV.
 const HEADING: &str = "workload,setup,keys,kind,does,transactions,name,lines,rmws,shared_lines,shared_lines_only_read,shared_rmws";
 /// Shared lines with fewer writes a transaction have a name in the CSV alone.
-const NAMED_LINES: f64 = 0.05;
+const NAMED_LINES: f64 = 0.2;
 
 /// All counts of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -99,9 +99,9 @@ fn tables(cases: &[Case]) -> String {
         let _ = writeln!(text, "## {}, {}\n", cases[0].workload.title(), cases[0].setup.title());
         text.push_str("| kind | lines written |");
         for case in cases {
-            let _ = write!(text, " shared, keys {} |", case.keys.title());
+            let _ = write!(text, " shared, RMW: {} |", case.keys.title());
         }
-        text.push_str(" names of the shared lines |\n|---|---|");
+        text.push_str(" names |\n|---|---|");
         text.push_str(&"---|".repeat(cases.len() + 1));
         text.push('\n');
         let mut unshared: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -136,7 +136,7 @@ fn row(accounts: &[(&Account, Keys)]) -> String {
         let _ = if account.all.shared_lines == 0 {
             write!(text, " 0 |")
         } else {
-            write!(text, " {lines:.2}, {rmws:.2} RMW |")
+            write!(text, " {lines:.2}, {rmws:.2} |")
         };
     }
     let mut names: Vec<String> = Vec::new();
