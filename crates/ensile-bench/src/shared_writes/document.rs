@@ -3,19 +3,22 @@
 //!
 //! Neighbours: [`super::account`] has the figures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::account::{Account, BINDING, Case, PIN};
-use super::counting::Keys;
+use super::account::{Account, Case};
+use super::counting::{Keys, Setup};
 use crate::failure::{Failure, Result};
 use crate::machine::{self, Machine};
 
 const TITLE: &str = "Cache lines that a transaction writes, and which of them another worker touches";
 /// Names of the columns of the CSV.
 const HEADING: &str = "workload,setup,keys,kind,does,transactions,name,lines,rmws,shared_lines,shared_lines_only_read,shared_rmws";
+/// Shared lines with fewer writes a transaction have a name in the CSV alone.
+const NAMED_LINES: f64 = 0.2;
 
 /// All counts of one run.
 #[derive(Clone, Debug, Serialize)]
@@ -86,49 +89,60 @@ impl Document {
     }
 }
 
-/// A table for each workload and setup, a row for each kind, figures per transaction.
+/// A table for each workload and setup, a row for each kind that shares a line, figures per transaction. Kinds that
+/// share nothing have one row for each number of written lines. The variant with global TIDs has no table: it adds the
+/// counter's line to each commit.
 fn tables(cases: &[Case]) -> String {
     let mut text = String::new();
-    for cases in cases.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
+    let shown: Vec<&Case> = cases.iter().filter(|case| case.setup != Setup::GlobalTid).collect();
+    for cases in shown.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
         let _ = writeln!(text, "## {}, {}\n", cases[0].workload.title(), cases[0].setup.title());
-        text.push_str("| kind | lines written | of them pin, binding |");
+        text.push_str("| kind | lines written |");
         for case in cases {
-            let _ = write!(text, " shared, keys {} |", case.keys.title());
+            let _ = write!(text, " shared, RMW: {} |", case.keys.title());
         }
-        text.push_str(" names of the shared lines |\n|---|---|---|");
+        text.push_str(" names |\n|---|---|");
         text.push_str(&"---|".repeat(cases.len() + 1));
         text.push('\n');
+        let mut unshared: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for at in 0..cases[0].accounts.len() {
             let accounts: Vec<_> = cases.iter().map(|case| (&case.accounts[at], case.keys)).collect();
-            text.push_str(&row(&accounts));
+            let (apart, _) = accounts[0];
+            if accounts.iter().all(|(account, _)| account.all.shared_lines == 0) {
+                unshared.entry(lines_written(apart)).or_default().push(apart.kind);
+            } else {
+                text.push_str(&row(&accounts));
+            }
+        }
+        for (lines, kinds) in unshared {
+            let _ = writeln!(text, "| {} | {lines} |{}  |", kinds.join("; "), " 0 |".repeat(cases.len()));
         }
         text.push('\n');
     }
     text
 }
 
+/// The lines that a transaction of the account writes.
+fn lines_written(account: &Account) -> String {
+    format!("{:.1}", account.each(account.all.lines))
+}
+
 /// One kind's row; the first account is the account of keys apart.
 fn row(accounts: &[(&Account, Keys)]) -> String {
     let Some((apart, _)) = accounts.first() else { return String::new() };
-    let lines = |name| apart.by_name.get(name).map_or(0.0, |part| apart.each(part.lines));
-    let mut text = format!(
-        "| {} | {:.1} | {:.0}, {:.0} |",
-        apart.kind,
-        apart.each(apart.all.lines),
-        lines(PIN),
-        lines(BINDING)
-    );
+    let mut text = format!("| {} | {} |", apart.kind, lines_written(apart));
     for (account, _) in accounts {
         let (lines, rmws) = (account.each(account.all.shared_lines), account.each(account.all.shared_rmws));
         let _ = if account.all.shared_lines == 0 {
             write!(text, " 0 |")
         } else {
-            write!(text, " {lines:.2}, {rmws:.2} RMW |")
+            write!(text, " {lines:.2}, {rmws:.2} |")
         };
     }
     let mut names: Vec<String> = Vec::new();
     for (account, keys) in accounts {
         let mut shared: Vec<_> = account.shared_names().collect();
+        shared.retain(|(_, part)| account.each(part.shared_lines) >= NAMED_LINES);
         shared.sort_by_key(|(_, part)| std::cmp::Reverse(part.shared_lines));
         if !shared.is_empty() {
             let list: Vec<String> = shared

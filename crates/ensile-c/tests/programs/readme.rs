@@ -1,4 +1,4 @@
-//! The README's commands and its program, word for word; and that they are the example's.
+//! The README's commands, word for word, with the example's program, from which the README has excerpts.
 
 use std::process::Command;
 
@@ -27,15 +27,20 @@ pub(crate) fn commands() -> Vec<String> {
 }
 
 #[test]
-fn its_program_is_the_example() {
+fn its_excerpts_stand_in_the_example() {
     let example = std::fs::read_to_string(package().join("examples/my_service.cpp")).expect("the example");
-    assert_eq!(blocks("cpp"), [example]);
+    let excerpts = blocks("cpp");
+    assert_eq!(excerpts.len(), 2, "a change, and a checkpoint");
+    for excerpt in excerpts {
+        assert!(example.contains(&excerpt), "the example lacks\n{excerpt}");
+    }
 }
 
 #[test]
 fn in_an_empty_folder_its_commands_alone_make_a_service_that_is_killed_and_recovers() {
     let folder = empty_folder("readme");
-    std::fs::write(folder.join("my_service.cpp"), &blocks("cpp")[0]).expect("saves the program");
+    let example = package().join("examples/my_service.cpp");
+    std::fs::copy(example, folder.join("my_service.cpp")).expect("copies the program");
     let commands = commands();
     let (build, start) = commands[1].trim_end().rsplit_once('\n').expect("the last command runs the program");
     assert!(start.starts_with("./my_service "), "{start}");
