@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::{Judge, Nowhere};
+use super::null_states::NullState;
+use super::validator::Judge;
 use crate::DurabilityError;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};
@@ -74,7 +75,7 @@ fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, Durabi
     assert_eq!(open.durable, None, "B4: mapped buffers are those of an open generation");
     let look = || {
         let mut judge = Judge::of_newest(disk, manifest);
-        judge.look(&Nowhere(open.entries)).map(|()| judge)
+        judge.look(&NullState(open.entries)).map(|()| judge)
     };
     let mut judge = look()?;
     let mut taken_entries = 0;

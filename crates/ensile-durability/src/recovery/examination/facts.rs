@@ -1,6 +1,6 @@
 //! Results of an examination, as data.
 //!
-//! Neighbours: filled by `validator` and `repair`; printed by the `ensile` command.
+//! Neighbours: filled by `validator` and `folder_repair`; printed by the `ensile` command.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@
 //!   alone, if undamaged.
 //! - The plan judges files by the rules of an open.
 //!
-//! Neighbours: [`super`] has the findings; `repair` carries the plan out.
+//! Neighbours: [`super`] has the findings; `folder_repair` carries the plan out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

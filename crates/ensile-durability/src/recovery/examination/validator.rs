@@ -27,11 +27,11 @@ use super::super::mapped_tail::{self, JudgedLife, Lacking};
 use super::super::read_ahead::ReadBuffers;
 use super::super::replay::LogPiece;
 use super::super::validation::{self, Findings as _, Inventory};
-use super::Elsewhere;
 use super::facts::{
     BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
     Role,
 };
+use super::null_states::KeyRules;
 use crate::checkpoint::files::reader::PartReader;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::store::backup_states::{FilesState, KeptState};
@@ -462,7 +462,7 @@ impl Judge {
             Ok(load) => load.with_version_check(),
             Err(error) => return note(Err(error)).map(|()| 0),
         };
-        load.items().try_for_each(|item| note(load.load(item, &*disk, &Elsewhere(target))))?;
+        load.items().try_for_each(|item| note(load.load(item, &*disk, &KeyRules(target))))?;
         Ok(load.loaded_totals().0)
     }
 
@@ -475,7 +475,7 @@ impl Judge {
     ) -> Result<u64, DurabilityError> {
         let alone = self.manifest().with_kept(state);
         let mut judge = Self::of_newest(&self.disk, &alone);
-        let (mut bytes, target) = (0, Elsewhere(target));
+        let (mut bytes, target) = (0, KeyRules(target));
         while let Some(read) = judge.step(&target)? {
             bytes += read;
         }

@@ -14,8 +14,8 @@ use super::super::super::mapped_tail::{self, TakenLife};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
 use super::super::super::validation::{self, Findings as _};
-use super::super::Nowhere;
 use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
+use super::super::null_states::NullState;
 use super::{Judge, Work};
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
@@ -232,7 +232,7 @@ impl Judge {
 
     /// Checks every entry of a piece. Known damage is not reported twice.
     pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
-        let nowhere = Nowhere(piece.kind);
+        let nowhere = NullState(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::from_error) {
             Ok(_) => {}
             Err(Ok(found)) if self.found.damage.contains(&found) => {}
