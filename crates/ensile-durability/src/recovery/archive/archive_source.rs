@@ -105,7 +105,7 @@ impl ArchiveSource {
     /// # Errors
     /// [`DurabilityError::NotInArchive`] if the histories differ.
     pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
-        lineage.goes_on_in(&self.read.list.generations).map_err(|generation| {
+        lineage.check_archive_history(&self.read.list.generations).map_err(|generation| {
             self.not_in_archive(&format!(
                 "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
                  was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same \
