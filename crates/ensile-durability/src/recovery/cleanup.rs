@@ -114,7 +114,7 @@ impl Recovery {
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
     /// and unused space, and the files of dropped generations. The next recovery ends removals that a crash interrupts.
     /// Returns the files that stay.
-    pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;

@@ -220,7 +220,7 @@ impl Ending {
     }
 
     /// Records the outcome of the last action.
-    pub(super) fn came(&mut self, outcome: EndingOutcome) {
+    pub(super) fn record_outcome(&mut self, outcome: EndingOutcome) {
         match outcome {
             EndingOutcome::Done => self.advance(),
             EndingOutcome::NothingKept => {

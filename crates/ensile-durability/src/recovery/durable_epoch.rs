@@ -140,7 +140,7 @@ pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hi
 /// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
 /// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
 /// checkpoint's share that was written while this generation was open.
-pub(super) fn check_high(
+pub(super) fn check_checkpoint_durable(
     share: &CheckpointShare,
     durable: Epoch,
     chains: &[Chain],

@@ -172,7 +172,7 @@ impl Recovery {
         };
         loop {
             match ending.next() {
-                EndingStep::Do(action) => ending.came(self.carry_out(action, &mut next)),
+                EndingStep::Do(action) => ending.record_outcome(self.carry_out(action, &mut next)),
                 EndingStep::Open => return Ok(Finished::Open(Box::new(self.into_recovered(next)))),
                 EndingStep::Read(reason) => {
                     return Ok(Finished::ReadOnly(Box::new(self.into_read_only(next.plan.first, reason))));
@@ -349,7 +349,7 @@ impl Recovery {
         if next.clearance.is_some() {
             self.cut_page_files()?;
         }
-        next.older.extend(self.clear(&next.plan)?);
+        next.older.extend(self.remove_unneeded_files(&next.plan)?);
         self.remove_buffers(next.plan.number)?;
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)

@@ -250,14 +250,14 @@ fn unproven_report(
 
 /// Entries that an open takes, with the report of unproven entries.
 #[derive(Debug)]
-pub(super) struct TakenLife {
+pub(super) struct EntriesToTake {
     /// Missing entries and marks. `None` if the logs have both.
-    pub(super) lacking: Option<Lacking>,
+    pub(super) missing: Option<MissingEntries>,
     /// Report of the changed files.
     pub(super) not_proven: Option<NotProven>,
 }
 
-impl TakenLife {
+impl EntriesToTake {
     /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
     /// `durable`. Writes nothing.
     ///
@@ -270,21 +270,21 @@ impl TakenLife {
         durable: Epoch,
     ) -> Result<Self, DurabilityError> {
         let changed = left.changed.clone();
-        let lacking = Lacking::find_missing(disk, chains, left)?;
-        let counted = lacking.as_ref().map_or(durable, Lacking::high);
-        Ok(Self { lacking, not_proven: NotProven::for_changed_files(changed, counted) })
+        let missing = MissingEntries::find_missing(disk, chains, left)?;
+        let counted = missing.as_ref().map_or(durable, MissingEntries::high);
+        Ok(Self { missing, not_proven: NotProven::for_changed_files(changed, counted) })
     }
 }
 
 /// Entries that the logs lack, and the epoch up to which every entry counts.
 #[derive(Debug)]
-pub(super) struct Lacking {
+pub(super) struct MissingEntries {
     /// Missing buffers, by log.
     buffers: Vec<Vec<LeftEntries>>,
     high: Epoch,
 }
 
-impl Lacking {
+impl MissingEntries {
     /// `None` if the logs have every entry, with marks.
     fn find_missing(
         disk: &dyn Disk,
@@ -308,8 +308,8 @@ impl Lacking {
             forget_logged(disk, chain, buffers)?;
         }
         let logged = chains.iter().filter_map(|chain| chain.links.last()).map(|link| link.largest);
-        let lacking = buffers.iter().flatten().map(|left| left.epochs.1);
-        let high = logged.chain(lacking).max().unwrap_or(Epoch::ZERO);
+        let missing = buffers.iter().flatten().map(|left| left.epochs.1);
+        let high = logged.chain(missing).max().unwrap_or(Epoch::ZERO);
         assert!(
             chains.iter().all(|chain| chain.seen <= high || chain.mark >= high),
             "nothing whole is above it"

@@ -177,7 +177,7 @@ pub(super) fn generation(
         }
     };
     if let Some(own) = own {
-        findings.note(durable_epoch::check_high(&own, verdict.durable, chains))?;
+        findings.note(durable_epoch::check_checkpoint_durable(&own, verdict.durable, chains))?;
     }
     Ok(Some(verdict))
 }

@@ -75,15 +75,15 @@ fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, Durabi
     assert_eq!(open.durable, None, "B4: mapped buffers are those of an open generation");
     let look = || {
         let mut judge = Judge::of_newest(disk, manifest);
-        judge.look(&NullState(open.entries)).map(|()| judge)
+        judge.run_to_end(&NullState(open.entries)).map(|()| judge)
     };
     let mut judge = look()?;
     let mut taken_entries = 0;
-    if let Some(lacking) = judge.lacking.take() {
+    if let Some(missing) = judge.missing.take() {
         assert!(judge.examination().is_whole(), "L5: what is damaged is judged before anything is written");
-        let high = lacking.high();
-        taken_entries = lacking.entries();
-        lacking.write(&**disk, &judge.open_chains)?;
+        let high = missing.high();
+        taken_entries = missing.entries();
+        missing.write(&**disk, &judge.open_chains)?;
         judge = look()?;
         let found = judge.examination();
         assert!(!found.is_whole() || found.durable_epoch == Some(high), "B5: D covers all that counts");

@@ -105,7 +105,7 @@ pub fn visit_log(
     let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
     let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
     let mut judge = Judge::new(disk);
-    judge.look(target)?;
+    judge.run_to_end(target)?;
     judge.found.damage.extend(damage);
     if judge.found.is_whole() {
         judge.open_chains.iter().try_for_each(|chain| resync_tail::rewrite(&**disk, chain, AtOnce::File))?;
@@ -120,6 +120,6 @@ pub(super) fn examine_locked(
     target: &dyn Recoverable,
 ) -> Result<(Examination, Epoch), DurabilityError> {
     let mut judge = Judge::new(disk);
-    judge.look(target)?;
+    judge.run_to_end(target)?;
     Ok((judge.found, judge.seen))
 }

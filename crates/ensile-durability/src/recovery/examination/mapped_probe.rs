@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 use super::super::chain::Chain;
 use super::super::file_chain::FileChain;
 use super::super::log_files;
-use super::super::mapped_tail::{self, JudgedLife, TakenLife};
+use super::super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::super::validation::{self, FirstEnds};
 use super::facts::Damage;
 use crate::DurabilityError;
@@ -89,10 +89,10 @@ fn entries_to_append(
     open: &Generation,
     chains: &[Chain],
     durable: Epoch,
-) -> Result<Option<mapped_tail::Lacking>, DurabilityError> {
+) -> Result<Option<mapped_tail::MissingEntries>, DurabilityError> {
     if let mapped_tail::LeftByProcess::UnknownBoot = left {
         return Ok(None);
     }
     let Some(buffers) = left.buffers(disk, open)? else { return Ok(None) };
-    Ok(TakenLife::from_buffers(disk, chains, buffers, durable)?.lacking)
+    Ok(EntriesToTake::from_buffers(disk, chains, buffers, durable)?.missing)
 }

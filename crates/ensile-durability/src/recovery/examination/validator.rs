@@ -23,7 +23,7 @@ use ensile_disk::{Disk, DiskError};
 use super::super::chain::Chain;
 use super::super::file_chain::FileChain;
 use super::super::load::Load;
-use super::super::mapped_tail::{self, JudgedLife, Lacking};
+use super::super::mapped_tail::{self, JudgedLife, MissingEntries};
 use super::super::read_ahead::ReadBuffers;
 use super::super::replay::LogPiece;
 use super::super::validation::{self, Findings as _, Inventory};
@@ -106,7 +106,7 @@ pub(crate) struct Judge {
     /// Logs of the generation over which no recovery has decided.
     pub(super) open_chains: Vec<Chain>,
     /// Entries that an open would append to the logs (B5), if nothing is damaged.
-    pub(super) lacking: Option<Lacking>,
+    pub(super) missing: Option<MissingEntries>,
     /// Largest epoch in the folder, damaged blocks included (L4).
     pub(super) seen: Epoch,
     /// Largest epoch in this database's own data: in connected chains and in the checkpoint (L6).
@@ -140,7 +140,7 @@ impl Judge {
             found: Examination::default(),
             logs: Vec::new(),
             open_chains: Vec::new(),
-            lacking: None,
+            missing: None,
             seen: Epoch::ZERO,
             shown: Epoch::ZERO,
         }
@@ -152,7 +152,7 @@ impl Judge {
     }
 
     /// Runs the whole examination, for callers that need no steps.
-    pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    pub(super) fn run_to_end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
         self.left_unproven()
     }
@@ -165,7 +165,7 @@ impl Judge {
         let is_whole = self.found.is_whole();
         if !is_whole {
             // An open of a damaged folder ends before the open takes entries of buffers (L5).
-            (self.lacking, self.found.to_take) = (None, None);
+            (self.missing, self.found.to_take) = (None, None);
         }
         let judged = self.found.generations.last().filter(|facts| facts.number == open.number);
         let life = JudgedLife {

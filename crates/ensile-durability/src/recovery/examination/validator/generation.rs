@@ -10,7 +10,7 @@ use ensile_base::Epoch;
 
 use super::super::super::chain::Chain;
 use super::super::super::file_chain::FileChain;
-use super::super::super::mapped_tail::{self, TakenLife};
+use super::super::super::mapped_tail::{self, EntriesToTake};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
 use super::super::super::validation::{self, Findings as _};
@@ -162,10 +162,10 @@ impl Judge {
             // An open of a damaged log takes no entry (L5).
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
             if let Some(buffers) = buffers.filter(|_| is_whole) {
-                let taken = TakenLife::from_buffers(&*self.disk, chains, buffers, verdict.durable);
+                let taken = EntriesToTake::from_buffers(&*self.disk, chains, buffers, verdict.durable);
                 if let Some(taken) = found.note(taken)? {
-                    found.to_take = taken.lacking.as_ref().map(|lacking| (lacking.entries(), lacking.high()));
-                    (self.lacking, found.not_proven) = (taken.lacking, taken.not_proven);
+                    found.to_take = taken.missing.as_ref().map(|missing| (missing.entries(), missing.high()));
+                    (self.missing, found.not_proven) = (taken.missing, taken.not_proven);
                 }
             }
         }
