@@ -34,6 +34,13 @@ pub(super) struct ChainEnd {
     pub(super) detail: &'static str,
 }
 
+impl ChainEnd {
+    /// Error for damage at this place.
+    pub(super) fn damaged(&self, detail: impl Into<String>) -> DurabilityError {
+        DurabilityError::damaged_file(&self.file.to_string(), self.offset, detail)
+    }
+}
+
 /// Loss of synced data, and the proof of the loss.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
@@ -221,11 +228,6 @@ impl Chain {
     /// block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
-    }
-
-    /// Name of the file in which the chain ends.
-    pub(super) fn end_file(&self) -> String {
-        self.end.file.to_string()
     }
 
     /// True if the log holds no entry and lost no entry to a checkpoint.

@@ -168,7 +168,7 @@ impl Recovery {
     /// bytes, because the bytes mean nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
-        for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
+        for (name, end) in ends.chain([(chain.end.file.to_string(), chain.end.offset)]) {
             unless_full(self.cut_file(&name, end))?;
         }
         Ok(())

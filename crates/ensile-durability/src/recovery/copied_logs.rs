@@ -33,11 +33,11 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::cleanup::remove_ours;
 use super::file_chain::{self, FileChain, FileOpening, MarkSearch};
-use super::log_files::{self, FoundFiles, missing_file};
+use super::log_files::{self, FoundFiles, missing_log};
 use crate::DurabilityError;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{SegmentFile, SegmentName};
+use crate::store::names::SegmentFile;
 
 /// A place in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +117,7 @@ pub(crate) fn look(
             Err(wrong) => again.push(wrong),
             Ok(end) => {
                 ends.push(end);
-                let behind = own.iter().filter(|other| other.name > end.file.name);
-                beyond.extend(behind.map(|file| file.archive_name()));
+                beyond.extend(files_behind(own, end));
             }
         }
     }
@@ -141,11 +140,9 @@ fn chains(
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut chains = Vec::new();
     for logger in 0..generation.logs {
-        let missing = SegmentName { generation: generation.number, logger, number: 0 };
-        let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
+        let own = files.get(&logger).ok_or_else(|| missing_log(generation.number, logger))?;
         let own: Vec<SegmentFile> = own.iter().map(|file| file.archive_name()).collect();
-        let next = own.iter().skip(1).copied().map(Some).chain([None]);
-        let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
+        let read = log_files::with_next(&own).map(|(file, next)| FileChain::read(disk, file, next));
         chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
     }
     Ok(chains)
@@ -175,21 +172,21 @@ pub(crate) fn ends_at_durable(
         let end = cut_of(disk, &chain, &|_| false, durable)?;
         let end = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
         ends.push(end);
-        let behind = files[&chain.logger].iter().filter(|other| other.name > end.file.name);
-        beyond.extend(behind.map(|file| file.archive_name()));
+        beyond.extend(files_behind(&files[&chain.logger], end));
     }
     Ok((ends, beyond))
+}
+
+/// Copied files of a log behind its end.
+fn files_behind(files: &[SegmentFile], end: LogPlace) -> impl Iterator<Item = SegmentFile> {
+    files.iter().filter(move |other| other.name > end.file.name).map(|file| file.archive_name())
 }
 
 /// S of the first look: the largest of `hinted`, a published D, and the smallest last mark.
 fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
-    least_mark(chains).max(published.unwrap_or_default()).max(hinted)
-}
-
-/// Smallest last mark; 0 without logs.
-fn least_mark(chains: &[Chain]) -> Epoch {
-    chains.iter().map(|chain| chain.mark).min().unwrap_or_default()
+    let least_mark = chains.iter().map(|chain| chain.mark).min();
+    least_mark.max(published).unwrap_or_default().max(hinted)
 }
 
 /// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has

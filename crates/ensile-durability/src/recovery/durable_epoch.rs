@@ -55,7 +55,7 @@ pub(super) fn decide(
     // mark.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
-        chain.links.is_empty().then(|| DurabilityError::damaged_file(&chain.end_file(), 0, detail))
+        chain.links.is_empty().then(|| chain.end.damaged(detail))
     };
     all_or(chains.iter().filter_map(empty))?;
     let mut by_marks: Vec<&Chain> = chains.iter().collect();
@@ -66,15 +66,13 @@ pub(super) fn decide(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
             chain.end.detail, chain.mark
         );
-        (chain.mark < shown)
-            .then(|| DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail))
+        (chain.mark < shown).then(|| chain.end.damaged(detail))
     };
     // An earlier recovery has decided over a closed generation, and bytes behind its D are discarded.
     let is_open = generation.durable.is_none();
     let lost = |chain: &Chain| {
         let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
-        let detail = format!("{}; {why}", end.detail);
-        Some(DurabilityError::damaged_file(&end.file.to_string(), end.offset, detail))
+        Some(end.damaged(format!("{}; {why}", end.detail)))
     };
     let found: Vec<_> = by_marks.iter().filter_map(short).collect();
     let more = chains.iter().filter(|chain| chain.mark >= shown).filter_map(lost);
@@ -84,7 +82,7 @@ pub(super) fn decide(
         |(cut, blocks)| {
             let detail =
                 format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
-            DurabilityError::damaged_file(&cut.end_file(), cut.end.offset, detail)
+            cut.end.damaged(detail)
         },
     ))?;
     if let Some(durable) = generation.durable {
@@ -92,7 +90,7 @@ pub(super) fn decide(
     }
     let torn =
         chains.iter().filter(|chain| chain.tail.bytes > 0 || chain.lacks_next()).map(|chain| TornTail {
-            file: chain.end_file(),
+            file: chain.end.file.to_string(),
             offset: chain.end.offset,
             bytes: chain.tail.bytes,
             epochs: chain.tail.epochs,
@@ -154,7 +152,7 @@ pub(super) fn check_checkpoint_durable(
         "{}; checkpoint {number} was installed when epoch {durable_min} was durable, but this log is whole up to epoch {} only",
         shortest.end.detail, shortest.mark
     );
-    Err(DurabilityError::damaged_file(&shortest.end_file(), shortest.end.offset, detail))
+    Err(shortest.end.damaged(detail))
 }
 
 /// Error with all findings, if there are findings.

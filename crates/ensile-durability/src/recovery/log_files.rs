@@ -20,6 +20,13 @@ use crate::store::ownership::{folders_to_search, proves_ours};
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
+/// Files of a log, each with the next file.
+pub(super) fn with_next(
+    files: &[SegmentFile],
+) -> impl Iterator<Item = (SegmentFile, Option<SegmentFile>)> + use<'_> {
+    files.iter().enumerate().map(|(at, file)| (*file, files.get(at + 1).copied()))
+}
+
 /// All log files of a folder.
 #[derive(Debug, Default)]
 pub(super) struct FoundFiles {
@@ -80,7 +87,12 @@ pub(super) fn take_listed(
     logger: u32,
 ) -> Result<Vec<SegmentFile>, DurabilityError> {
     let files = found.remove(&(generation, logger));
-    files.ok_or_else(|| missing_file(SegmentName { generation, logger, number: 0 }))
+    files.ok_or_else(|| missing_log(generation, logger))
+}
+
+/// Error for a listed log without a file.
+pub(super) fn missing_log(generation: u64, logger: u32) -> DurabilityError {
+    missing_file(SegmentName { generation, logger, number: 0 })
 }
 
 /// Error for a missing file of a listed log.

@@ -169,43 +169,16 @@ impl JudgedLife<'_> {
     }
 }
 
-/// Report of the files whose entries the folder cannot prove. `None` if the life left no entries above D, or if an open
-/// takes the entries. If the manifest names a life, a damaged folder and a file system that was mounted again always
-/// have a report, because they may have lost every trace of the entries.
-///
-/// # Errors
-/// The disk's.
-pub(super) fn left_unproven(
+/// Report of the files with entries above D that the folder cannot prove; `None` without such files. `not_taken` is the
+/// reason for a report of entries that an open would take. If the manifest names a life, a damaged folder and a file
+/// system that was mounted again always have a report, because they may have lost every trace of the entries.
+pub(super) fn unproven_report(
     disk: &dyn Disk,
     left: &LeftByProcess,
     judged: JudgedLife<'_>,
+    not_taken: Option<NotProvenReason>,
 ) -> Result<Option<NotProven>, DurabilityError> {
-    left.reason(judged.is_whole).map_or(Ok(None), |reason| unproven_report(disk, left, reason, judged))
-}
-
-/// Report for a copy of this folder. The copy lacks the entries that an open would take. `would_take` is true if an
-/// open would take entries.
-///
-/// # Errors
-/// The disk's.
-pub(super) fn left_uncopied(
-    disk: &dyn Disk,
-    left: &LeftByProcess,
-    judged: JudgedLife<'_>,
-    would_take: bool,
-) -> Result<Option<NotProven>, DurabilityError> {
-    let not_opened = would_take.then_some(NotProvenReason::NotOpened);
-    let reason = left.reason(judged.is_whole).or(not_opened);
-    reason.map_or(Ok(None), |reason| unproven_report(disk, left, reason, judged))
-}
-
-/// Report of the files with entries above D, with this reason. `None` without such files.
-fn unproven_report(
-    disk: &dyn Disk,
-    left: &LeftByProcess,
-    reason: NotProvenReason,
-    judged: JudgedLife<'_>,
-) -> Result<Option<NotProven>, DurabilityError> {
+    let Some(reason) = left.reason(judged.is_whole).or(not_taken) else { return Ok(None) };
     let JudgedLife { generation, chains, is_whole, .. } = judged;
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
     assert!(chains.iter().all(|chain| chain.generation == generation.number), "logs of this generation");
@@ -335,7 +308,9 @@ impl MissingEntries {
     pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
-            check_end(chain)?;
+            if chain.lacks_next() {
+                return Err(chain.end.damaged("the file behind it is missing, and its process alone died"));
+            }
             // After a failed sync, bytes of the dead process may be in the system's cache only.
             resync_tail::rewrite(disk, chain, AtOnce::File)?;
         }
@@ -365,7 +340,7 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
                  one, or its device lost some of it",
                 chain.blocks
             );
-            return Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail));
+            return Err(chain.end.damaged(detail));
         }
     }
     Ok(())
@@ -421,15 +396,6 @@ fn forget_block(
     Ok(())
 }
 
-/// Checks that the log ends where a dead process may have left it.
-fn check_end(chain: &Chain) -> Result<(), DurabilityError> {
-    if !chain.lacks_next() {
-        return Ok(());
-    }
-    let detail = "the file behind it is missing, and its process alone died";
-    Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail))
-}
-
 /// Appends the buffers and a mark of `high` to a log. The earlier bytes of the log are synced.
 fn append(
     disk: &dyn Disk,
@@ -439,7 +405,7 @@ fn append(
 ) -> Result<(), DurabilityError> {
     // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
-        return Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, chain.end.detail));
+        return Err(chain.end.damaged(chain.end.detail));
     };
     let mut end =
         GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
@@ -456,7 +422,7 @@ fn append(
         end.mark(high);
     }
     assert!(!end.bytes.is_empty() || chain.mark >= high, "B5: each log has a mark of it");
-    let file = disk.open(&chain.end_file())?;
+    let file = disk.open(&chain.end.file.to_string())?;
     // The cut removes an unfinished block and the set-aside space of the dead process.
     file.set_len(chain.end.offset)?;
     file.write_at(&end.bytes, chain.end.offset)?;

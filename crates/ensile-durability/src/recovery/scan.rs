@@ -18,7 +18,7 @@ use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
 use super::file_chain::FileChain;
 use super::load::Load;
-use super::log_files::Files;
+use super::log_files::{Files, with_next};
 use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
 use super::validation::{self, FirstEnds, Inventory};
@@ -61,11 +61,7 @@ pub struct LogScan {
     hint: Option<Hint>,
     load: Load,
     listed: Files,
-    /// See [`Judged`].
-    unlisted: Vec<SegmentFile>,
-    not_removable: Vec<SegmentFile>,
-    older: Vec<SegmentFile>,
-    left: Vec<SegmentFile>,
+    judged: Judged,
     /// Listed files, each with the next file of its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
     archive: Option<Archive>,
@@ -110,11 +106,9 @@ impl LogScan {
             inventory.expect(NOTHING_FOUND);
         let not_removable = others.into_values().flatten().filter(|file| !unlisted.contains(file)).collect();
         let load = load.expect(NOTHING_FOUND).of_database_with(config.checkpointers);
-        let with_next = |files: &Vec<SegmentFile>| {
-            let next = files.iter().skip(1).copied().map(Some).chain([None]);
-            files.iter().copied().zip(next).collect::<Vec<_>>()
-        };
-        let files: Vec<_> = listed.values().flat_map(with_next).collect();
+        let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
+        let judged = Judged { unlisted, not_removable, older, left, seen, ..Judged::default() };
+        let files: Vec<_> = listed.values().flat_map(|files| with_next(files)).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
         let archive = keeper.manifest().has_archive().then(|| Archive::new(&disk, keeper.manifest()));
@@ -126,10 +120,7 @@ impl LogScan {
             hint,
             load,
             listed,
-            unlisted,
-            not_removable,
-            older,
-            left,
+            judged,
             files,
             archive,
             is_archive_listed,
@@ -160,19 +151,14 @@ impl LogScan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, not_removable, read, .. } =
-            self;
-        let (archive, is_archive_listed) = (self.archive, self.is_archive_listed);
-        let (older, left) = (self.older, self.left);
+        let Self { disk, config, locks, keeper, hint, load, listed, judged, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner();
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
-        let judged = Judged { unlisted, not_removable, older, left, seen, ..Judged::default() };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
-        (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
+        (recovery.archive, recovery.is_archive_listed) = (self.archive, self.is_archive_listed);
         let mut read = read.into_iter();
         for generation in generations {
             // Files were read in the order of generations and logs.
@@ -222,7 +208,7 @@ impl Recovery {
             let (chains, verdict) = self.judge(generation, logs, hint)?;
             let (durable, covered) = (Some(verdict.durable), self.load.low());
             let judged = JudgedLife { generation, chains: &chains, durable, covered, is_whole: true };
-            let told = mapped_tail::left_unproven(&*disk, &left, judged)?;
+            let told = mapped_tail::unproven_report(&*disk, &left, judged, None)?;
             self.report.not_proven = self.report.not_proven.take().or(told);
             return Ok((chains, verdict));
         };

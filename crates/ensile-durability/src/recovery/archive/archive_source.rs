@@ -293,9 +293,7 @@ impl ArchiveSource {
         assert_eq!(written.largest, self.to, "L4: it is closed at X");
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
     }
-}
 
-impl ArchiveSource {
     /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
     /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
     /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed

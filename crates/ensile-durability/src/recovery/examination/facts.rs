@@ -467,6 +467,12 @@ impl Examination {
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.unread.is_empty()
     }
+
+    /// True if the damage of this error is noted, with any description.
+    pub(super) fn has_damage_of(&self, error: &DurabilityError) -> bool {
+        let DurabilityError::Damaged { file, offset, .. } = error else { return false };
+        self.damage.iter().any(|known| (&known.file, known.offset) == (file, *offset))
+    }
 }
 
 /// Notes damage and unreadable files. Any other error ends the examination.

@@ -22,7 +22,7 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
-use crate::unproven_tail::NotProven;
+use crate::unproven_tail::{NotProven, NotProvenReason};
 
 /// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
 /// life was closed, or if a process has the database open: the heap of an open database has all results.
@@ -52,7 +52,8 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     let is_whole = taken.is_some();
     let covered = manifest.checkpoint.as_ref().map(InstalledCheckpoint::redo_epoch).unwrap_or_default();
     let life = JudgedLife { generation: open, chains: &chains, durable: judged, covered, is_whole };
-    mapped_tail::left_uncopied(disk, &left, life, taken.flatten().is_some())
+    let not_taken = taken.flatten().map(|_| NotProvenReason::NotOpened);
+    mapped_tail::unproven_report(disk, &left, life, not_taken)
 }
 
 /// D of the open generation; `None` if the generation is damaged. Puts the generation's logs, as far as whole, into
@@ -69,13 +70,9 @@ fn judge(
     let mut found = log_files::find(disk, manifest)?.logs;
     for logger in 0..open.logs {
         let files = log_files::take_listed(&mut found, open.number, logger)?;
-        let next = files.iter().skip(1).copied().map(Some).chain([None]);
-        let read = files
-            .iter()
-            .copied()
-            .zip(next)
-            .map(|(file, next)| FileChain::read_until(disk, file, next, open.log_bytes(file.name)));
-        let read = read.collect::<Result<Vec<_>, _>>()?;
+        let read = log_files::with_next(&files)
+            .map(|(file, next)| FileChain::read_until(disk, file, next, open.log_bytes(file.name)))
+            .collect::<Result<_, _>>()?;
         chains.extend(validation::log(disk, open, read, covered, &mut FirstEnds)?);
     }
     let verdict = validation::generation(open, chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;

@@ -35,7 +35,7 @@ use crate::store::hint::Hint;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped_buffers::{self, HeldAbove};
-use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
+use crate::store::names::{PartName, SegmentFile, logger_of};
 
 /// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
@@ -190,18 +190,10 @@ impl Cutting<'_> {
             let mut chains = Vec::new();
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
-                let Some(files) = self.files.get(&key) else {
-                    let missing = SegmentName { generation: key.0, logger, number: 0 };
-                    return Err(log_files::missing_file(missing));
-                };
+                let files = self.files.get(&key).ok_or_else(|| log_files::missing_log(key.0, logger))?;
                 let read = read_until(self.disk, files, generation, None)?;
-                chains.extend(validation::log(
-                    self.disk,
-                    generation,
-                    read,
-                    self.covered_epoch(),
-                    &mut FirstEnds,
-                )?);
+                let covered = self.covered_epoch();
+                chains.extend(validation::log(self.disk, generation, read, covered, &mut FirstEnds)?);
             }
             let verdict = validation::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
             Ok(verdict.map(|verdict| (verdict.durable, chains)))
@@ -343,19 +335,10 @@ impl Cutting<'_> {
         let durable = picture.durable_min().max(generation.first.previous());
         let files = generations.iter().flat_map(|other| files_of(self.files, other));
         let dropped: Vec<SegmentFile> = files.copied().collect();
-        let mut loss = Loss { durable, ..Loss::default() };
-        for other in generations {
-            loss.entries += entries_above(self.disk, self.files, other, durable)?;
-        }
         let left = self.left_by_process(durable)?.unwrap_or_default();
         let seen = seen.max(left.high);
-        loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-        loss.unreadable = unreadable(found, left);
+        let mut loss = self.loss_above(durable, generations, seen, found, left)?;
         loss.files = dropped.iter().map(|file| (file.to_string(), 0)).collect();
-        assert!(
-            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
-            "E2: a whole epoch is cut"
-        );
         let closed = Generation { durable: Some(durable), ..generation.clone() };
         let closed = DecidedGeneration { generation: closed, has_entries: false, log_bytes: None };
         let last = generations.last().map_or((0, 1), |last| (last.number, last.logs));
@@ -376,26 +359,18 @@ impl Cutting<'_> {
             files_of(self.files, generation).filter(|file| !is_kept(file)).copied().collect();
         dropped.extend(later.iter().flat_map(|other| files_of(self.files, other)));
         let cuts: Vec<_> = cuts.into_iter().filter(|(file, _)| !dropped.contains(file)).collect();
-        let mut loss = Loss { durable, ..Loss::default() };
         let left = self.left_by_process(durable)?;
         let gives_up = !is_lossless || left.is_some();
         let left = left.unwrap_or_default();
         let seen = seen.max(left.high);
-        if gives_up {
-            for other in rest {
-                loss.entries += entries_above(self.disk, self.files, other, durable)?;
-            }
-            loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-            loss.unreadable = unreadable(found, left);
-        }
+        let mut loss = match gives_up {
+            true => self.loss_above(durable, rest, seen, found, left)?,
+            false => Loss { durable, ..Loss::default() },
+        };
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
         loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
         assert!(durable.next() >= generation.first, "L4: a generation is closed in its own epochs, or empty");
-        assert!(
-            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
-            "E2: a whole epoch is cut"
-        );
         let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
         let closed = Generation { durable: Some(durable), ..generation.clone() };
         let decided =
@@ -406,6 +381,27 @@ impl Cutting<'_> {
             Judged { generations, open_chains: chains, given_up: dropped, cuts, seen, ..Judged::default() };
         Ok(RepairPlan { loss, judged, last })
     }
+
+    /// Loss of these generations above `durable`, without the cut files. `seen` is the largest epoch in the files.
+    fn loss_above(
+        &self,
+        durable: Epoch,
+        generations: &[Generation],
+        seen: Epoch,
+        found: &Examination,
+        left: LeftAbove,
+    ) -> Result<Loss, DurabilityError> {
+        let mut entries = 0;
+        for other in generations {
+            entries += entries_above(self.disk, self.files, other, durable)?;
+        }
+        let epochs = (seen > durable).then(|| (durable.next(), seen));
+        assert!(epochs.is_none_or(|(low, high)| durable < low && low <= high), "E2: a whole epoch is cut");
+        let damaged = found.damage.iter().map(|damage| damage.file.clone());
+        let unreadable: BTreeSet<_> = damaged.chain(left.unreadable).collect();
+        let unreadable = unreadable.into_iter().collect();
+        Ok(Loss { durable, epochs, entries, unreadable, files: Vec::new() })
+    }
 }
 
 /// Mapped buffers of a process-safe life with entries above the kept epoch.
@@ -415,12 +411,6 @@ struct LeftAbove {
     high: Epoch,
     /// Buffers with contents that are no entries.
     unreadable: Vec<String>,
-}
-
-/// Names of the damaged files and of the unreadable buffers, without duplicates.
-fn unreadable(found: &Examination, left: LeftAbove) -> Vec<String> {
-    let damaged = found.damage.iter().map(|damage| damage.file.clone());
-    damaged.chain(left.unreadable).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// By generation and log: the damaged files, with the offset up to which a file is whole.

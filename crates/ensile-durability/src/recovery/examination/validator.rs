@@ -176,7 +176,7 @@ impl Judge {
             is_whole,
         };
         let Some(reason) = left.reason(is_whole) else { return Ok(()) };
-        let told = self.found.note(mapped_tail::left_unproven(&*self.disk, &left, life))?;
+        let told = self.found.note(mapped_tail::unproven_report(&*self.disk, &left, life, None))?;
         self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::without_files(reason, life.proven())));
         Ok(())
     }
@@ -372,15 +372,14 @@ impl Judge {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
         for part in orphans::list::<PartName>(&*self.disk, manifest)? {
-            let is_installed = part.is_installed(manifest);
             let other = Role::Discarded("of a checkpoint that is not installed");
             let own = Role::Checkpoint { number: part.checkpoint };
-            self.add_file(part.to_string(), if is_installed { own } else { other })?;
+            self.add_file(part.to_string(), if part.is_installed(manifest) { own } else { other })?;
         }
         for file in orphans::list::<PageFileName>(&*self.disk, manifest)? {
-            let is_installed = file.is_installed(manifest);
             let other = Role::Discarded("of a picture that is not installed");
-            self.add_file(file.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
+            let own = Role::Checkpoint { number };
+            self.add_file(file.to_string(), if file.is_installed(manifest) { own } else { other })?;
         }
         let Some(installed) = installed else { return Ok(()) };
         assert!(installed.is_whole(), "a manifest that is read is whole");
@@ -416,12 +415,7 @@ impl Judge {
         let more = load.load_more(item, &*self.disk, &mut self.part, STEP_BYTES, target);
         let read = load.loaded_totals().0 - before;
         // A state that keeps rows compares the rows too, and reports the same damage at the same place (N11).
-        let is_said = match &more {
-            Err(DurabilityError::Damaged { file, offset, .. }) => {
-                self.found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
-            }
-            _ => false,
-        };
+        let is_said = more.as_ref().is_err_and(|error| self.found.has_damage_of(error));
         if !is_said && self.found.note(more)? == Some(false) {
             self.work.push_front(Work::Load(item));
         }
@@ -443,19 +437,13 @@ impl Judge {
             }
             other => other,
         };
-        let is_known = |found: &Examination, error: &DurabilityError| match error {
-            DurabilityError::Damaged { file, offset, .. } => {
-                found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
-            }
-            _ => false,
-        };
         let disk = Arc::clone(&self.disk);
         let state = match kept {
             KeptState::Picture(picture) => InstalledCheckpoint::Picture(picture),
             KeptState::Files(state) => return self.kept_files(&state, &older, target),
         };
         let mut note = |outcome: Result<(), DurabilityError>| match outcome {
-            Err(error) if is_known(&self.found, &error) => Ok(()),
+            Err(error) if self.found.has_damage_of(&error) => Ok(()),
             outcome => self.found.note(outcome.map_err(older)).map(drop),
         };
         let load = match Load::new(&*disk, Some(state)) {
@@ -480,23 +468,16 @@ impl Judge {
             bytes += read;
         }
         for Damage { file, offset, detail, is_refused } in judge.found.damage {
-            let is_known =
-                self.found.damage.iter().any(|known| (&known.file, known.offset) == (&file, offset));
-            if is_known {
-                continue;
+            let error = DurabilityError::Damaged { file, offset, detail };
+            if !self.found.has_damage_of(&error) {
+                self.found.damage.push(Damage { is_refused, ..Damage::from_error(older(error))? });
             }
-            let damage = match older(DurabilityError::Damaged { file, offset, detail }) {
-                DurabilityError::Damaged { file, offset, detail } => {
-                    Damage { file, offset, detail, is_refused }
-                }
-                other => return Err(other),
-            };
-            self.found.damage.push(damage);
         }
-        let known = &self.found.unread;
-        let unread: Vec<_> =
-            judge.found.unread.into_iter().filter(|unread| !known.contains(unread)).collect();
-        self.found.unread.extend(unread);
+        for unread in judge.found.unread {
+            if !self.found.unread.contains(&unread) {
+                self.found.unread.push(unread);
+            }
+        }
         Ok(bytes)
     }
 }

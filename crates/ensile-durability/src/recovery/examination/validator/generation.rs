@@ -10,6 +10,7 @@ use ensile_base::Epoch;
 
 use super::super::super::chain::Chain;
 use super::super::super::file_chain::FileChain;
+use super::super::super::log_files;
 use super::super::super::mapped_tail::{self, EntriesToTake};
 use super::super::super::replay::{self, Bounds, LogPiece};
 use super::super::super::report::RecoveryReport;
@@ -43,8 +44,7 @@ impl Judge {
         let mut work = Vec::new();
         for logger in 0..generation.logs {
             let Some(files) = self.inventory.listed.remove(&(generation.number, logger)) else { continue };
-            let next = files.iter().skip(1).copied().map(Some).chain([None]);
-            work.extend(files.iter().zip(next).map(|(file, next)| Work::LogFile(*file, next)));
+            work.extend(log_files::with_next(&files).map(|(file, next)| Work::LogFile(file, next)));
             work.push(Work::Log(files.len()));
         }
         work.extend([Work::Verdict, Work::Counted, Work::GenerationEnd]);
