@@ -36,7 +36,7 @@ pub(super) struct ChainEnd {
 
 impl ChainEnd {
     /// Error for damage at this place.
-    pub(super) fn damaged(&self, detail: impl Into<String>) -> DurabilityError {
+    pub(super) fn damage_error(&self, detail: impl Into<String>) -> DurabilityError {
         DurabilityError::damaged_file(&self.file.to_string(), self.offset, detail)
     }
 }

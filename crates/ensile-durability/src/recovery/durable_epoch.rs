@@ -55,7 +55,7 @@ pub(super) fn decide(
     // mark.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
-        chain.links.is_empty().then(|| chain.end.damaged(detail))
+        chain.links.is_empty().then(|| chain.end.damage_error(detail))
     };
     all_or(chains.iter().filter_map(empty))?;
     let mut by_marks: Vec<&Chain> = chains.iter().collect();
@@ -66,13 +66,13 @@ pub(super) fn decide(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
             chain.end.detail, chain.mark
         );
-        (chain.mark < shown).then(|| chain.end.damaged(detail))
+        (chain.mark < shown).then(|| chain.end.damage_error(detail))
     };
     // An earlier recovery has decided over a closed generation, and bytes behind its D are discarded.
     let is_open = generation.durable.is_none();
     let lost = |chain: &Chain| {
         let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
-        Some(end.damaged(format!("{}; {why}", end.detail)))
+        Some(end.damage_error(format!("{}; {why}", end.detail)))
     };
     let found: Vec<_> = by_marks.iter().filter_map(short).collect();
     let more = chains.iter().filter(|chain| chain.mark >= shown).filter_map(lost);
@@ -82,7 +82,7 @@ pub(super) fn decide(
         |(cut, blocks)| {
             let detail =
                 format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
-            cut.end.damaged(detail)
+            cut.end.damage_error(detail)
         },
     ))?;
     if let Some(durable) = generation.durable {
@@ -152,7 +152,7 @@ pub(super) fn check_checkpoint_durable(
         "{}; checkpoint {number} was installed when epoch {durable_min} was durable, but this log is whole up to epoch {} only",
         shortest.end.detail, shortest.mark
     );
-    Err(shortest.end.damaged(detail))
+    Err(shortest.end.damage_error(detail))
 }
 
 /// Error with all findings, if there are findings.

@@ -309,7 +309,7 @@ impl MissingEntries {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             if chain.lacks_next() {
-                return Err(chain.end.damaged("the file behind it is missing, and its process alone died"));
+                return Err(chain.end.damage_error("the file behind it is missing, and its process alone died"));
             }
             // After a failed sync, bytes of the dead process may be in the system's cache only.
             resync_tail::rewrite(disk, chain, AtOnce::File)?;
@@ -340,7 +340,7 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
                  one, or its device lost some of it",
                 chain.blocks
             );
-            return Err(chain.end.damaged(detail));
+            return Err(chain.end.damage_error(detail));
         }
     }
     Ok(())
@@ -405,7 +405,7 @@ fn append(
 ) -> Result<(), DurabilityError> {
     // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
-        return Err(chain.end.damaged(chain.end.detail));
+        return Err(chain.end.damage_error(chain.end.detail));
     };
     let mut end =
         GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
