@@ -94,10 +94,6 @@ pub(super) struct ReadArchive {
 
 impl ReadArchive {
     /// Reads all headers of the archive in the disk's root.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] if there is no archive; [`DurabilityError::Damaged`] and
-    /// [`DurabilityError::Unknown`] for the archive's list; errors of the disk.
     pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
         let Some(list) = ArchiveList::read(disk, "")? else {
             let place = disk.folder_place("")?;
@@ -121,7 +117,6 @@ impl ReadArchive {
         Ok(read)
     }
 
-    /// Notes an error that means damage. Returns any other error.
     fn record_damage(&mut self, error: DurabilityError) -> Result<(), DurabilityError> {
         self.facts.damage.push(Damage::from_error(error)?);
         Ok(())
@@ -175,7 +170,6 @@ impl ReadArchive {
         Ok(())
     }
 
-    /// Whole files of a log, in order.
     fn files_of(&self, generation: u64, logger: u32) -> &[FileChain] {
         self.logs.get(&(generation, logger)).map_or(&[], Vec::as_slice)
     }

@@ -35,7 +35,6 @@ pub(super) struct ChainEnd {
 }
 
 impl ChainEnd {
-    /// Error for damage at this place.
     pub(super) fn damage_error(&self, detail: impl Into<String>) -> DurabilityError {
         DurabilityError::damaged_file(&self.file.to_string(), self.offset, detail)
     }
@@ -67,7 +66,6 @@ pub(super) struct Link {
     pub(super) origin: Origin,
 }
 
-/// One log of one generation.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) generation: u64,
@@ -96,9 +94,6 @@ pub(super) struct Chain {
 impl Chain {
     /// Puts the files of a log together. `files` are in the order of their numbers. A checkpoint holds the entries of
     /// epochs below `covered`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if a file is missing.
     pub(super) fn stitch(
         disk: &dyn Disk,
         mut files: Vec<FileChain>,
@@ -251,9 +246,6 @@ impl Chain {
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
 /// name with a different opening block was put there by someone else.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
 pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {

@@ -78,7 +78,6 @@ impl Recovery {
         Ok(())
     }
 
-    /// Judgement of an unlisted file.
     fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         let mut listed = self.keeper.manifest().generations.iter();
         // No manifest has listed the file: its sources are listed, and its name may be needed.
@@ -174,7 +173,6 @@ impl Recovery {
         Ok(())
     }
 
-    /// Cuts a longer file at the offset `end`, and syncs the file.
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
         assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
         let file = self.disk.open(name)?;
@@ -242,9 +240,6 @@ impl Recovery {
 
 /// Removes log files that no state needs and that prove to be this database's (I1), and makes the removal durable. A
 /// missing file was removed before.
-///
-/// # Errors
-/// Errors of the disk.
 pub(crate) fn remove_ours(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -41,17 +41,14 @@ enum Written {
     Hint,
 }
 
-/// Way to find space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relief {
     /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
-    /// Give up the reserve.
     GiveUpReserve,
 }
 
 impl Relief {
-    /// Way to try after `tried`.
     fn next_after(tried: Option<Self>) -> Option<Self> {
         match tried {
             None => Some(Self::FreeUnneeded),
@@ -61,18 +58,13 @@ impl Relief {
     }
 }
 
-/// Stage of a recovery's ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndingStage {
     /// The leases are locked, so that no lease begins while files are removed.
     Leases,
-    /// This write is under way.
     Writing(Written),
-    /// Space is searched for this write.
     Relief(Relief, Written),
-    /// Files of unlisted logs are removed.
     Unlisted,
-    /// Closed generations are merged.
     Merging,
     /// The new logs give back their reserved space.
     Trimming,
@@ -82,13 +74,10 @@ enum EndingStage {
     Undoing,
     /// Files that the new manifest does not need are removed.
     Clearing,
-    /// The reserve is made.
     Reserve,
-    /// The next generation has begun.
     Open,
     /// The disk is too full for the next generation.
     ReadOnly,
-    /// The recovery has failed.
     Failed,
 }
 
@@ -121,12 +110,10 @@ impl EndingStage {
     }
 }
 
-/// Next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndingAction {
     /// Hold the lock of the leases, if the lock is free.
     HoldLeases,
-    /// Write the unproven tail again.
     RewriteTail(AtOnce),
     RemoveUnlisted,
     /// Merge closed generations, if there are many.
@@ -136,7 +123,6 @@ pub(super) enum EndingAction {
         is_tight: bool,
     },
     ReplaceManifest,
-    /// Give back the reserved space of the new logs.
     TrimLogs,
     /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
@@ -149,7 +135,6 @@ pub(super) enum EndingAction {
     GiveUpReserve,
 }
 
-/// Outcome of an action.
 #[derive(Clone, Debug)]
 pub(super) enum EndingOutcome {
     Done,
@@ -160,18 +145,15 @@ pub(super) enum EndingOutcome {
     Unknown(DurabilityError),
 }
 
-/// Next step.
 #[derive(Clone, Debug)]
 pub(super) enum EndingStep {
     Do(EndingAction),
-    /// The next generation has begun.
     Open,
     /// The recovered state can be read, but not changed. The text is the reason.
     Read(Arc<str>),
     Fail(DurabilityError),
 }
 
-/// State of a recovery's ending.
 #[derive(Debug)]
 pub(super) struct Ending {
     stage: EndingStage,
@@ -188,12 +170,10 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Begins the ending, at its first stage.
     pub(super) fn new(has_earlier: bool) -> Self {
         Self { stage: Leases, has_earlier, shortage: None, tried: None, may_stand: false, failure: None }
     }
 
-    /// Next step.
     pub(super) fn next(&self) -> EndingStep {
         let is_tight = self.shortage.is_some();
         let failure = || self.failure.clone().expect("what fails has a reason");
@@ -219,7 +199,6 @@ impl Ending {
         })
     }
 
-    /// Records the outcome of the last action.
     pub(super) fn record_outcome(&mut self, outcome: EndingOutcome) {
         match outcome {
             EndingOutcome::Done => self.advance(),
@@ -241,7 +220,6 @@ impl Ending {
         }
     }
 
-    /// Enters the next stage after a success.
     fn advance(&mut self) {
         let next = match self.stage {
             Leases => Writing(Written::Tail),
@@ -307,7 +285,6 @@ impl Ending {
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
     }
 
-    /// Enters a stage, and checks the transition.
     fn enter(&mut self, next: EndingStage) {
         assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
         assert!(next != Undoing || !self.may_stand, "L3: logs that a manifest may list stay");

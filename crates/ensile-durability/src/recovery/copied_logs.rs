@@ -39,7 +39,6 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::SegmentFile;
 
-/// A place in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) file: SegmentFile,
@@ -48,7 +47,6 @@ pub(crate) struct LogPlace {
 }
 
 impl LogPlace {
-    /// End of a chain.
     fn end_of(chain: &Chain) -> Self {
         Self { file: chain.end.file, offset: chain.end.offset }
     }
@@ -78,9 +76,6 @@ pub(crate) enum CopiedLogs {
 /// Reads the copied logs of the open generation. `files` lists the files by logger, in order, with the names of the
 /// source; the copy's own names lack the end that a closed file's name states. `hinted` is the D that the source's hint
 /// showed before. `before` is the result of the last look; `None` for the first look.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if files do not fit together; errors of the disk.
 pub(crate) fn look(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -129,7 +124,6 @@ pub(crate) fn look(
     }
 }
 
-/// Chains of the copied logs of a generation in this manifest.
 fn chains(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -150,9 +144,6 @@ fn chains(
 
 /// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
 /// behind its first mark of D or more (A5). The second result lists the files behind the ends.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if a log is not whole up to D; errors of the disk.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -177,7 +168,6 @@ pub(crate) fn ends_at_durable(
     Ok((ends, beyond))
 }
 
-/// Copied files of a log behind its end.
 fn files_behind(files: &[SegmentFile], end: LogPlace) -> impl Iterator<Item = SegmentFile> {
     files.iter().filter(move |other| other.name > end.file.name).map(|file| file.archive_name())
 }
@@ -214,9 +204,6 @@ fn cut_of(
 
 /// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
 /// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
-///
-/// # Errors
-/// Errors of the disk.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -245,9 +232,6 @@ pub(crate) fn covered_files(
 
 /// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
 /// covers in every state with these files.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if names contradict each other; errors of the disk.
 pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();

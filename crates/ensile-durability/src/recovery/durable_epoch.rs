@@ -40,10 +40,7 @@ pub(super) struct Verdict {
 }
 
 /// Decides D of a generation with logs, once all of its logs are read. `chains` has a chain for every log. `hint` is
-/// the hint of this generation, if usable.
-///
-/// # Errors
-/// Damage, with at most one finding a log and at least one finding in total.
+/// the hint of this generation, if usable. The errors are damage: at most one finding a log, and at least one in total.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],
@@ -107,9 +104,6 @@ pub(super) fn decide(
 }
 
 /// Decides over a generation without a log. `picture` is the picture installed in the generation, if any.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if the manifest is older than the hint.
 pub(super) fn decide_without_log(
     generation: &Generation,
     picture: Option<&InstalledCheckpoint>,
@@ -155,7 +149,6 @@ pub(super) fn check_checkpoint_durable(
     Err(shortest.end.damage_error(detail))
 }
 
-/// Error with all findings, if there are findings.
 fn all_or(found: impl Iterator<Item = DurabilityError>) -> Result<(), Vec<DurabilityError>> {
     let found: Vec<_> = found.collect();
     if found.is_empty() { Ok(()) } else { Err(found) }

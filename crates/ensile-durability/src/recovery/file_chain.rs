@@ -59,20 +59,17 @@ impl Tail {
         }
     }
 
-    /// Widens the range of epochs to these epochs.
     pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
         self.epochs = Some(widen_range(self.epochs, low, high));
     }
 }
 
-/// Smallest range that holds both `range` and the epochs from `low` to `high`.
 fn widen_range(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> (Epoch, Epoch) {
     assert!(low <= high, "{low} to {high}");
     let (before_low, before_high) = range.unwrap_or((low, high));
     (low.min(before_low), high.max(before_high))
 }
 
-/// Contents of the block that opens a file.
 #[derive(Clone, Debug)]
 pub(super) struct FileOpening {
     pub(super) origin: Origin,
@@ -97,7 +94,6 @@ impl FileOpening {
     }
 }
 
-/// Contents of a log file.
 #[derive(Clone, Debug)]
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
@@ -155,7 +151,6 @@ impl FileChain {
         }
     }
 
-    /// Range of epochs of the chain's entries.
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         self.runs.iter().fold(None, |range, run| Some(widen_range(range, run.epoch_min, run.epoch_max)))
     }
@@ -257,7 +252,6 @@ impl FileChain {
         self.look_behind(&mut scanner, 0, salt)
     }
 
-    /// Looks for blocks of this log from `from` to the end of the file.
     fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DurabilityError> {
         let (mut offset, mut used_to) = (from, from);
         loop {
@@ -331,10 +325,8 @@ impl FileChain {
     }
 }
 
-/// Result of a search for a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkSearch {
-    /// The file has no such mark.
     None,
     /// Offset of a block before the mark, with a payload that does not match its header.
     WrongPayload(u64),
@@ -369,12 +361,10 @@ pub(super) fn end_of_mark(
     }
 }
 
-/// True if the block names the generation and the logger of this file.
 fn belongs_to_log(header: &Header, name: SegmentName) -> bool {
     header.generation == name.generation && header.owner == name.logger
 }
 
-/// True if the block opens a log file of this file's generation and logger.
 fn opens(opened: &Opened, name: SegmentName) -> bool {
     opened.header.kind == BlockKind::LogOpening && belongs_to_log(&opened.header, name)
 }
@@ -402,7 +392,6 @@ struct Block {
     crc: u32,
 }
 
-/// Walk over the headers of a file.
 struct HeaderWalk {
     /// Chain of the blocks that are known to be whole, or whose payloads replay checks.
     chain: FileChain,

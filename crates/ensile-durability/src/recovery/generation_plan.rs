@@ -64,7 +64,6 @@ pub(super) struct Plan {
     /// First epoch of the next generation, and first epoch that is not reserved for that generation.
     pub(super) first: Epoch,
     pub(super) reserved: Epoch,
-    /// Number of the next generation.
     pub(super) number: u64,
     /// D of the previous life.
     durable: Epoch,

@@ -85,7 +85,6 @@ pub struct Recovered {
 /// Parts of the next life made so far.
 struct NextLife {
     plan: Plan,
-    /// Salt of the next generation.
     salt: Salt,
     entries: EntryKind,
     /// Name of the application that owns the folder from now on (I5).
@@ -99,9 +98,7 @@ struct NextLife {
     /// File into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
-    /// Run of a process-safe life.
     boot: Option<BootId>,
-    /// Mapped buffers of a process-safe life.
     mapped: Vec<MappedStart>,
     hint: Option<HintWriter>,
     /// Files that closed generations keep.
@@ -124,7 +121,6 @@ impl NextLife {
         manifest
     }
 
-    /// Name of the first file of a log of the next generation.
     fn log(&self, logger: u32) -> SegmentName {
         SegmentName { generation: self.plan.number, logger, number: 0 }
     }
@@ -182,7 +178,6 @@ impl Recovery {
         }
     }
 
-    /// Plan of the next life.
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = generation_plan::Decided {
             generations: std::mem::take(&mut self.judged.generations),
@@ -197,7 +192,6 @@ impl Recovery {
         })
     }
 
-    /// Carries out an action of the state machine.
     fn carry_out(&mut self, action: EndingAction, next: &mut NextLife) -> EndingOutcome {
         let carried_out = match action {
             EndingAction::HoldLeases => {
@@ -307,7 +301,6 @@ impl Recovery {
         Ok(run_of(&*self.disk, logs)?)
     }
 
-    /// Installs the manifest that lists the next generation.
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
         let archived = self.archive.as_ref().and_then(Archive::seal);
@@ -341,7 +334,6 @@ impl Recovery {
         }
     }
 
-    /// Removes files that the installed manifest does not need.
     fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
@@ -365,7 +357,6 @@ impl Recovery {
         Ok(())
     }
 
-    /// Input of the next life.
     fn into_recovered(mut self, next: NextLife) -> Recovered {
         let NextLife { plan: Plan { first, .. }, reserve, segments, mapped, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");

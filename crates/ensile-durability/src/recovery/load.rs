@@ -29,7 +29,6 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
-/// Counts of the loaded items.
 #[derive(Debug)]
 struct Loaded {
     items: usize,
@@ -117,7 +116,6 @@ impl Load {
         Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
-    /// Checkpoint of this load.
     pub(super) fn checkpoint(&self) -> Option<&InstalledCheckpoint> {
         self.checkpoint.as_ref()
     }
@@ -127,7 +125,6 @@ impl Load {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// Total bytes to load.
     pub(super) fn bytes_total(&self) -> u64 {
         self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
@@ -138,7 +135,6 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
-    /// Reader of the picture; `None` if the checkpoint is no picture.
     pub(super) fn picture(&self) -> Option<&PictureReader> {
         match &self.source {
             LoadSource::Picture(reader) => Some(reader),
@@ -155,12 +151,10 @@ impl Load {
         }
     }
 
-    /// Indexes of the items.
     pub(super) fn items(&self) -> Range<usize> {
         0..self.source.items()
     }
 
-    /// Number of items not yet loaded.
     pub(super) fn remaining_items(&self) -> usize {
         self.source.items() - self.loaded.lock().items
     }
@@ -255,7 +249,6 @@ impl Load {
         Ok(())
     }
 
-    /// Hands the entries of a page or a block to the state.
     fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let sections = read.by_section(target);
         let sections =
@@ -317,7 +310,6 @@ impl Load {
     }
 }
 
-/// Adds the place of the entries to a refusal of the state.
 fn told_where(
     outcome: Result<(), Refused>,
     entries: &[Entry<'_>],
@@ -332,7 +324,6 @@ fn told_where(
     })
 }
 
-/// Error for files that are whole, but differ from the files that the manifest names.
 fn not_installed() -> DurabilityError {
     let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
                   database, and only those of one copy go together";

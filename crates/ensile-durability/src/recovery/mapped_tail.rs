@@ -55,9 +55,6 @@ pub(super) enum LeftByProcess {
 
 /// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
 /// an examination, an adoption, a backup and a repair call it.
-///
-/// # Errors
-/// The disk's.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -104,10 +101,6 @@ impl LeftByProcess {
     }
 
     /// Buffers that an open takes. `None` if the open takes no buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves; [`DurabilityError::Config`] if the
-    /// boot cannot be read.
     pub(super) fn buffers(
         self,
         disk: &dyn Disk,
@@ -128,16 +121,12 @@ impl LeftByProcess {
 
 /// Checks that the current boot is known, if the manifest names a process-safe life (B4). An unknown boot is not a
 /// different boot.
-///
-/// # Errors
-/// [`DurabilityError::Config`] if the boot is unknown.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
     if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
 }
 
-/// Error for a process-safe life in a system that does not tell its boot.
 fn unknown_boot() -> DurabilityError {
     DurabilityError::config(
         "its last life was process-safe, and which boot of the operating system, or which mount of a file system, this is cannot \
@@ -226,16 +215,12 @@ pub(super) fn unproven_report(
 pub(super) struct EntriesToTake {
     /// Missing entries and marks. `None` if the logs have both.
     pub(super) missing: Option<MissingEntries>,
-    /// Report of the changed files.
     pub(super) not_proven: Option<NotProven>,
 }
 
 impl EntriesToTake {
     /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
     /// `durable`. Writes nothing.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if a log is older than its buffers; the disk's.
     pub(super) fn from_buffers(
         disk: &dyn Disk,
         chains: &[Chain],
@@ -291,25 +276,23 @@ impl MissingEntries {
         Ok((!is_whole).then_some(Self { buffers, high }))
     }
 
-    /// Number of entries that only buffers have.
     pub(super) fn entries(&self) -> u64 {
         self.buffers.iter().flatten().map(|left| u64::from(left.entries)).sum()
     }
 
-    /// Epoch up to which every entry counts.
     pub(super) fn high(&self) -> Epoch {
         self.high
     }
 
-    /// Writes the buffers and a mark behind each log, and syncs (B5).
-    ///
-    /// # Errors
-    /// The disk's. No result was promised, and the next open starts over.
+    /// Writes the buffers and a mark behind each log, and syncs (B5). After an error no result was promised, and the
+    /// next open starts over.
     pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             if chain.lacks_next() {
-                return Err(chain.end.damage_error("the file behind it is missing, and its process alone died"));
+                return Err(chain
+                    .end
+                    .damage_error("the file behind it is missing, and its process alone died"));
             }
             // After a failed sync, bytes of the dead process may be in the system's cache only.
             resync_tail::rewrite(disk, chain, AtOnce::File)?;
@@ -440,7 +423,6 @@ struct GrownEnd<'c> {
 }
 
 impl GrownEnd<'_> {
-    /// Header of the next block, without a payload.
     fn header(&self, kind: BlockKind, mark: Epoch) -> Header {
         let Chain { logger, generation, published, .. } = *self.chain;
         let header = Header::new(kind, logger, generation);
@@ -458,13 +440,11 @@ impl GrownEnd<'_> {
         self.push(&header, &left.bytes);
     }
 
-    /// Adds a block with the mark `d`.
     fn mark(&mut self, d: Epoch) {
         assert!(d > self.chain.mark, "a mark of {d} behind one of {} (L3)", self.chain.mark);
         self.push(&self.header(BlockKind::Mark, d), &[]);
     }
 
-    /// Adds a block, padded to its full length.
     fn push(&mut self, header: &Header, payload: &[u8]) {
         let from = self.bytes.len();
         assert_eq!(payload.len(), header.payload_bytes as usize, "the header is of this payload");

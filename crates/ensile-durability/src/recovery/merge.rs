@@ -110,9 +110,7 @@ struct Rewriter<'g> {
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DurabilityError>,
-    /// TID of the last entry.
     last: Tid,
-    /// Receiver of the number of written bytes.
     spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 }
 

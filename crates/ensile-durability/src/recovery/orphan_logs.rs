@@ -35,11 +35,9 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 
-/// Remedy for a damaged file, in the error text.
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";
 
-/// Judgement of an unlisted file.
 #[derive(Debug)]
 pub(super) enum UnlistedFile {
     /// The removal of the file loses no entry that counts.
@@ -74,10 +72,6 @@ pub(super) struct UnlistedFiles<'r> {
 }
 
 impl UnlistedFiles<'_> {
-    /// Judges one of these files.
-    ///
-    /// # Errors
-    /// Errors of the disk in the database's own folders.
     pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         assert!(self.files.contains(&file), "its neighbours are among them");
         let generation = match self.archive.listed_generation(file.name.generation) {

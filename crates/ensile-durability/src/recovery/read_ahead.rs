@@ -22,9 +22,6 @@ pub(super) struct ReadBuffers {
 
 impl ReadBuffers {
     /// Reads a part of a file. Also returns an empty vector for the part's entries.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if the file ends too early.
     pub(super) fn read(
         &mut self,
         disk: &dyn Disk,
@@ -50,7 +47,6 @@ impl ReadBuffers {
         Ok((piece, std::mem::take(&mut self.entries)))
     }
 
-    /// Takes an empty vector of entries back.
     pub(super) fn keep(&mut self, entries: Vec<Entry<'static>>) {
         assert!(entries.is_empty(), "it is kept for its memory");
         self.entries = entries;

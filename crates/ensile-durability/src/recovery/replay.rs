@@ -50,7 +50,6 @@ pub(super) struct LogPiece {
     bounds: Bounds,
 }
 
-/// Counts of a piece's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) blocks: u64,
@@ -62,7 +61,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds the counts of another piece.
     pub(super) fn add(&mut self, Self { blocks, entries, ignored, covered }: Self) {
         self.blocks += blocks;
         self.entries += entries;
@@ -108,7 +106,6 @@ pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
     }
 }
 
-/// Reads a piece and replays its entries.
 pub(super) fn replay(
     disk: &dyn Disk,
     piece: &LogPiece,
@@ -159,10 +156,8 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count. Adds the other entries to `counts`.
-///
-/// # Errors
-/// The block's fault.
+/// Fills `batch` with the block's entries that count. Adds the other entries to `counts`. The error is the block's
+/// fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

@@ -32,14 +32,15 @@ use super::read_ahead::AHEAD;
 use super::replay::LogPiece;
 use crate::EntryKind;
 
-/// Next step of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Load this file of the checkpoint: [`Turns::record_load`].
     Load(usize),
     /// Replay this piece: [`Turns::record_replay`]. `ahead` lists the pieces to prefetch now, the next piece first.
-    Replay { piece: usize, ahead: Vec<usize> },
-    /// Wait for the turns of other threads.
+    Replay {
+        piece: usize,
+        ahead: Vec<usize>,
+    },
     Wait,
     /// Nothing is left.
     Ended,
@@ -100,12 +101,10 @@ impl Turns {
         self.unasked = self.untaken.clone();
     }
 
-    /// True if every file is loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.unloaded == 0
     }
 
-    /// True if every piece is replayed and every file loaded.
     pub(super) fn has_ended(&self) -> bool {
         self.is_loaded() && self.unreplayed.is_empty()
     }
@@ -162,7 +161,6 @@ impl Turns {
         Some(Turn::Replay { piece, ahead: ahead.rev().collect() })
     }
 
-    /// Records that a taken file is loaded.
     pub(super) fn record_load(&mut self) {
         assert!(self.unloaded > self.files.len(), "a file that no thread has taken is not loaded");
         self.unloaded -= 1;
@@ -182,7 +180,6 @@ impl Turns {
         now
     }
 
-    /// Records that a turn could not be carried out.
     pub(super) fn record_failure(&mut self) {
         self.has_failed = true;
     }

@@ -79,7 +79,6 @@ pub struct Recovery {
     pub(super) is_archive_listed: bool,
     /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
-    /// Bytes of all pieces.
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
     /// Signals that another thread's turn has ended or failed.
@@ -89,7 +88,6 @@ pub struct Recovery {
     pub(super) report: RecoveryReport,
 }
 
-/// State that the threads of a replay share.
 #[derive(Debug)]
 struct SharedReplay {
     turns: Turns,
@@ -257,7 +255,6 @@ impl Recovery {
         Ok(true)
     }
 
-    /// True if every file is loaded and every piece replayed.
     pub(super) fn is_replayed(&self) -> bool {
         self.shared.lock().turns.has_ended()
     }

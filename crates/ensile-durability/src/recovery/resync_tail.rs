@@ -25,7 +25,6 @@ const TIGHT_BYTES: usize = 16 << 10;
 /// Amount written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
-    /// The whole file.
     File,
     /// As little as possible, because space is short.
     Little,

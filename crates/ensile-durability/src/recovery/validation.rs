@@ -27,7 +27,6 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
-/// Receiver of findings.
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
     fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
@@ -54,11 +53,9 @@ impl Findings for FirstEnds {
 /// Files of a folder, by names.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// Files of listed logs.
     pub(super) listed: Files,
     /// Files of unlisted logs, without an entry that counts.
     pub(super) unlisted: Files,
-    /// Files of an unfinished merge.
     pub(super) unfinished: Vec<SegmentFile>,
     /// Files of `unlisted` and `unfinished` that prove to be this database's, or that end before a whole opening block.
     pub(super) removable: Vec<SegmentFile>,

@@ -39,7 +39,6 @@ use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::log_folder;
 use crate::{DurabilityError, EntryKind, Recoverable};
 
-/// Callback after each piece of the work.
 type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
 
 /// An archive that brings a database to an epoch.
@@ -47,7 +46,6 @@ type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityErr
 pub(crate) struct ArchiveSource {
     disk: Arc<dyn Disk>,
     read: ReadArchive,
-    /// X, the last epoch that is taken.
     to: Epoch,
 }
 
@@ -72,10 +70,6 @@ pub(crate) struct TakenLog {
 
 impl ArchiveSource {
     /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database, or does not prove that `to` was
-    /// durable and counted.
     pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
         let source = Self::of_database(disk, of, to)?;
         source.check_counted()?;
@@ -83,9 +77,6 @@ impl ArchiveSource {
     }
 
     /// As [`ArchiveSource::open`], without a check of `to`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database.
     pub(crate) fn of_database(
         disk: &Arc<dyn Disk>,
         of: Identity,
@@ -101,9 +92,6 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive belongs to the history of a backup with this lineage (A4).
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the histories differ.
     pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
         lineage.check_archive_history(&self.read.list.generations).map_err(|generation| {
             self.not_in_archive(&format!(
@@ -129,7 +117,6 @@ impl ArchiveSource {
         ForwardReach { end: Some(end), counted }
     }
 
-    /// Epoch after which the archive begins.
     pub(crate) fn begins_behind(&self) -> Epoch {
         self.read.list.from
     }
@@ -141,12 +128,10 @@ impl ArchiveSource {
         ranges.map(|range| range.to).max().unwrap_or_default()
     }
 
-    /// X, the last epoch that is taken.
     pub(crate) fn target_epoch(&self) -> Epoch {
         self.to
     }
 
-    /// Error with this reason.
     pub(crate) fn not_in_archive(&self, why: &str) -> DurabilityError {
         let folder = self.disk.folder_place("").unwrap_or_default();
         DurabilityError::NotInArchive { folder, detail: why.to_owned() }
@@ -162,15 +147,11 @@ impl ArchiveSource {
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
 
-    /// As [`Self::check_target_epoch`], with an error that lists the available ranges.
     fn check_counted(&self) -> Result<(), DurabilityError> {
         self.check_target_epoch().map_err(|why| self.lacks(&why))
     }
 
-    /// Checks that X is an epoch of a generation, and at most the generation's D (L4).
-    ///
-    /// # Errors
-    /// The reason, as a text.
+    /// Checks that X is an epoch of a generation, and at most the generation's D (L4). The error is the reason.
     pub(crate) fn check_target_epoch(&self) -> Result<(), String> {
         let to = self.to;
         let generations = &self.read.list.generations;
@@ -201,10 +182,8 @@ impl ArchiveSource {
         if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
     }
 
-    /// Checks that the archive has every entry from the end of this epoch up to X (A2).
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] with the missing epochs and files.
+    /// Checks that the archive has every entry from the end of this epoch up to X (A2). The error names the missing
+    /// epochs and files.
     pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
@@ -257,9 +236,6 @@ impl ArchiveSource {
 
     /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
     /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
@@ -298,11 +274,8 @@ impl ArchiveSource {
     /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
     /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
     /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
-    /// wait, and an error of `spend` ends the work.
-    ///
-    /// # Errors
-    /// As for [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
-    /// [`DurabilityError::Config`] if no number is left.
+    /// wait, and an error of `spend` ends the work. The error of a refused entry names the place of the entry in the
+    /// archive.
     pub(crate) fn write_log_after(
         &self,
         disk: &Arc<dyn Disk>,
@@ -359,12 +332,10 @@ impl ArchiveSource {
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `verifier`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
-    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state
-    /// refuses an entry. The errors of `spend`.
+    /// Reads the written file as an open would, and shows its entries to `verifier`. [`DurabilityError::TargetFailed`],
+    /// with file and offset, is the error if the file differs from the written bytes or cannot be read;
+    /// [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state refuses an
+    /// entry.
     fn verify(
         &mut self,
         disk: &dyn Disk,
@@ -401,7 +372,6 @@ impl TakenLog {
     }
 }
 
-/// Text of a range in an error.
 fn describe_span(EpochSpan { after, to }: &EpochSpan) -> String {
     format!("a state of epoch {after} or later, brought up to epoch {to}")
 }

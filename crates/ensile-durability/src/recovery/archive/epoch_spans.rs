@@ -26,7 +26,6 @@ pub struct EpochSpan {
 }
 
 impl EpochSpan {
-    /// Intersection of two spans.
     fn and(self, other: Self) -> Option<Self> {
         let both = Self { after: self.after.max(other.after), to: self.to.min(other.to) };
         (both.after <= both.to).then_some(both)

@@ -153,7 +153,6 @@ pub fn restore_from_archive(
     ArchiveRestore::from_archive(archive, to)?.make(target, verifier, &mut |_, _| ControlFlow::Continue(()))
 }
 
-/// Identity of the database to which this archive belongs.
 fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
     let place = archive.folder_place("")?;
     let list = ArchiveList::read(archive, "")?;

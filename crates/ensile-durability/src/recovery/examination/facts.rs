@@ -38,7 +38,6 @@ pub struct Damage {
 pub(super) const NOT_OF_NEWEST: &str = "; the newest does not need it)";
 
 impl Damage {
-    /// True if only an older state of a backup needs the data.
     pub(super) fn is_of_older(&self) -> bool {
         self.detail.ends_with(NOT_OF_NEWEST)
     }

@@ -25,10 +25,8 @@ use crate::store::ownership::expect_manifest;
 use crate::unproven_tail::{NotProven, NotProvenReason};
 
 /// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
-/// life was closed, or if a process has the database open: the heap of an open database has all results.
-///
-/// # Errors
-/// Errors of the disk. Damage is not an error here: the copy meets the damage itself.
+/// life was closed, or if a process has the database open: the heap of an open database has all results. Damage is not
+/// an error here: the copy meets the damage itself.
 pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {

@@ -128,7 +128,6 @@ struct Cutting<'c> {
     hint: Option<&'c Hint>,
 }
 
-/// Place of the cut.
 struct RepairCut {
     /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
@@ -212,7 +211,6 @@ impl Cutting<'_> {
         limits.iter().all(is_behind)
     }
 
-    /// A log after the cut: see [`cut_chain`].
     fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
@@ -445,7 +443,6 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
-/// Files of a generation's logs, by logger.
 fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {
     let number = generation.number;
     (0..generation.logs).filter_map(move |logger| files.get(&(number, logger))).flatten()

@@ -52,12 +52,9 @@ use generation::UnderWay;
 /// Approximate number of bytes of a checkpoint's file that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Work of a step.
 #[derive(Debug)]
 enum Work {
-    /// Reads the folder's names and the manifest.
     Folder,
-    /// Loads an item of the checkpoint, or a piece of that item's file.
     Load(usize),
     /// Notes the facts about a loaded picture.
     Loaded,
@@ -69,15 +66,12 @@ enum Work {
     LogFile(SegmentFile, Option<SegmentFile>),
     /// Judges one of the generation's logs, with this number of files.
     Log(usize),
-    /// Decides D over all logs of the generation.
     Verdict,
     /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
     Piece(usize, LogPiece, Option<Epoch>),
     /// Queues a second check of logs with entries that do not count.
     Counted,
-    /// Checks a piece again, with all of its blocks.
     Check(LogPiece),
-    /// Ends the generation under examination.
     GenerationEnd,
     /// Lists files outside the generations, and ends the examination.
     End,
@@ -146,7 +140,6 @@ impl Judge {
         }
     }
 
-    /// Findings so far.
     pub(crate) fn examination(&self) -> &Examination {
         &self.found
     }
@@ -182,9 +175,6 @@ impl Judge {
     }
 
     /// Reads the next file, or a piece of a file. Returns the number of bytes read; `None` at the end.
-    ///
-    /// # Errors
-    /// As for [`super::examine`].
     pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>, DurabilityError> {
         let Some(work) = self.work.pop_front() else { return Ok(None) };
         let mut read = 0;
@@ -322,7 +312,6 @@ impl Judge {
         self.found.note(length.map_err(DurabilityError::from))
     }
 
-    /// Lists the files of the root folder, with their roles.
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder may be a folder of logs or checkpoints.
@@ -343,7 +332,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Lists files in the logs' folders that belong to no log.
     fn list_foreign(&mut self) -> Result<(), DurabilityError> {
         let loggers = self.found.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
         for logger in 0..loggers {

@@ -22,7 +22,6 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
 
-/// State of the generation under examination.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     generation: Generation,
@@ -95,7 +94,6 @@ impl Judge {
         Ok(bytes)
     }
 
-    /// Notes the facts about a log file.
     fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
         let SegmentName { generation, logger, .. } = chain.file.name;
         let name = chain.file.to_string();
@@ -211,7 +209,6 @@ impl Judge {
         Ok(piece.bytes)
     }
 
-    /// Plans a second check of every log with ignored or covered entries.
     pub(super) fn plan_recheck(&mut self) {
         let under_way = self.under_way.as_mut().expect("a generation is examined");
         let UnderWay { generation, chains, facts, logs, skipped, .. } = under_way;
