@@ -152,15 +152,10 @@ impl ReadArchive {
             let mut whole: Vec<FileChain> = Vec::new();
             for (at, &file) in files.iter().enumerate() {
                 let is_twice = at > 0 && files[at - 1].name == file.name;
-                let read = read_file(disk, &generation, file).and_then(|read| match is_twice {
-                    true => Err(DurabilityError::damaged_file(
-                        &file.to_string(),
-                        0,
-                        "another file has the same number",
-                    )),
-                    false => Ok(read),
-                });
-                match read {
+                let detail = "another file has the same number";
+                let twice = || DurabilityError::damaged_file(&file.to_string(), 0, detail);
+                let read = read_file(disk, &generation, file);
+                match read.and_then(|read| if is_twice { Err(twice()) } else { Ok(read) }) {
                     Ok(read) => whole.push(read),
                     Err(error) => self.record_damage(error)?,
                 }
@@ -179,27 +174,20 @@ impl ReadArchive {
         let mut spans = Vec::new();
         for generation in &self.list.generations {
             let Generation { number, first, durable, logs, .. } = *generation;
-            let mut facts = ArchivedGeneration {
-                number,
-                first,
-                durable,
-                logs,
-                files: 0,
-                bytes: 0,
-                entries: 0,
-                lacks: Vec::new(),
-            };
-            let mut of_logs = Vec::new();
+            let (mut of_logs, mut lacks) = (Vec::new(), Vec::new());
+            let (mut count, mut bytes, mut entries) = (0, 0, 0);
             for logger in 0..logs {
                 let files = self.files_of(number, logger);
-                facts.files += files.len() as u64;
-                facts.bytes += files.iter().map(|file| file.end).sum::<u64>();
-                facts.entries += files.iter().flat_map(|file| &file.runs).map(|run| run.entries).sum::<u64>();
+                count += files.len() as u64;
+                bytes += files.iter().map(|file| file.end).sum::<u64>();
+                entries += files.iter().flat_map(|file| &file.runs).map(|run| run.entries).sum::<u64>();
                 let log = spans_of(files, first);
-                facts.lacks.extend(describe_log_gaps(generation, logger, files, &log, self.list.from));
+                lacks.extend(describe_log_gaps(generation, logger, files, &log, self.list.from));
                 of_logs.push(log);
             }
             spans.push(GenerationSpans::from_log_spans(first, durable, &of_logs));
+            let facts =
+                ArchivedGeneration { number, first, durable, logs, files: count, bytes, entries, lacks };
             self.facts.generations.push(facts);
         }
         assert_eq!(spans.len(), self.list.generations.len(), "each generation is judged");

@@ -195,30 +195,14 @@ impl FileChain {
     ) -> Result<Self, DurabilityError> {
         let Opened { header, crc, origin, .. } = match scanner.read_opening()? {
             Ok(found) if opens(&found, file.name) => found,
-            Ok(found) => {
-                let mut chain = Self::without_opening(scanner, file, "a block of another log stands here")?;
-                chain.identity = Some(found.origin.identity);
-                return Ok(chain);
-            }
-            Err(why) => {
-                let mut chain = Self::without_opening(scanner, file, why.detail())?;
-                chain.not_opened = Some(why);
-                return Ok(chain);
-            }
+            other => return Self::without_opening(scanner, file, other),
         };
-        let salt = origin.salt;
-        let mut chain = Self::empty(file, "");
-        chain.identity = Some(origin.identity);
-        chain.opening = Some(FileOpening::from_header(&header, origin));
+        let (salt, mark) = (origin.salt, header.mark);
+        let opening = Some(FileOpening::from_header(&header, origin));
+        let chain = Self { identity: Some(origin.identity), opening, ..Self::empty(file, "") };
         let proven = proven(salt)?;
-        let mut walk = HeaderWalk {
-            chain,
-            salt,
-            open: VecDeque::new(),
-            place: ChainPlace::after_block(&header, crc),
-            mark: header.mark,
-            contradiction: None,
-        };
+        let (open, place) = (VecDeque::new(), ChainPlace::after_block(&header, crc));
+        let mut walk = HeaderWalk { chain, salt, open, place, mark, contradiction: None };
         walk.follow(&mut scanner, header, crc)?;
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
@@ -236,11 +220,14 @@ impl FileChain {
     fn without_opening(
         mut scanner: Scanner,
         file: SegmentFile,
-        detail: &'static str,
+        found: Result<Opened, NotABlock>,
     ) -> Result<Self, DurabilityError> {
-        let mut chain = Self::empty(file, detail);
-        chain.tail.bytes = scanner.used_to(0)?;
-        Ok(chain)
+        let (detail, identity, not_opened) = match found {
+            Ok(other) => ("a block of another log stands here", Some(other.origin.identity), None),
+            Err(why) => (why.detail(), None, Some(why)),
+        };
+        let tail = Tail { bytes: scanner.used_to(0)?, epochs: None };
+        Ok(Self { identity, not_opened, tail, ..Self::empty(file, detail) })
     }
 
     /// Looks for blocks of the log with this salt in a file without its first block. Fills in the tail, and the epochs
@@ -305,22 +292,17 @@ impl FileChain {
             self.mark = header.mark;
             return;
         }
-        let entries = u64::from(header.entries);
+        let Header { epoch_min, epoch_max, .. } = header;
+        let (bytes, entries) = (self.end - offset, u64::from(header.entries));
         match self.runs.last_mut() {
             // Only marks stand between the run and this block.
             Some(run) if self.end - run.offset <= PIECE_BYTES => {
                 run.bytes = self.end - run.offset;
                 run.entries += entries;
-                run.epoch_min = run.epoch_min.min(header.epoch_min);
-                run.epoch_max = run.epoch_max.max(header.epoch_max);
+                run.epoch_min = run.epoch_min.min(epoch_min);
+                run.epoch_max = run.epoch_max.max(epoch_max);
             }
-            _ => self.runs.push(BlockRun {
-                offset,
-                bytes: self.end - offset,
-                entries,
-                epoch_min: header.epoch_min,
-                epoch_max: header.epoch_max,
-            }),
+            _ => self.runs.push(BlockRun { offset, bytes, entries, epoch_min, epoch_max }),
         }
     }
 }

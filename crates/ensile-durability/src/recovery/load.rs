@@ -136,19 +136,14 @@ impl Load {
     }
 
     pub(super) fn picture(&self) -> Option<&PictureReader> {
-        match &self.source {
-            LoadSource::Picture(reader) => Some(reader),
-            LoadSource::Nothing | LoadSource::Files(_) => None,
-        }
+        if let LoadSource::Picture(reader) = &self.source { Some(reader) } else { None }
     }
 
     /// Basis of the next picture, once all items are loaded; `None` if the checkpoint is no picture.
     pub(super) fn into_loaded_picture(self) -> Option<LoadedPicture> {
         let is_marked = self.is_marked.into_inner().unwrap_or_default();
-        match self.source {
-            LoadSource::Picture(reader) => reader.into_loaded(is_marked.then_some(self.checkpointers)),
-            LoadSource::Nothing | LoadSource::Files(_) => None,
-        }
+        let LoadSource::Picture(reader) = self.source else { return None };
+        reader.into_loaded(is_marked.then_some(self.checkpointers))
     }
 
     pub(super) fn items(&self) -> Range<usize> {
@@ -250,10 +245,8 @@ impl Load {
     }
 
     fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
-        let sections = read.by_section(target);
-        let sections =
-            sections.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
-        for (section, entries) in sections {
+        let damaged = |detail| DurabilityError::damaged_file(read.file, read.offset, detail);
+        for (section, entries) in read.by_section(target).map_err(damaged)? {
             let outcome = if read.are_displaced() {
                 target.load_displaced(section, &entries)
             } else {
@@ -261,8 +254,7 @@ impl Load {
             };
             told_where(outcome, &entries, read.file, read.offset)?;
             if let Some(beside) = self.beside.as_ref().filter(|_| !read.are_displaced()) {
-                let compared = beside.lock().compare(section, &entries, target);
-                compared.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
+                beside.lock().compare(section, &entries, target).map_err(damaged)?;
             }
         }
         let mut loaded = self.loaded.lock();
@@ -285,13 +277,9 @@ impl Load {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
-            let entries = rows.entries();
-            let entries = entries.and_then(|entries| {
-                files.check_keys(item, rows.section, &entries, target)?;
-                Ok(entries)
-            });
-            let entries =
-                entries.map_err(|detail| DurabilityError::damaged_file(&name, rows.offset, detail))?;
+            let damaged = |detail| DurabilityError::damaged_file(&name, rows.offset, detail);
+            let entries = rows.entries().map_err(damaged)?;
+            files.check_keys(item, rows.section, &entries, target).map_err(damaged)?;
             told_where(target.load(rows.section, &entries), &entries, &name, rows.offset)?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;

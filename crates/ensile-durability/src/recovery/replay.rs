@@ -81,17 +81,9 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                 report.covered_entries += entries;
             } else {
                 let (file, salt, kind) = (link.file, link.origin.salt, link.origin.entries);
-                pieces.push(LogPiece {
-                    file,
-                    offset,
-                    bytes,
-                    // Entries of smaller epochs are not handed over.
-                    oldest: epoch_min.max(bounds.covered),
-                    newest: epoch_max,
-                    salt,
-                    kind,
-                    bounds,
-                });
+                // Entries of smaller epochs are not handed over.
+                let (oldest, newest) = (epoch_min.max(bounds.covered), epoch_max);
+                pieces.push(LogPiece { file, offset, bytes, oldest, newest, kind, salt, bounds });
             }
         }
     }

@@ -140,10 +140,7 @@ impl ArchiveSource {
     /// Error with this reason and the ranges that the archive has.
     fn lacks(&self, why: &str) -> DurabilityError {
         let ranges: Vec<String> = self.read.facts.ranges.iter().map(describe_span).collect();
-        let has = match ranges.is_empty() {
-            true => "nothing yet".to_owned(),
-            false => ranges.join("; "),
-        };
+        let has = if ranges.is_empty() { "nothing yet".to_owned() } else { ranges.join("; ") };
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
 
@@ -247,11 +244,8 @@ impl ArchiveSource {
         let logs = self.logs(after)?;
         let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
         if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != generation.entries) {
-            return Err(DurabilityError::damaged_file(
-                &other.file.to_string(),
-                0,
-                "its entries are of another kind",
-            ));
+            let detail = "its entries are of another kind";
+            return Err(DurabilityError::damaged_file(&other.file.to_string(), 0, detail));
         }
         assert!(first.newest > after, "A2: behind the picture");
         let config = LogConfig::default();

@@ -226,12 +226,10 @@ impl Judge {
         assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
         let manifest = match self.manifest.take() {
-            Some(given) => given,
-            None => match self.found.note(expect_manifest(&*disk))? {
-                Some(read) => read,
-                None => return Ok(()),
-            },
+            None => self.found.note(expect_manifest(&*disk))?,
+            given => given,
         };
+        let Some(manifest) = manifest else { return Ok(()) };
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::from_manifest(&manifest);
         self.found.application = manifest.application.as_ref().map(ToString::to_string);
