@@ -53,7 +53,6 @@ pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written a
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 
-/// File of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) file: SegmentFile,
@@ -72,11 +71,9 @@ pub(super) struct Chain {
     pub(super) logger: u32,
     /// Files from the log's beginning to the chain's end; empty if the first file cannot be read.
     pub(super) links: Vec<Link>,
-    /// Epoch d of the last mark.
+    /// Epochs of the names of [`FileChain`], over all files.
     pub(super) mark: Epoch,
-    /// Largest D in the intact blocks.
     pub(super) published: Epoch,
-    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
     /// Number of blocks before the end, and the checksum of the last block.

@@ -76,7 +76,6 @@ enum EndingStage {
     Clearing,
     Reserve,
     Open,
-    /// The disk is too full for the next generation.
     ReadOnly,
     Failed,
 }

@@ -95,7 +95,6 @@ struct NextLife {
     /// Lock held to the end, so that no lease begins while files are removed. An open does not wait for leases that are
     /// held (I3).
     clearance: Option<Box<dyn DiskLock>>,
-    /// File into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
     boot: Option<BootId>,

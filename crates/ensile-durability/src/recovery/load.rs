@@ -198,7 +198,6 @@ impl Load {
         Ok(true)
     }
 
-    /// Compares the complete load with the manifest.
     fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = match &self.source {

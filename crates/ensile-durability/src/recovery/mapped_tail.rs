@@ -143,7 +143,6 @@ pub(super) struct JudgedLife<'j> {
     pub(super) chains: &'j [Chain],
     /// D. `None` if damage prevents a decision.
     pub(super) durable: Option<Epoch>,
-    /// Epoch below which the checkpoint has every entry.
     pub(super) covered: Epoch,
     /// True if no part of the folder is damaged or unreadable.
     pub(super) is_whole: bool,

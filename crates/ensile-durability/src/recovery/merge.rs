@@ -147,7 +147,6 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Ends the file with a mark of the generation's D.
     fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;

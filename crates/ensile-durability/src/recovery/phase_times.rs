@@ -73,7 +73,6 @@ impl Recovered {
     }
 }
 
-/// Measurements in this report, for the forecast of the next recovery.
 fn measured_recovery(report: &RecoveryReport, applied_nanos: u64) -> MeasuredRecovery {
     let replayed = LogWork { bytes: report.bytes, entries: report.entries, applied_nanos };
     let mut measured = MeasuredRecovery { replayed, ..MeasuredRecovery::default() };

@@ -54,7 +54,6 @@ pub(super) struct Turns {
     /// Files that no thread has taken, and number of files not yet loaded.
     files: Range<usize>,
     unloaded: usize,
-    /// Pieces that no thread has taken.
     untaken: Range<usize>,
     /// Pieces not prefetched yet. The range shrinks from both ends.
     unasked: Range<usize>,

@@ -35,9 +35,7 @@ impl EpochSpan {
 /// Epochs of a generation, with the archived spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GenerationSpans {
-    /// Smallest epoch that an entry of the generation may have.
     pub(super) first: Epoch,
-    /// D of the generation, if the generation has ended.
     pub(super) durable: Option<Epoch>,
     /// Spans of all logs together, in order.
     pub(super) spans: Vec<EpochSpan>,

@@ -170,7 +170,6 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     Ok(folder)
 }
 
-/// Copies the bytes of a file from `offset` on into the new file `to`, and syncs the copy.
 fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), DurabilityError> {
     let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
     let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);

@@ -42,7 +42,6 @@ pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-
 /// Command with which a user keeps the installed picture and drops the log.
 pub(super) const PICTURE_ALONE: &str = "`ensile verify DIR --repair --picture-alone`";
 
-/// Changes and losses of a repair.
 pub(super) struct RepairPlan {
     pub(super) loss: Loss,
     /// Generations up to the cut, and the files to drop. The cut generation is closed at the cut, with its chains if
@@ -52,14 +51,12 @@ pub(super) struct RepairPlan {
     pub(super) last: (u64, u32),
 }
 
-/// Reason for the lack of a plan.
 pub(super) enum NoRepair {
     /// No cut leaves a consistent state, or a cut would do harm.
     Reason(String),
     /// The whole part of the log ends below the installed picture. The picture alone is the state at the end of an
     /// epoch. Reason, and the plan that gives up the whole log.
     BelowThePicture(String, Box<RepairPlan>),
-    /// The plan could not be made.
     Error(DurabilityError),
 }
 
@@ -119,7 +116,6 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     }
 }
 
-/// Folder to cut.
 struct Cutting<'c> {
     disk: &'c dyn Disk,
     manifest: &'c Manifest,

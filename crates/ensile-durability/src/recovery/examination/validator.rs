@@ -56,11 +56,8 @@ const STEP_BYTES: u64 = 1 << 20;
 enum Work {
     Folder,
     Load(usize),
-    /// Notes the facts about a loaded picture.
     Loaded,
-    /// Reads an older state of a backup.
     Kept(usize),
-    /// Begins the generation at this place of the manifest's list.
     Generation(usize),
     /// Reads a file of one of the generation's logs; the second file is the next file of that log.
     LogFile(SegmentFile, Option<SegmentFile>),
@@ -73,7 +70,6 @@ enum Work {
     Counted,
     Check(LogPiece),
     GenerationEnd,
-    /// Lists files outside the generations, and ends the examination.
     End,
 }
 

@@ -67,7 +67,6 @@ impl Judge {
         self.under_way.as_mut().expect("a generation is examined")
     }
 
-    /// Reads a single file of a log. `next` is the next file of the log. Returns the number of bytes read.
     pub(super) fn log_file(
         &mut self,
         file: SegmentFile,
