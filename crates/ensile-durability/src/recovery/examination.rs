@@ -20,8 +20,11 @@
 mod facts;
 mod null_states;
 
+mod judge;
 mod mapped_probe;
 mod repair_plan;
+
+mod generation_steps;
 mod validator;
 
 mod adoption_report;
@@ -36,5 +39,5 @@ pub use facts::{
 };
 pub use folder_examination::{examine, visit_log};
 pub use folder_repair::{RepairOptions, repair, repair_with};
+pub(crate) use judge::Judge;
 pub(crate) use mapped_probe::left_behind;
-pub(crate) use validator::Judge;

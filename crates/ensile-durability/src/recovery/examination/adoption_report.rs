@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
+use super::judge::Judge;
 use super::null_states::NullState;
-use super::validator::Judge;
 use crate::DurabilityError;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};

@@ -9,33 +9,25 @@
 //! Invariants:
 //! - Findings come in the order in which an open would meet the findings.
 //!
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; [`generation`] has the
-//! second line of the diagram.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; `generation_steps` has
+//! the second line of the diagram; `judge` has the state.
 
-mod generation;
-
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskError};
 
-use super::super::chain::Chain;
 use super::super::file_chain::FileChain;
 use super::super::load::Load;
-use super::super::mapped_tail::{self, JudgedLife, MissingEntries};
-use super::super::read_ahead::ReadBuffers;
-use super::super::replay::LogPiece;
+use super::super::mapped_tail::{self, JudgedLife};
 use super::super::validation::{self, Findings as _, Inventory};
 use super::facts::{
-    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
+    BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
     Role,
 };
+use super::judge::{Judge, Work};
 use super::null_states::KeyRules;
-use crate::checkpoint::files::reader::PartReader;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::hint::Hint;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::Manifest;
 use crate::store::mark_renewal::{is_renewable, lost_mark};
@@ -47,99 +39,11 @@ use crate::store::ownership::{check_entries, expect_manifest, is_needed};
 use crate::store::{RememberedStore, Shipping, ShippingOpen};
 use crate::unproven_tail::NotProven;
 use crate::{DurabilityError, Recoverable};
-use generation::UnderWay;
 
 /// Approximate number of bytes of a checkpoint's file that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
-#[derive(Debug)]
-enum Work {
-    Folder,
-    Load(usize),
-    Loaded,
-    Kept(usize),
-    Generation(usize),
-    /// Reads a file of one of the generation's logs; the second file is the next file of that log.
-    LogFile(SegmentFile, Option<SegmentFile>),
-    /// Judges one of the generation's logs, with this number of files.
-    Log(usize),
-    Verdict,
-    /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
-    Piece(usize, LogPiece, Option<Epoch>),
-    /// Queues a second check of logs with entries that do not count.
-    Counted,
-    Check(LogPiece),
-    GenerationEnd,
-    End,
-}
-
-/// Examination under way.
-#[derive(Debug)]
-pub(crate) struct Judge {
-    disk: Arc<dyn Disk>,
-    /// Manifest, given by the caller or read in the first step.
-    manifest: Option<Manifest>,
-    /// True if the examination skips the older states of a backup.
-    skips_older: bool,
-    work: VecDeque<Work>,
-    /// Epoch below which the checkpoint holds every entry.
-    covered: Epoch,
-    hint: Option<Hint>,
-    inventory: Inventory,
-    /// Reader of the checkpoint file under way.
-    part: Option<PartReader>,
-    under_way: Option<UnderWay>,
-    buffers: ReadBuffers,
-    pub(super) found: Examination,
-    /// Pieces that count, by log of a generation, in the log's order.
-    pub(super) logs: Vec<Vec<LogPiece>>,
-    /// Logs of the generation over which no recovery has decided.
-    pub(super) open_chains: Vec<Chain>,
-    /// Entries that an open would append to the logs (B5), if nothing is damaged.
-    pub(super) missing: Option<MissingEntries>,
-    /// Largest epoch in the folder, damaged blocks included (L4).
-    pub(super) seen: Epoch,
-    /// Largest epoch in this database's own data: in connected chains and in the checkpoint (L6).
-    shown: Epoch,
-}
-
 impl Judge {
-    /// Examination of a folder with the manifest in the folder.
-    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
-        Self::with_manifest(disk, None)
-    }
-
-    /// Examination of a folder's newest state, with this manifest in place of the folder's. Backups, take-overs and
-    /// adoptions verify a folder in this way.
-    pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
-        Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
-    }
-
-    fn with_manifest(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
-        Self {
-            disk: Arc::clone(disk),
-            manifest,
-            skips_older: false,
-            work: VecDeque::from([Work::Folder]),
-            covered: Epoch::ZERO,
-            hint: None,
-            inventory: Inventory::default(),
-            part: None,
-            under_way: None,
-            buffers: ReadBuffers::default(),
-            found: Examination::default(),
-            logs: Vec::new(),
-            open_chains: Vec::new(),
-            missing: None,
-            seen: Epoch::ZERO,
-            shown: Epoch::ZERO,
-        }
-    }
-
-    pub(crate) fn examination(&self) -> &Examination {
-        &self.found
-    }
-
     /// Runs the whole examination, for callers that need no steps.
     pub(super) fn run_to_end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
@@ -194,26 +98,6 @@ impl Judge {
             Work::End => self.end(target)?,
         }
         Ok(Some(read))
-    }
-
-    /// Puts this work before the remaining work.
-    fn first(&mut self, work: Vec<Work>) {
-        work.into_iter().rev().for_each(|work| self.work.push_front(work));
-    }
-
-    fn manifest(&self) -> &Manifest {
-        self.manifest.as_ref().expect("it was given, or read in the first step")
-    }
-
-    /// Notes a used epoch.
-    fn saw(&mut self, epoch: Epoch) {
-        self.seen = self.seen.max(epoch);
-    }
-
-    /// Notes the epochs in a file, even if the file does not belong to its log's chain.
-    fn saw_file(&mut self, file: &FileChain) {
-        self.saw(file.seen.max(file.published));
-        self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
     }
 
     /// First step: reads the manifest, lists the files by names, and queues all work.
@@ -299,11 +183,6 @@ impl Judge {
         let bytes = length.unwrap_or(0);
         self.found.files.push(FileFacts { name, role, bytes, whole_bytes: None, entries: 0, epochs: None });
         Ok(())
-    }
-
-    /// The length in bytes; `None` for an unreadable file, which is noted.
-    fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
-        self.found.note(length.map_err(DurabilityError::from))
     }
 
     fn list_root(&mut self) -> Result<(), DurabilityError> {

@@ -4,36 +4,21 @@
 //! - L5: the examination decides D over all logs of the generation, or not at all.
 //! - L8: the target receives the pieces in order, the oldest first.
 //!
-//! Neighbours: [`super`] has the steps; `recovery::validation`, `replay` and `file_chain` read.
+//! Neighbours: `validator` calls the steps; `recovery::validation`, `replay` and `file_chain` read.
 
 use ensile_base::Epoch;
 
-use super::super::super::chain::Chain;
-use super::super::super::file_chain::FileChain;
-use super::super::super::log_files;
-use super::super::super::mapped_tail::{self, EntriesToTake};
-use super::super::super::replay::{self, Bounds, LogPiece};
-use super::super::super::report::RecoveryReport;
-use super::super::super::validation::{self, Findings as _};
-use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
-use super::super::null_states::NullState;
-use super::{Judge, Work};
-use crate::store::manifest::Generation;
+use super::super::file_chain::FileChain;
+use super::super::log_files;
+use super::super::mapped_tail::{self, EntriesToTake};
+use super::super::replay::{self, Bounds, LogPiece};
+use super::super::report::RecoveryReport;
+use super::super::validation::{self, Findings as _};
+use super::facts::{Damage, FileFacts, GenerationFacts, Role};
+use super::judge::{ExaminedGeneration, Judge, Work};
+use super::null_states::NullState;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
-
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    generation: Generation,
-    /// Files of the current log.
-    files: Vec<FileChain>,
-    chains: Vec<Chain>,
-    facts: GenerationFacts,
-    /// Pieces that count, by log.
-    logs: Vec<Vec<LogPiece>>,
-    /// Counts of ignored and covered entries, by log.
-    skipped: Vec<RecoveryReport>,
-}
 
 impl Judge {
     /// Begins the generation at index `at` of the manifest: queues the work on its files, logs and entries.
@@ -59,12 +44,9 @@ impl Judge {
             covered_entries: 0,
         };
         let (files, chains, logs, skipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let before = self.under_way.replace(UnderWay { generation, files, chains, facts, logs, skipped });
+        let before =
+            self.under_way.replace(ExaminedGeneration { generation, files, chains, facts, logs, skipped });
         assert!(before.is_none(), "one generation is examined behind the other");
-    }
-
-    fn under_way(&mut self) -> &mut UnderWay {
-        self.under_way.as_mut().expect("a generation is examined")
     }
 
     pub(super) fn log_file(
@@ -135,7 +117,7 @@ impl Judge {
 
     /// Decides D of the generation, and cuts its logs into pieces.
     pub(super) fn verdict(&mut self) -> Result<(), DurabilityError> {
-        let UnderWay { generation, chains, facts, logs, skipped, .. } =
+        let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } =
             self.under_way.as_mut().expect("a generation is examined");
         assert!(chains.len() <= generation.logs as usize, "a log has one chain");
         let installed = self.manifest.as_ref().and_then(|manifest| manifest.checkpoint.as_ref());
@@ -210,7 +192,7 @@ impl Judge {
 
     pub(super) fn plan_recheck(&mut self) {
         let under_way = self.under_way.as_mut().expect("a generation is examined");
-        let UnderWay { generation, chains, facts, logs, skipped, .. } = under_way;
+        let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } = under_way;
         let everything = Bounds { first: generation.first, covered: Epoch::ZERO, durable: Epoch::MAX };
         assert_eq!(chains.len(), skipped.len(), "each log is counted");
         let mut work = Vec::new();
@@ -240,7 +222,8 @@ impl Judge {
 
     /// Ends the examination of the generation, and notes its facts. Keeps the chains of an open generation.
     pub(super) fn generation_end(&mut self) {
-        let UnderWay { generation, chains, facts, .. } = self.under_way.take().expect("it was examined");
+        let ExaminedGeneration { generation, chains, facts, .. } =
+            self.under_way.take().expect("it was examined");
         self.found.generations.push(facts);
         if generation.durable.is_none() {
             self.open_chains = chains;
