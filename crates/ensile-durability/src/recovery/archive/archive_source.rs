@@ -14,8 +14,8 @@
 //!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
 //!   of them.
 //!
-//! Neighbours: `super` has validated the archive. `merge` writes the file, as for closed generations. The copy of a
-//! backup puts the file beside the state.
+//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file, as for closed generations. The
+//! copy of a backup puts the file beside the state.
 
 use std::sync::Arc;
 
@@ -23,12 +23,14 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
-use super::{EpochSpan, ReadArchive};
+use super::archive_contents::ReadArchive;
+use super::epoch_spans::EpochSpan;
 use crate::block::{FORMAT, Salt};
 use crate::copy_progress::ArchivePiece;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
+use crate::recovery::chain::{self, Chain};
 use crate::recovery::file_chain::FileChain;
 use crate::recovery::merge::{self, MergePieces};
 use crate::recovery::read_ahead::ReadBuffers;
@@ -354,14 +356,14 @@ impl TakenLog {
         let file = merge::merged_file(self.generation.number);
         let chain = FileChain::read(disk, file, None)?;
         let (end, mark) = (chain.end, chain.mark);
-        super::chain::check_origin(&self.generation, &chain)?;
+        chain::check_origin(&self.generation, &chain)?;
         let durable = self.generation.durable.unwrap_or_default();
         if mark != durable || end != self.bytes {
             let detail = format!("it is whole up to epoch {mark}, and was written up to epoch {durable}");
             return Err(DurabilityError::damaged_file(&file.to_string(), end, detail));
         }
         let bounds = Bounds { first: self.generation.first, covered: self.generation.first, durable };
-        let chain = super::Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
+        let chain = Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
         Ok(replay::cut(&chain, bounds, &mut RecoveryReport::default()))
     }
 }

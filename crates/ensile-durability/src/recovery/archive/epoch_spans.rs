@@ -12,7 +12,7 @@
 //! - A2: a range never crosses a missing file, nor the end of a generation that the archive holds incompletely.
 //! - L4: between two generations no epoch counts, so a range continues there.
 //!
-//! Neighbours: [`super`] reads the files; a restore asks if a picture and an epoch are in one range.
+//! Neighbours: `archive_contents` reads the files; a restore asks if a picture and an epoch are in one range.
 
 use ensile_base::Epoch;
 

@@ -21,8 +21,7 @@ use super::super::load::Load;
 use super::super::mapped_tail::{self, JudgedLife};
 use super::super::validation::{self, Findings as _, Inventory};
 use super::facts::{
-    BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
-    Role,
+    BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts, Role,
 };
 use super::judge::{Judge, Work};
 use super::null_states::KeyRules;
