@@ -133,10 +133,7 @@ impl Chain {
         }
         let placed = chain.links.len() + chain.beyond.len() + chain.discarded.len();
         assert!(chain.links.is_empty() || placed == count, "each file has a place in its log, or outside");
-        assert!(
-            chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64,
-            "it ends behind an opening block"
-        );
+        assert!(chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64, "it has an opening");
         Ok(chain)
     }
 

@@ -150,10 +150,7 @@ impl Recovery {
     /// Removes the files of a closed generation's log that recovery does not read. A missing file was removed before.
     fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
         let remove = |file: &SegmentFile| unless_missing(self.disk.remove(&file.to_string())).map(drop);
-        assert!(
-            chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
-            "in the order of their numbers"
-        );
+        assert!(chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name), "in order");
         // The last file goes first, durably before the next removal: a crash must not leave a gap in a listed log.
         for file in chain.beyond.iter().rev() {
             remove(file)?;

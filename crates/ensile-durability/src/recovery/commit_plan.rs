@@ -202,10 +202,7 @@ impl Ending {
         match outcome {
             EndingOutcome::Done => self.advance(),
             EndingOutcome::NothingKept => {
-                assert!(
-                    matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)),
-                    "the reserve only"
-                );
+                assert!(matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)), "no other");
                 // Without a reserve, another attempt would fail like the last attempt.
                 let shortage = self.shortage.take().expect("space was looked for as there was none");
                 self.give_up(shortage);

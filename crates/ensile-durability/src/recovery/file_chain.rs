@@ -207,10 +207,7 @@ impl FileChain {
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
         assert!(chain.synced_to <= end && end <= scanner.length(), "the chain is in the file");
-        assert!(
-            chain.runs.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset),
-            "in order"
-        );
+        assert!(chain.runs.windows(2).all(|two| two[0].offset + two[0].bytes <= two[1].offset), "in order");
         chain.look_behind(&mut scanner, end, salt)?;
         Ok(chain)
     }

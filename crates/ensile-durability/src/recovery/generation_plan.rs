@@ -142,10 +142,7 @@ impl Plan {
         self.dropped = without;
         self.kept.extend(with_log);
         self.kept.sort_unstable_by_key(|generation| generation.number);
-        assert!(
-            self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)),
-            "L4: as the manifest had them"
-        );
+        assert!(self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: as before");
         self.merging = None;
     }
 
@@ -184,10 +181,7 @@ fn choose(bytes: &[u64]) -> Option<usize> {
         bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
     };
     let from = (start..bytes.len() - 1).find(joins);
-    assert!(
-        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
-        "it fits one file"
-    );
+    assert!(from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX), "one file");
     from
 }
 

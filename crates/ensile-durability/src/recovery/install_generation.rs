@@ -113,10 +113,7 @@ impl NextLife {
         let types = self.types.at_open(&before.types, before.generations.is_empty());
         let archived = archived.or(before.archived);
         let manifest = Manifest { archived, mapped: self.boot, application, types, ..manifest };
-        assert!(
-            manifest.generations.last().is_some_and(|next| next.durable.is_none()),
-            "the next one is open"
-        );
+        assert!(manifest.generations.last().is_some_and(|next| next.durable.is_none()), "the next is open");
         manifest
     }
 

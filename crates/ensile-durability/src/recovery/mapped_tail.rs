@@ -248,10 +248,7 @@ impl MissingEntries {
         chains: &[Chain],
         left: LeftBuffers,
     ) -> Result<Option<Self>, DurabilityError> {
-        assert!(
-            chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at),
-            "each log has a chain"
-        );
+        assert!(chains.iter().zip(0..).all(|(chain, logger)| chain.logger == logger), "each log has a chain");
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
         let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
@@ -267,10 +264,7 @@ impl MissingEntries {
         let logged = chains.iter().filter_map(|chain| chain.links.last()).map(|link| link.largest);
         let missing = buffers.iter().flatten().map(|left| left.epochs.1);
         let high = logged.chain(missing).max().unwrap_or(Epoch::ZERO);
-        assert!(
-            chains.iter().all(|chain| chain.seen <= high || chain.mark >= high),
-            "nothing whole is above it"
-        );
+        assert!(chains.iter().all(|chain| chain.seen <= high || chain.mark >= high), "nothing above it");
         let is_whole = buffers.iter().all(Vec::is_empty) && chains.iter().all(|chain| chain.mark >= high);
         Ok((!is_whole).then_some(Self { buffers, high }))
     }
@@ -392,12 +386,8 @@ fn append(
     let mut end =
         GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
     for left in buffers {
-        assert!(
-            left.epochs.0 > chain.mark,
-            "an entry of {} behind a mark of {} (L1)",
-            left.epochs.0,
-            chain.mark
-        );
+        let (first, mark) = (left.epochs.0, chain.mark);
+        assert!(first > mark, "an entry of {first} behind a mark of {mark} (L1)");
         end.data(&left);
     }
     if chain.mark < high {

@@ -150,10 +150,9 @@ impl UnlistedFiles<'_> {
         }
         let is_short = chain.mark < durable && to.is_none_or(|to| chain.mark < to);
         Ok(is_short.then(|| {
-            let number = generation.number;
+            let (number, mark) = (generation.number, chain.mark);
             format!(
-                "generation {number} ended at epoch {durable}, and this log is whole up to epoch {} only",
-                chain.mark
+                "generation {number} ended at epoch {durable}, and this log is whole up to epoch {mark} only"
             )
         }))
     }

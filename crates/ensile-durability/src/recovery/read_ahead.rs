@@ -38,11 +38,8 @@ impl ReadBuffers {
         assert!(self.entries.is_empty(), "no entry of an earlier piece is left");
         let read = disk.open_to_read(name)?.read_at(piece, offset)?;
         if read < bytes {
-            return Err(DurabilityError::damaged_file(
-                name,
-                offset + read as u64,
-                "the file ends inside a block",
-            ));
+            let detail = "the file ends inside a block";
+            return Err(DurabilityError::damaged_file(name, offset + read as u64, detail));
         }
         Ok((piece, std::mem::take(&mut self.entries)))
     }

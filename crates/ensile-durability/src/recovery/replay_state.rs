@@ -132,15 +132,10 @@ impl Recovery {
     /// Adds a generation with its verdict. The caller adds the oldest generation first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        assert!(
-            self.judged.generations.last().is_none_or(|last| last.generation.number < number),
-            "the oldest come first"
-        );
+        let before = self.judged.generations.last();
+        assert!(before.is_none_or(|last| last.generation.number < number), "the oldest come first");
         assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
-        assert!(
-            generation.durable.is_none_or(|durable| durable == verdict.durable),
-            "L4: it was decided once"
-        );
+        assert!(generation.durable.is_none_or(|durable| durable == verdict.durable), "L4: decided once");
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let before = self.pieces.len();
         let log_bytes = chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum();

@@ -89,10 +89,8 @@ impl ReadArchive {
     pub(super) fn read(disk: &dyn Disk) -> Result<Self, DurabilityError> {
         let Some(list) = ArchiveList::read(disk, "")? else {
             let place = disk.folder_place("")?;
-            return Err(DurabilityError::config(format!(
-                "{} is not an archive: it has no {ARCHIVE}",
-                place.display()
-            )));
+            let why = format!("{} is not an archive: it has no {ARCHIVE}", place.display());
+            return Err(DurabilityError::config(why));
         };
         let facts = ArchiveFacts {
             database: list.database.to_string(),
@@ -271,10 +269,8 @@ fn describe_log_gaps(
     }
     let reached = spans.last().map_or(generation.first.previous(), |last| last.to);
     if let Some(durable) = generation.durable.filter(|durable| reached < *durable) {
-        lacks.push(format!(
-            "{} ends at epoch {reached}, and generation {number} at epoch {durable}",
-            log_folder(logger)
-        ));
+        let folder = log_folder(logger);
+        lacks.push(format!("{folder} ends at epoch {reached}, and generation {number} at epoch {durable}"));
     }
     lacks
 }

@@ -58,11 +58,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         found.durable_epoch = None;
         found.remedy = Some(remedy(&**disk, &found, seen)?);
     }
-    assert_eq!(
-        found.is_whole(),
-        found.remedy.is_none(),
-        "damage has a remedy, or a reason why there is none"
-    );
+    assert_eq!(found.is_whole(), found.remedy.is_none(), "damage has a remedy, or a reason for none");
     Ok(found)
 }
 

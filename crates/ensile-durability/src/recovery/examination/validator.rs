@@ -267,10 +267,7 @@ impl Judge {
     /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged. Returns the number of bytes read.
     fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let load = self.inventory.load.as_ref().expect("it has items");
-        assert!(
-            load.items().contains(&item) && load.remaining_items() > 0,
-            "N10: an item that is not loaded"
-        );
+        assert!(load.items().contains(&item) && load.remaining_items() > 0, "N10: not loaded yet");
         let before = load.loaded_totals().0;
         let more = load.load_more(item, &*self.disk, &mut self.part, STEP_BYTES, target);
         let read = load.loaded_totals().0 - before;
