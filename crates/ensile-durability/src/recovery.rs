@@ -19,8 +19,7 @@
 //! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
 //!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
 //! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
-//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves that the blocks are
-//!   on the medium.
+//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves their sync.
 //!
 //! Neighbours: `validation` judges, also for [`examination`]; below `log_files`, `file_chain`, `chain`,
 //! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `store::manifest`; above,

@@ -1,7 +1,6 @@
 //! Archive of a database's log: judgement of its contents, and restore.
 //!
-//! Neighbours: `recovery` reads log files in the same way; the backup brings a state forward; the `ensile` command
-//! prints the facts.
+//! Neighbours: `recovery` reads log files in the same way; the backup and the `ensile` command call.
 
 // From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod epoch_spans;

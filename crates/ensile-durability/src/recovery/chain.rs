@@ -1,5 +1,4 @@
-//! One log of one generation, put together from its files: the end of the whole part, and the bytes behind the gap
-//! (L5).
+//! One log of one generation, put together from its files: its whole part, and the bytes behind the gap (L5).
 //!
 //! Invariants:
 //! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before. The
@@ -89,8 +88,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Puts the files of a log together. `files` are in the order of their numbers. A checkpoint holds the entries of
-    /// epochs below `covered`.
+    /// Puts the files of a log together, in the order of their numbers. A checkpoint holds the epochs below `covered`.
     pub(super) fn stitch(
         disk: &dyn Disk,
         mut files: Vec<FileChain>,
@@ -213,8 +211,7 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file and that file has a closed file's name. Then this file had its first
-    /// block.
+    /// True if the chain ends in the previous file, a closed file. Then this file had its first block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -225,8 +222,7 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the file after the log's last file is missing: the last file has a closed file's name, and got that name
-    /// when the next file existed.
+    /// True if the next file is missing: the last file has a closed file's name, given when the next file existed.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }
@@ -259,8 +255,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     }
 }
 
-/// Index of the file with which a log begins: file 0, or the file behind the last gap if the checkpoint covers the
-/// files before the gap.
+/// Index of a log's first file: file 0, or the file behind the last gap if the checkpoint covers the files before.
 fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
     let numbers = || files.iter().map(|file| file.file.name.number);
     let gap =

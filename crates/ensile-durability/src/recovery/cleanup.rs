@@ -190,8 +190,7 @@ impl Recovery {
     }
 
     /// Cuts page files behind the last block of the installed picture. An unfinished attempt, or an earlier picture,
-    /// has left the bytes there. No reader holds a lease of the bytes (I3). A disk without space for the cut keeps the
-    /// bytes.
+    /// has left the bytes there. No reader holds a lease of the bytes (I3). A full disk keeps the bytes.
     pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
         let Some(reader) = self.load.picture() else { return Ok(()) };
         assert_eq!(self.load.remaining_items(), 0, "N12: all that the picture reaches was read");
@@ -201,17 +200,14 @@ impl Recovery {
         ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
     }
 
-    /// Frees the files that the manifest read at the start does not need, and the torn tails of the logs that the
-    /// manifest lists as open.
+    /// Frees the files that the manifest read at the start does not need, and the torn tails of its open logs.
     ///
     /// A torn tail may go: no entry in the tail was durable, and the bytes never come back. The tail stays if a file
-    /// follows, because that file shows that the torn file was closed (L4, L5). Page files are cut if no reader holds a
-    /// lease (I3).
+    /// follows: that file shows that the torn file was closed (L4, L5). Page files are cut if no lease is held (I3).
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The same call after the new manifest reports files that cannot be removed, or that belong to another
-        // database.
+        // The same call after the new manifest reports files of another database, and files that cannot be removed.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;
@@ -235,8 +231,7 @@ impl Recovery {
     }
 }
 
-/// Removes log files that no state needs and that prove to be this database's (I1), and makes the removal durable. A
-/// missing file was removed before.
+/// Removes, durably, log files that no state needs and that prove to be ours (I1). A missing file was removed before.
 pub(crate) fn remove_ours(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -259,8 +254,7 @@ pub(crate) fn remove_ours(
     Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
 }
 
-/// Removes files at the beginning of a log whose entries the installed checkpoint holds, like a checkpoint after its
-/// installation (K1).
+/// Removes a log's first files, whose entries the installed checkpoint holds, like a checkpoint does (K1).
 pub(super) fn free_covered(
     disk: &dyn Disk,
     archive: Option<&Archive>,

@@ -19,8 +19,7 @@
 //!   the logs stay, whatever a later attempt reports.
 //! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
 //! - R1: the unproven tail is written again before any result counts as durable.
-//! - A disk with space is left as is. Relief comes only after a stage has found no space. A stage tries each way of
-//!   relief once, the free way first.
+//! - Relief comes only after a stage has found no space. A stage tries each way of relief once, the free way first.
 //!
 //! Neighbours: `install_generation` carries the actions out and reports the outcomes;
 //! `docs/internals/protocols/durability.md` ("A crash on a full disk") has the argument.
@@ -161,8 +160,7 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand although an attempt to replace the manifest failed. A later attempt's error
-    /// does not change that fact.
+    /// True if the new manifest may stand after a failed attempt to replace it, whatever a later attempt's error is.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
@@ -237,12 +235,10 @@ impl Ending {
         self.enter(next);
     }
 
-    /// Handles a failed action. If a write lacks space, a way of relief that was not tried comes next; otherwise the
-    /// stage ends.
+    /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents. For want of space the tail then cannot be
-            // written again.
+            // After a failed sync, a read may return the old contents: the tail is then not written, for want of space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
@@ -274,8 +270,7 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// End without a next generation. The state can be read with either manifest in place, and with any subset of the
-    /// unneeded files.
+    /// End without a next generation. Either manifest, with any subset of the unneeded files, shows the state.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }

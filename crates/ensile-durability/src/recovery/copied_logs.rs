@@ -59,8 +59,7 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// By logger: the last available file of a log, and the file's length in the source. The source has removed the
-    /// files behind that file.
+    /// By logger: the last available file of a log, with its length in the source, which removed the later files.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 

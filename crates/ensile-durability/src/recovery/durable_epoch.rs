@@ -15,8 +15,7 @@
 //! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
 //! picture, the hint belongs to a later manifest.
 //!
-//! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on the
-//! verdict.
+//! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 
 use ensile_base::Epoch;
 
@@ -48,8 +47,7 @@ pub(super) fn decide(
 ) -> Result<Verdict, Vec<DurabilityError>> {
     assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
     assert!(!chains.is_empty(), "without a log a picture decides");
-    // The first mark was synced before the manifest listed the log (L3): a crash cannot leave a listed log without a
-    // mark.
+    // The first mark was synced before the manifest listed the log (L3): no crash leaves a log without a mark.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
         chain.links.is_empty().then(|| chain.end.damage_error(detail))

@@ -9,8 +9,7 @@
 //! - L5: a data block repeats the log's last synced mark, so a chain that ends below that mark is damaged and not torn.
 //! - L7: if the log's salt proves a block to be this log's, and the block's kind is unknown, the block is a newer
 //!   version's: an error.
-//! - L4: `seen` is the largest epoch in the log's blocks in this file, including blocks behind the gap and blocks with
-//!   torn payloads.
+//! - L4: `seen` is the largest epoch in the log's blocks in this file, also behind the gap and in torn blocks.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
 
@@ -123,8 +122,7 @@ pub(super) struct FileChain {
     pub(super) tail: Tail,
     /// True if blocks of this log, torn or intact, stand behind the end.
     has_blocks_behind: bool,
-    /// Offset up to which later blocks show that a sync had returned. Bytes behind this offset may be only in the
-    /// system's cache.
+    /// Offset up to which later blocks show a returned sync. Bytes behind it may be only in the system's cache.
     pub(super) synced_to: u64,
 }
 
@@ -212,8 +210,7 @@ impl FileChain {
         Ok(chain)
     }
 
-    /// Opens a chain for a file without its first block. Until the salt is known, only the file's length in bytes
-    /// counts.
+    /// Opens a chain for a file without its first block. Only the file's length counts, until the salt is known.
     fn without_opening(
         mut scanner: Scanner,
         file: SegmentFile,
@@ -227,8 +224,7 @@ impl FileChain {
         Ok(Self { identity, not_opened, tail, ..Self::empty(file, detail) })
     }
 
-    /// Looks for blocks of the log with this salt in a file without its first block. Fills in the tail, and the epochs
-    /// that the blocks show.
+    /// Looks for blocks with this salt in a file without its first block. Fills in the tail, and the seen epochs.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
         assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
@@ -313,8 +309,7 @@ pub(super) enum MarkSearch {
     EndsAt(u64),
 }
 
-/// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`. A copy
-/// of the log is cut there.
+/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. A copy is cut there.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
     file: SegmentFile,
@@ -356,8 +351,7 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
-/// Sequence of the next file's opening block; 0 if that block is unreadable or of another log. Blocks of smaller
-/// sequences are synced.
+/// Sequence of the next file's opening block; 0 without one of this log. Blocks of smaller sequences are synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
     let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
@@ -445,8 +439,7 @@ impl HeaderWalk {
         self.open.push_back(block);
     }
 
-    /// Checks the payloads of blocks not shown to be synced by a later block. Blocks with sequences below `proven` are
-    /// synced.
+    /// Checks the payloads of blocks that no later block shows to be synced. Sequences below `proven` are synced.
     fn end(mut self, scanner: &mut Scanner, proven: u64) -> Result<FileChain, DurabilityError> {
         while let Some(block) = self.open.pop_front() {
             let is_proven = block.header.sequence < proven;

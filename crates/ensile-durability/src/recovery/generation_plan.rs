@@ -1,5 +1,4 @@
-//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: read facts go in, the plan
-//! comes out.
+//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: facts in, plan out.
 //!
 //! Invariants:
 //! - L4: the next generation begins above every epoch in the blocks of the folder, and above D of every earlier
@@ -10,8 +9,7 @@
 //! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
 //! - A merge rewrites a byte only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay_state` has read the facts, `merge` writes merged generations, `install_generation` carries the
-//! plan out.
+//! Neighbours: `replay_state` has the facts, `merge` merges, `install_generation` carries the plan out.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -93,8 +91,7 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
-        // older ranges by number.
+        // The newest generation of ranges counts: the checkpoint's line names those of older ranges by number.
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
         let merging = merge_range(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
@@ -154,8 +151,7 @@ impl Plan {
         let (format, durable, spans) = (FORMAT, None, Vec::new());
         let open = Generation { number, first, format, entries, logs, salt, database, durable, spans };
         let generations = self.kept.iter().cloned().chain([open]).collect();
-        // An opened backup becomes a database of its own: the database begins with the installed picture and keeps no
-        // older pictures.
+        // An opened backup is a database that begins with the installed picture, without older pictures.
         let made_from = before.made_from.map(|made_from| made_from.after_recovery(self.durable));
         let (state, reserved, kept) = (Making::Created, self.reserved, Vec::new());
         // N23: generations that a repair gives up are not in the history.
@@ -185,8 +181,7 @@ fn choose(bytes: &[u64]) -> Option<usize> {
     from
 }
 
-/// Range of the generations to merge; `None` without such generations. `checkpoint` is the number of the generation in
-/// which the checkpoint was written.
+/// Range of the generations to merge, if any. `checkpoint` is the number of the installed checkpoint's generation.
 fn merge_range(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
     let kind = generations.last()?.generation.entries;
     let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {

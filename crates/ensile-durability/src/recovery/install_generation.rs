@@ -1,7 +1,6 @@
 //! Last part of a recovery: makes the decision durable and begins the next generation (L4).
 //!
-//! The state machine of `commit_plan` gives the order of actions, and the step after an action without space. `finish`
-//! carries the actions out.
+//! The state machine of `commit_plan` gives the order of actions, which `finish` carries out.
 //!
 //! Invariants:
 //! - L4: before the database serves requests, the manifest records the part of each generation that counts, and the
@@ -10,8 +9,7 @@
 //! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
 //!   open reports the epoch up to which the results are proven.
 //!
-//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes; then the
-//! log starts.
+//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,8 +90,7 @@ struct NextLife {
     /// Types of the program's entries (I6).
     types: StatedTypes,
     reserve: Reserve,
-    /// Lock held to the end, so that no lease begins while files are removed. An open does not wait for leases that are
-    /// held (I3).
+    /// Lock, held to the end, against new leases while files are removed (I3). An open waits for no lease.
     clearance: Option<Box<dyn DiskLock>>,
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
@@ -134,8 +131,7 @@ impl Recovery {
         }
     }
 
-    /// As [`Recovery::finish`]. If the disk is too full to begin the next generation, the recovered state can still be
-    /// read.
+    /// As [`Recovery::finish`]. If the disk is too full for the next generation, the state can still be read.
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
@@ -223,8 +219,7 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again, in place, the blocks that may be only in the system's cache. A copy-on-write file system needs
-    /// space for the write.
+    /// Writes again, in place, the blocks that may be only in the cache: needs space if the disk copies on write.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
@@ -261,8 +256,7 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. With `is_tight`, the logs give back their reserved space, because
-    /// the next steps need the space.
+    /// Makes the log files with their synced marks. With `is_tight`, they leave their reserved space to the next steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };

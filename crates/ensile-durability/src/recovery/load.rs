@@ -63,8 +63,7 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison for a state that keeps no rows. The blocks beside the pages then come first, and the items come in
-    /// order.
+    /// Comparison for a state that keeps no rows: the blocks beside the pages come first, the items in order.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
@@ -209,8 +208,7 @@ impl Load {
         if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
     }
 
-    /// Loads a part of a picture's directory with its pages, or a block of entries that commits have left beside the
-    /// pages.
+    /// Loads a part of a picture's directory with its pages, or a block of entries left beside the pages.
     fn load_item(
         &self,
         reader: &PictureReader,

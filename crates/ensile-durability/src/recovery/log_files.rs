@@ -131,8 +131,7 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
     Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// Checks that the files of unfinished merges prove to be this database's (I1). Such files are removed, and made again
-/// under the same name.
+/// Checks that files of unfinished merges, which are removed and made again, prove to be this database's (I1).
 pub(super) fn check_unfinished(
     disk: &dyn Disk,
     manifest: &Manifest,

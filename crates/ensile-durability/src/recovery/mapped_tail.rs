@@ -119,8 +119,7 @@ impl LeftByProcess {
     }
 }
 
-/// Checks that the current boot is known, if the manifest names a process-safe life (B4). An unknown boot is not a
-/// different boot.
+/// Checks that the boot is known, if the manifest names a process-safe life (B4): unknown is not another boot.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
@@ -184,8 +183,7 @@ pub(super) fn unproven_report(
         }
     };
     for buffer in mapped_buffers::held_above(disk, generation, durable)? {
-        // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the
-        // owner counts.
+        // Before a power failure the system may have written any part. A readable buffer of the owner counts.
         let counts = match left {
             LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
                 buffer.last.is_some() && buffer.belongs_to(disk, owner)?
@@ -277,8 +275,7 @@ impl MissingEntries {
         self.high
     }
 
-    /// Writes the buffers and a mark behind each log, and syncs (B5). After an error no result was promised, and the
-    /// next open starts over.
+    /// Writes the buffers and a mark behind each log, and syncs (B5). An error breaks no promise: an open starts over.
     pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
@@ -322,8 +319,7 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
     Ok(())
 }
 
-/// Removes the buffers from `left` that a data block behind the last mark holds. The buffers in `left` are of this log
-/// and above its last mark.
+/// Removes from `left` the buffers of this log, above its last mark, that a data block behind the mark holds.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;

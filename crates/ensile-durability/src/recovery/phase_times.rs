@@ -1,5 +1,4 @@
-//! Times of a recovery's phases, measured by the caller that runs the steps, and the measurements for the next
-//! forecast.
+//! Times of a recovery's phases, measured by the caller of the steps, for the report and the next forecast.
 //!
 //! Neighbours: `report` has the figures; `control::recovery_time` predicts by the figures; engine and objects measure.
 

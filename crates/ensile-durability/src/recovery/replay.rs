@@ -1,5 +1,4 @@
-//! Replay: any number of threads take pieces of the log, parse the pieces, and hand the entries to the recoverable
-//! state (SiloR §5.2).
+//! Replay: threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
 //!
 //! Invariants:
 //! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.
@@ -148,8 +147,7 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count. Adds the other entries to `counts`. The error is the block's
-/// fault.
+/// Fills `batch` with the block's entries that count; `counts` gets the others. The error is the block's fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

@@ -19,8 +19,7 @@
 //!   For operations the newest piece is never taken first, because an operation waits for all earlier operations.
 //! - A file or piece is taken once.
 //!
-//! Neighbours: `replay_state` has the lock, and carries a turn out by `load` and `replay`; the state reports the bytes
-//! that it keeps.
+//! Neighbours: `replay_state` has the lock, and carries turns out; the state reports the bytes that it keeps.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

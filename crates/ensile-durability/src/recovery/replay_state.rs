@@ -3,8 +3,7 @@
 //! Invariants:
 //! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
 //!   `seen`.
-//! - K1, L8: the state machine of `replay_scheduler` decides the order of loading a file, replaying a piece, and
-//!   reporting an epoch as passed.
+//! - K1, L8: `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
 //! Neighbours: `scan` or a repair fills the recovery; `replay_scheduler` decides a thread's next step, `load` and
 //! `replay` carry the step out; `install_generation` makes the decision durable.
@@ -69,8 +68,7 @@ pub struct Recovery {
     pub(super) config: LogConfig,
     pub(super) locks: Locks,
     pub(super) judged: Judged,
-    /// Epoch up to which recovered results are proven to be on the medium. Rises to D when the unproven tail is written
-    /// again.
+    /// Epoch up to which results are proven to be on the medium. Rises to D when the tail is written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
     /// Archive that receives files before their removal. A repair has no archive: a repair ends the archive.
@@ -187,8 +185,7 @@ impl Recovery {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one file of the checkpoint that no thread has taken. `false` once all files are loaded, or if a load has
-    /// failed.
+    /// Loads one checkpoint file that no thread has taken. `false` once all are loaded, or if a load has failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
@@ -232,8 +229,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
-    /// follow.
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true, as for a load.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();

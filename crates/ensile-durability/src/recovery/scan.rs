@@ -194,8 +194,7 @@ impl LogScan {
 
 impl Recovery {
     /// Judges a generation by the files of its logs. If a process-safe life of this boot left the generation, recovery
-    /// first takes the entries that the life's process had given to the system, and then judges the logs again (B4,
-    /// B5).
+    /// first takes the entries that the process had given to the system, and then judges the logs again (B4, B5).
     fn judge_and_take(
         &mut self,
         generation: &Generation,

@@ -1,7 +1,6 @@
 //! Recovery on the calling thread alone.
 //!
-//! Neighbours: `scan`, `replay_state` and `install_generation` have the parts, which other callers run on several
-//! threads.
+//! Neighbours: `scan`, `replay_state` and `install_generation` have the parts, for callers with more threads.
 
 use std::sync::Arc;
 

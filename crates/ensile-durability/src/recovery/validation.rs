@@ -67,8 +67,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in this database's folders, and the files of the checkpoint. `None` after a finding
-    /// that prevents the listing.
+    /// Lists the log files in this database's folders, and the checkpoint's files. `None` if a finding prevents that.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -98,8 +97,7 @@ impl Inventory {
     }
 }
 
-/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would overwrite
-/// that hint.
+/// Hint of the folder, if usable. A hint of another database is a finding (I1): an open would overwrite that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -133,8 +131,7 @@ pub(super) fn check_reserved_epochs(
     findings.record_finding(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// Puts a log together from its files. A checkpoint holds the entries of epochs below `covered`. `None` if the files do
-/// not fit together.
+/// Puts a log together; a checkpoint holds the epochs below `covered`. `None` if the files do not fit together.
 pub(super) fn log(
     disk: &dyn Disk,
     generation: &Generation,

@@ -1,5 +1,4 @@
-//! Entries that a restore takes from an archive: the entries after a state, up to an epoch, in one log file of the new
-//! database.
+//! Entries that a restore takes from an archive: those after a state, up to an epoch, in one new log file.
 //!
 //! ```text
 //! state at s | (s, ..] of generation 3 | void | generation 4 up to X | entries above X are left out
@@ -56,8 +55,7 @@ pub(crate) struct ArchiveSource {
 pub(crate) struct ForwardReach {
     /// End of the archive's range; `None` if no range has the state.
     pub(crate) end: Option<Epoch>,
-    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first. Discarded
-    /// epochs are in no span.
+    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first.
     pub(crate) counted: Vec<(Epoch, Epoch)>,
 }
 
@@ -181,8 +179,7 @@ impl ArchiveSource {
         if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
     }
 
-    /// Checks that the archive has every entry from the end of this epoch up to X (A2). The error names the missing
-    /// epochs and files.
+    /// Checks that the archive has every entry from the end of this epoch to X (A2). The error names missing epochs.
     pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());

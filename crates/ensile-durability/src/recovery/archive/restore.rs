@@ -8,8 +8,7 @@
 //!   new database of the folder.
 //! - L4: the database is closed at X. Its next life begins above X, and its files have no entry above X.
 //!
-//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture; the store has the
-//! manifest.
+//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Adoption that reports lost results: the results that a process-safe process returned and that only its own folder
-//! proves.
+//! Adoption that reports lost results: results of a process-safe process that only its own folder proves.
 //!
 //! The manifest names a process-safe life that was not closed. In that life's own folder and boot, an open recovers the
 //! entries of logs and mapped buffers beyond D. An adoption there recovers the same entries, because an open may send
@@ -67,8 +66,7 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
 /// prove. The caller has the folder's locks.
 fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
-    // After an earlier adoption, the open generation has the original's identity, and its entries in buffers are not
-    // recovered.
+    // After an adoption the open generation has the original's identity, and its buffers count for nothing.
     if manifest.mapped.is_none() || open.database != manifest.identity {
         return Ok(LeftToAdopt::default());
     }

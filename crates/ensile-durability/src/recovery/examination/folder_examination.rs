@@ -1,7 +1,6 @@
 //! Examination of a whole folder, with the folder's lock and the remedy; and the entries of a whole log, by TIDs.
 //!
-//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads the entries
-//! again.
+//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads again.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -42,8 +41,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     };
     let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
     let judged = examine_locked(disk, target);
-    // Without a file to lock, another process may have opened the database meanwhile: its changes would look like
-    // damage.
+    // Without a lock file, another process may have opened the database: its changes would look like damage.
     if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }

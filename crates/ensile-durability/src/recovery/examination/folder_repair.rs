@@ -49,8 +49,7 @@ pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<R
 /// Losses that a repair accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
-    /// Contents of log folders that are missing as a whole. Without this option the repair takes such folders for
-    /// devices that are not mounted.
+    /// Contents of missing log folders. Without this option, a missing folder counts as a device that is not mounted.
     pub without_missing_folders: bool,
     /// Contents of the whole log, if no cut helps: the installed picture is kept as is.
     pub picture_alone: bool,

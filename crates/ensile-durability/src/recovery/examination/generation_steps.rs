@@ -92,8 +92,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Puts a log together from its files. `count` is the number of files by name: the log gets a chain only if all
-    /// were read.
+    /// Puts a log together. The log gets a chain only if all files, `count` by name, were read.
     pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
@@ -167,8 +166,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Hands the counting entries of a piece of the log `log` to the target. No later piece has an entry below the
-    /// epoch `passed`.
+    /// Hands the counting entries of a piece of `log` to the target. No later piece has an entry below `passed`.
     pub(super) fn piece(
         &mut self,
         log: usize,

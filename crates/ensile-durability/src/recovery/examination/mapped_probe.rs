@@ -1,11 +1,9 @@
 //! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
 //! (docs/internals/protocols/process.md).
 //!
-//! Invariant B4: a backup of such a folder has the results that D covers, and reports the missing results. Nothing is
-//! changed.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. It changes nothing.
 //!
-//! Neighbours: a backup asks before the copy, and after its last read; `recovery::mapped_tail` finds the
-//! results, as for an open.
+//! Neighbours: a backup asks before and after the copy; `recovery::mapped_tail` finds the results, as for an open.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;

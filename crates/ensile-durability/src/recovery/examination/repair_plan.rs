@@ -1,5 +1,4 @@
-//! Plan of a repair: the cut of a damaged folder and the loss, decided from an examination's findings without any
-//! change.
+//! Plan of a repair: the cut of a damaged folder and the loss, from an examination's findings, without a change.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
 //! Everything after that mark is given up, later generations included.
@@ -214,8 +213,7 @@ impl Cutting<'_> {
     }
 
     /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
-    /// refuse damaged buffers; a cut gives the entries up. `None` if an open of this folder would look for no such
-    /// entries.
+    /// refuse damaged buffers; a cut gives the entries up. `None` if an open would look for no such entries.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {
@@ -239,8 +237,7 @@ impl Cutting<'_> {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// True if no file of this generation's logs bears the manifest's salt, and at least one file bears a different
-    /// salt.
+    /// True if a file of this generation's logs bears another salt than the manifest's, and none the manifest's.
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
         for file in files_of(self.files, generation) {
@@ -269,8 +266,7 @@ impl Cutting<'_> {
         Ok(cuts)
     }
 
-    /// Checks that the cut helps and does no harm. Returns a reason if the cut does not help, but the installed picture
-    /// without the log would.
+    /// Checks that the cut helps and does no harm. Returns a reason if only the picture without the log helps.
     fn check(&self, cut: &RepairCut) -> Result<Option<String>, NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
@@ -424,8 +420,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
                 "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
         }
-        // The repair gives up the entries of mapped buffers, as a power cut would: the logs are whole without them
-        // (B4).
+        // The repair gives up the mapped buffers, as a power cut would: the logs are whole without them (B4).
         if mapped_buffers::is_mapped_file(file) {
             continue;
         }
@@ -450,8 +445,7 @@ fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
     is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
 }
 
-/// Reads the files of a log as if a damaged file ended at its damage, and as if a file ended where the next file
-/// continues the chain.
+/// Reads a log as if a damaged file ended at its damage, and a file where the next file continues the chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -479,8 +473,7 @@ fn read_until(
     Ok(read)
 }
 
-/// Stitches a log from the files read by [`read_until`]; `None` if no part of the log is whole. A missing file ends the
-/// log before the gap.
+/// Stitches a log from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
 fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],

@@ -279,8 +279,7 @@ impl Judge {
         Ok(read)
     }
 
-    /// Reads an older state of a backup, like a restore of that state. Damage that also affects the newest state is
-    /// noted once.
+    /// Reads an older state of a backup, like a restore. Damage that is the newest state's too is noted once.
     fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let kept = self.manifest().kept[at].clone();
         let (epoch, what) = match &kept {
