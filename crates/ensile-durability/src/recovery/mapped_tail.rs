@@ -280,9 +280,8 @@ impl MissingEntries {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
             if chain.lacks_next() {
-                return Err(chain
-                    .end
-                    .damage_error("the file behind it is missing, and its process alone died"));
+                let detail = "the file behind it is missing, and its process alone died";
+                return Err(chain.end.damage_error(detail));
             }
             // After a failed sync, bytes of the dead process may be in the system's cache only.
             resync_tail::rewrite(disk, chain, AtOnce::File)?;

@@ -38,7 +38,7 @@ use crate::recovery::report::RecoveryReport;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::log_folder;
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, Recoverable};
 
 type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
 
@@ -47,6 +47,7 @@ type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityErr
 pub(crate) struct ArchiveSource {
     disk: Arc<dyn Disk>,
     read: ReadArchive,
+    /// X, the last epoch that is taken.
     to: Epoch,
 }
 
@@ -72,7 +73,7 @@ impl ArchiveSource {
     /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
     pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
         let source = Self::of_database(disk, of, to)?;
-        source.check_counted()?;
+        source.check_target_epoch().map_err(|why| source.lacks(&why))?;
         Ok(source)
     }
 
@@ -144,31 +145,19 @@ impl ArchiveSource {
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
 
-    fn check_counted(&self) -> Result<(), DurabilityError> {
-        self.check_target_epoch().map_err(|why| self.lacks(&why))
-    }
-
     /// Checks that X is an epoch of a generation, and at most the generation's D (L4). The error is the reason.
     pub(crate) fn check_target_epoch(&self) -> Result<(), String> {
         let to = self.to;
         let generations = &self.read.list.generations;
         let begun = generations.iter().rev().find(|generation| generation.first <= to);
-        match begun {
-            Some(generation) if generation.durable.is_none_or(|durable| to <= durable) => Ok(()),
-            Some(generation) => {
-                let durable = generation.durable.unwrap_or_default();
-                let is_last = generations.last().is_some_and(|last| last.number == generation.number);
-                Err(match is_last {
-                    true => format!(
-                        "epoch {to} is above all that it proves to have been durable, epoch {durable}"
-                    ),
-                    false => format!(
-                        "epoch {to} was discarded: nothing between epoch {durable} and the next life counts"
-                    ),
-                })
-            }
-            None => Err(format!("epoch {to} is before all that it has")),
+        let Some(generation) = begun else { return Err(format!("epoch {to} is before all that it has")) };
+        let Some(durable) = generation.durable.filter(|durable| to > *durable) else { return Ok(()) };
+        if generations.last().is_some_and(|last| last.number == generation.number) {
+            return Err(format!(
+                "epoch {to} is above all that it proves to have been durable, epoch {durable}"
+            ));
         }
+        Err(format!("epoch {to} was discarded: nothing between epoch {durable} and the next life counts"))
     }
 
     /// Missing entries and damaged files of the archive, in brackets; empty for a complete archive.
@@ -185,12 +174,12 @@ impl ArchiveSource {
             return Ok(());
         }
         let (from, to, missing) = (self.read.list.from, self.to, self.describe_missing());
-        let why = match after < from {
-            true => format!(
+        let mut why = format!("it does not have all of the epochs up to {to}{missing}");
+        if after < from {
+            why = format!(
                 "it has what comes behind epoch {from} only, and a backup that goes that far is needed"
-            ),
-            false => format!("it does not have all of the epochs up to {to}{missing}"),
-        };
+            );
+        }
         Err(self.lacks(&why))
     }
 
@@ -212,22 +201,6 @@ impl ArchiveSource {
             }
         }
         Ok(logs)
-    }
-
-    /// Generation of the entries of (`after`, X], with this number, in this database.
-    fn generation(&self, database: Identity, number: u64, entries: EntryKind, after: Epoch) -> Generation {
-        assert!(after <= self.to, "a picture is brought forward");
-        Generation {
-            number,
-            first: after.next(),
-            format: FORMAT,
-            entries,
-            logs: 1,
-            salt: Salt::draw(&mut Random::unpredictable()),
-            database,
-            durable: Some(self.to),
-            spans: Vec::new(),
-        }
     }
 
     /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
@@ -283,12 +256,21 @@ impl ArchiveSource {
         let number =
             |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
-        let generation = self.generation(next.identity, own, open.entries, after);
+        let generation = Generation {
+            number: own,
+            first: after.next(),
+            format: FORMAT,
+            logs: 1,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            database: next.identity,
+            durable: Some(self.to),
+            spans: Vec::new(),
+            ..open
+        };
         let mut taken = self.take(disk, generation, spend)?;
         if let Some(taken) = &mut taken {
-            taken
-                .verify(&**disk, verifier, spend)
-                .map_err(|error| self.told_where(error, after, verifier))?;
+            let verified = taken.verify(&**disk, verifier, spend);
+            verified.map_err(|error| self.told_where(error, after, verifier))?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
