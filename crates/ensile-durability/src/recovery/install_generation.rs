@@ -332,19 +332,13 @@ impl Recovery {
             self.cut_page_files()?;
         }
         next.older.extend(self.remove_unneeded_files(&next.plan)?);
-        self.remove_buffers(next.plan.number)?;
+        // The entries that count are in the logs: mapped buffers of earlier lives go (B5).
+        for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
+            let is_older = |generation| generation != next.plan.number;
+            mapped_buffers::remove(&*self.disk, logger, self.keeper.manifest(), is_older)?;
+        }
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)
-    }
-
-    /// Removes mapped buffers of lives before the life that begins: the entries that count are in the logs (B5).
-    fn remove_buffers(&self, own: u64) -> Result<(), DurabilityError> {
-        for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
-            mapped_buffers::remove(&*self.disk, logger, self.keeper.manifest(), |generation| {
-                generation != own
-            })?;
-        }
-        Ok(())
     }
 
     fn into_recovered(mut self, next: NextLife) -> Recovered {

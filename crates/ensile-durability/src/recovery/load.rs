@@ -205,7 +205,12 @@ impl Load {
             LoadSource::Nothing => true,
         };
         let is_counted = (loaded.entries, loaded.bytes) == (of.entries(), of.bytes());
-        if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
+        if is_sealed && is_counted {
+            return Ok(());
+        }
+        let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
+                      database, and only those of one copy go together";
+        Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
     }
 
     /// Loads a part of a picture's directory with its pages, or a block of entries left beside the pages.
@@ -307,10 +312,4 @@ fn told_where(
         tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
         detail: refused.detail.into(),
     })
-}
-
-fn not_installed() -> DurabilityError {
-    let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
-                  database, and only those of one copy go together";
-    DurabilityError::damaged_file(MANIFEST, 0, detail)
 }

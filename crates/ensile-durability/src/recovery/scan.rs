@@ -17,7 +17,6 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
 use super::file_chain::FileChain;
-use super::load::Load;
 use super::log_files::{Files, with_next};
 use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
@@ -54,19 +53,12 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
 /// Reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct LogScan {
-    disk: Arc<dyn Disk>,
-    config: LogConfig,
-    locks: Locks,
-    keeper: ManifestKeeper,
+    /// Recovery without a generation yet.
+    recovery: Recovery,
     hint: Option<Hint>,
-    load: Load,
     listed: Files,
-    judged: Judged,
     /// Listed files, each with the next file of its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
-    archive: Option<Archive>,
-    /// True if the manifest that was read lists the archive's folder.
-    is_archive_listed: bool,
     /// Number of files that threads have taken.
     taken: AtomicUsize,
     /// Chains in the order of `files`.
@@ -112,21 +104,9 @@ impl LogScan {
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
         let archive = keeper.manifest().has_archive().then(|| Archive::new(&disk, keeper.manifest()));
-        Ok(Self {
-            disk,
-            config,
-            locks,
-            keeper,
-            hint,
-            load,
-            listed,
-            judged,
-            files,
-            archive,
-            is_archive_listed,
-            taken,
-            read,
-        })
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
+        (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
+        Ok(Self { recovery, hint, listed, files, taken, read })
     }
 
     /// Reads one file that no thread has taken. `false` if no file is left, even while other threads still read files.
@@ -137,9 +117,9 @@ impl LogScan {
         // Relaxed: hands out numbers; the files behind the numbers were there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
-        let until = self.keeper.manifest().log_bytes(file.name).unwrap_or(0);
+        let until = self.recovery.keeper.manifest().log_bytes(file.name).unwrap_or(0);
         assert!(until > 0, "N21: {file} is of a listed log");
-        let chain = FileChain::read_until(&*self.disk, file, next, until)?;
+        let chain = FileChain::read_until(&*self.recovery.disk, file, next, until)?;
         // Only whole elements are put in under this lock.
         let before = self.read.lock()[taken].replace(chain);
         assert!(before.is_none(), "a file is read once");
@@ -151,14 +131,11 @@ impl LogScan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, locks, keeper, hint, load, listed, judged, read, .. } = self;
-        let generations = keeper.manifest().generations.clone();
-        let read = read.into_inner();
-        let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
+        let Self { mut recovery, hint, listed, read, .. } = self;
+        let generations = recovery.keeper.manifest().generations.clone();
+        let Some(read) = read.into_inner().into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
-        (recovery.archive, recovery.is_archive_listed) = (self.archive, self.is_archive_listed);
         let mut read = read.into_iter();
         for generation in generations {
             // Files were read in the order of generations and logs.
@@ -181,12 +158,8 @@ impl LogScan {
             recovery.take_generation(generation, chains, verdict);
         }
         assert!(read.next().is_none(), "each file has its log, and each log its generation");
-        validation::check_reserved_epochs(
-            recovery.keeper.manifest(),
-            hint.as_ref(),
-            recovery.judged.seen,
-            &mut FirstEnds,
-        )?;
+        let (manifest, seen) = (recovery.keeper.manifest(), recovery.judged.seen);
+        validation::check_reserved_epochs(manifest, hint.as_ref(), seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)
     }

@@ -140,7 +140,10 @@ impl ArchiveSource {
 
     /// Error with this reason and the ranges that the archive has.
     fn lacks(&self, why: &str) -> DurabilityError {
-        let ranges: Vec<String> = self.read.facts.ranges.iter().map(describe_span).collect();
+        let described = |EpochSpan { after, to }: &EpochSpan| {
+            format!("a state of epoch {after} or later, brought up to epoch {to}")
+        };
+        let ranges: Vec<String> = self.read.facts.ranges.iter().map(described).collect();
         let has = if ranges.is_empty() { "nothing yet".to_owned() } else { ranges.join("; ") };
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
@@ -345,8 +348,4 @@ impl TakenLog {
         let chain = Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
         Ok(replay::cut(&chain, bounds, &mut RecoveryReport::default()))
     }
-}
-
-fn describe_span(EpochSpan { after, to }: &EpochSpan) -> String {
-    format!("a state of epoch {after} or later, brought up to epoch {to}")
 }
