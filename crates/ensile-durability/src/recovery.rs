@@ -21,9 +21,7 @@
 //! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
 //!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves their sync.
 //!
-//! Neighbours: `validation` judges, also for [`examination`]; below `log_files`, `file_chain`, `chain`,
-//! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `store::manifest`; above,
-//! `Database::open`, then [`crate::OpenStore::start`].
+//! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
 // From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
 // `log_files` uses `file_chain`, and `archive` uses `examination`. This file uses no other file.

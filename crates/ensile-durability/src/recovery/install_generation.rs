@@ -3,8 +3,6 @@
 //! The state machine of `commit_plan` gives the order of actions, which `finish` carries out.
 //!
 //! Invariants:
-//! - L4: before the database serves requests, the manifest records the part of each generation that counts, and the
-//!   beginning of the next generation.
 //! - I3: no lease begins while files are removed.
 //! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
 //!   open reports the epoch up to which the results are proven.

@@ -2,7 +2,6 @@
 //!
 //! Invariants:
 //! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
 //! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
 //! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges; then
