@@ -19,56 +19,47 @@
 //! - L4: before the database serves requests, the manifest records the part of each generation that counted, and the
 //!   beginning of the next generation: above every epoch in the blocks, ignored and torn blocks included.
 //! - After a failed sync, or after a crash of the process alone, recovery may have read durable results from the
-//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves that the blocks are
-//!   on the medium.
+//!   system's cache only. Recovery writes and syncs such blocks again, unless a later block proves their sync.
 //!
-//! Neighbours: `validation` judges, also for [`examination`]; below `log_files`, `file_chain`, `chain`,
-//! `durable_epoch`, `replay`, `replay_scheduler`, `commit_plan`, `resync_tail`, `store::manifest`; above,
-//! `Database::open`, then [`crate::OpenStore::start`].
+//! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
-// In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
-// an open.
-mod progress;
-mod report;
-
-mod phase_times;
-
-mod chain;
-mod durable_epoch;
+// From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
+// `log_files` uses `file_chain`, and `archive` uses `examination`. This file uses no other file.
 mod file_chain;
+mod generation_plan;
 mod log_files;
-
+mod progress;
+mod read_ahead;
+mod report;
 mod walk_files;
 
+mod chain;
 mod load;
-mod read_ahead;
-mod replay;
-mod replay_scheduler;
 
+mod durable_epoch;
+mod orphan_logs;
+mod replay;
+mod resync_tail;
+
+mod commit_plan;
+mod mapped_tail;
+mod replay_scheduler;
+mod tid_order;
 mod validation;
 
-mod mapped_tail;
+mod merge;
 mod replay_state;
-mod scan;
 
 mod cleanup;
-mod commit_plan;
-mod generation_plan;
-mod install_generation;
-mod merge;
-mod orphan_logs;
-mod resync_tail;
-mod tid_order;
+mod scan;
 
 pub(crate) mod copied_logs;
-
-pub mod examination;
+mod install_generation;
 
 pub mod archive;
-
-use std::sync::Arc;
-
-use ensile_disk::Disk;
+pub mod examination;
+mod phase_times;
+mod single_thread;
 
 pub use examination::{AdoptOptions, adopt, adopt_with};
 pub use install_generation::{Finished, ReadOnly, Recovered};
@@ -77,32 +68,4 @@ pub use progress::{Phase, PhaseReport, Progress};
 pub use replay_state::Recovery;
 pub use report::{RecoveryReport, TornTail};
 pub use scan::LogScan;
-
-use crate::log::LogConfig;
-use crate::{DurabilityError, Recoverable};
-
-impl Recovery {
-    /// Runs the whole scan on the calling thread: see [`LogScan`].
-    ///
-    /// # Errors
-    /// As for [`LogScan`]'s parts.
-    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
-        let scan = LogScan::begin(disk, config)?;
-        while scan.step()? {}
-        scan.finish()
-    }
-}
-
-/// Recovers on the calling thread alone: scan, replay into `target`, and finish.
-///
-/// # Errors
-/// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
-pub fn recover(
-    disk: Arc<dyn Disk>,
-    config: LogConfig,
-    target: &dyn Recoverable,
-) -> Result<Recovered, DurabilityError> {
-    let recovery = Recovery::open(disk, config)?;
-    while recovery.replay_step(target)? {}
-    recovery.finish(target)
-}
+pub use single_thread::recover;

@@ -486,7 +486,7 @@ impl FilesCopy {
             let at = self.source.files.iter().position(is_it).expect("the copy of an opened file ends");
             self.waiting.push_back(WaitingPiece { file: at, from: *offset, until });
             let known = self.source.files.len();
-            if !self.source.go_on(file.name)? {
+            if !self.source.open_later_files(file.name)? {
                 // The file was closed before the next file was removed, so the length is final.
                 let end = LogPlace { file: *file, offset: self.source.files[at].1.len()? };
                 short.removed_behind.insert(file.name.logger, end);

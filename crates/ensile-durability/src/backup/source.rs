@@ -350,7 +350,7 @@ impl FilesSource {
     /// was removed: the lease was overrun. If the log has no later file, the next file counts as removed if `last` or
     /// the whole generation was removed. In this case an open has begun a new generation meanwhile, and a checkpoint
     /// covers the old generation.
-    pub(super) fn go_on(&mut self, last: SegmentName) -> Result<bool, DurabilityError> {
+    pub(super) fn open_later_files(&mut self, last: SegmentName) -> Result<bool, DurabilityError> {
         let is_of_log = |file: &SegmentFile| {
             file.name.generation == last.generation && !file.is_merged && file.name >= last
         };
@@ -411,7 +411,7 @@ fn check_same(
     now: DatabaseHistory<'_>,
     before: DatabaseHistory<'_>,
 ) -> Result<(), DurabilityError> {
-    if now.identity == before.identity && now.lives.is_behind(before.lives).is_ok() {
+    if now.identity == before.identity && now.lives.check_continues(before.lives).is_ok() {
         return Ok(());
     }
     let folder = disk.folder_place("")?;

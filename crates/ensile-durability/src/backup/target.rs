@@ -227,7 +227,7 @@ fn check(disk: &dyn Disk, manifest: &Manifest, of: DatabaseHistory<'_>) -> Resul
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
         (Making::Created, Some(MadeFrom::Backup { of: found })) if found == identity => {
-            match (KeptState::newest(manifest), lives.is_behind(&manifest.lineage)) {
+            match (KeptState::newest(manifest), lives.check_continues(&manifest.lineage)) {
                 (Some(_), Ok(())) => return Ok(()),
                 // N23: larger numbers and epochs alone prove nothing, because another history may have them too.
                 (Some(newest), Err(why)) => {

@@ -1,5 +1,4 @@
-//! One log of one generation, put together from its files: the end of the whole part, and the bytes behind the gap
-//! (L5).
+//! One log of one generation, put together from its files: its whole part, and the bytes behind the gap (L5).
 //!
 //! Invariants:
 //! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before. The
@@ -34,6 +33,12 @@ pub(super) struct ChainEnd {
     pub(super) detail: &'static str,
 }
 
+impl ChainEnd {
+    pub(super) fn damage_error(&self, detail: impl Into<String>) -> DurabilityError {
+        DurabilityError::damaged_file(&self.file.to_string(), self.offset, detail)
+    }
+}
+
 /// Loss of synced data, and the proof of the loss.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
@@ -47,7 +52,6 @@ pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written a
 const NAME_SHOWS_IT: &str =
     "its first block was synced before the file before it was closed, which that one's name says";
 
-/// File of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) file: SegmentFile,
@@ -60,18 +64,15 @@ pub(super) struct Link {
     pub(super) origin: Origin,
 }
 
-/// One log of one generation.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) generation: u64,
     pub(super) logger: u32,
     /// Files from the log's beginning to the chain's end; empty if the first file cannot be read.
     pub(super) links: Vec<Link>,
-    /// Epoch d of the last mark.
+    /// Epochs of the names of [`FileChain`], over all files.
     pub(super) mark: Epoch,
-    /// Largest D in the intact blocks.
     pub(super) published: Epoch,
-    /// Largest epoch in the blocks.
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
     /// Number of blocks before the end, and the checksum of the last block.
@@ -87,11 +88,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Puts the files of a log together. `files` are in the order of their numbers. A checkpoint holds the entries of
-    /// epochs below `covered`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if a file is missing.
+    /// Puts the files of a log together, in the order of their numbers. A checkpoint holds the epochs below `covered`.
     pub(super) fn stitch(
         disk: &dyn Disk,
         mut files: Vec<FileChain>,
@@ -134,10 +131,7 @@ impl Chain {
         }
         let placed = chain.links.len() + chain.beyond.len() + chain.discarded.len();
         assert!(chain.links.is_empty() || placed == count, "each file has a place in its log, or outside");
-        assert!(
-            chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64,
-            "it ends behind an opening block"
-        );
+        assert!(chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64, "it has an opening");
         Ok(chain)
     }
 
@@ -217,15 +211,9 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file and that file has a closed file's name. Then this file had its first
-    /// block.
+    /// True if the chain ends in the previous file, a closed file. Then this file had its first block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
-    }
-
-    /// Name of the file in which the chain ends.
-    pub(super) fn end_file(&self) -> String {
-        self.end.file.to_string()
     }
 
     /// True if the log holds no entry and lost no entry to a checkpoint.
@@ -234,8 +222,7 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the file after the log's last file is missing: the last file has a closed file's name, and got that name
-    /// when the next file existed.
+    /// True if the next file is missing: the last file has a closed file's name, given when the next file existed.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }
@@ -249,9 +236,6 @@ impl Chain {
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
 /// name with a different opening block was put there by someone else.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
 pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {
@@ -271,8 +255,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     }
 }
 
-/// Index of the file with which a log begins: file 0, or the file behind the last gap if the checkpoint covers the
-/// files before the gap.
+/// Index of a log's first file: file 0, or the file behind the last gap if the checkpoint covers the files before.
 fn first_file_index(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
     let numbers = || files.iter().map(|file| file.file.name.number);
     let gap =

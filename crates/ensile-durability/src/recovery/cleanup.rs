@@ -78,7 +78,6 @@ impl Recovery {
         Ok(())
     }
 
-    /// Judgement of an unlisted file.
     fn classify_orphan_log(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         let mut listed = self.keeper.manifest().generations.iter();
         // No manifest has listed the file: its sources are listed, and its name may be needed.
@@ -114,7 +113,7 @@ impl Recovery {
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
     /// and unused space, and the files of dropped generations. The next recovery ends removals that a crash interrupts.
     /// Returns the files that stay.
-    pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+    pub(super) fn remove_unneeded_files(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
@@ -151,10 +150,7 @@ impl Recovery {
     /// Removes the files of a closed generation's log that recovery does not read. A missing file was removed before.
     fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
         let remove = |file: &SegmentFile| unless_missing(self.disk.remove(&file.to_string())).map(drop);
-        assert!(
-            chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
-            "in the order of their numbers"
-        );
+        assert!(chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name), "in order");
         // The last file goes first, durably before the next removal: a crash must not leave a gap in a listed log.
         for file in chain.beyond.iter().rev() {
             remove(file)?;
@@ -168,13 +164,12 @@ impl Recovery {
     /// bytes, because the bytes mean nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
-        for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
+        for (name, end) in ends.chain([(chain.end.file.to_string(), chain.end.offset)]) {
             unless_full(self.cut_file(&name, end))?;
         }
         Ok(())
     }
 
-    /// Cuts a longer file at the offset `end`, and syncs the file.
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
         assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
         let file = self.disk.open(name)?;
@@ -195,8 +190,7 @@ impl Recovery {
     }
 
     /// Cuts page files behind the last block of the installed picture. An unfinished attempt, or an earlier picture,
-    /// has left the bytes there. No reader holds a lease of the bytes (I3). A disk without space for the cut keeps the
-    /// bytes.
+    /// has left the bytes there. No reader holds a lease of the bytes (I3). A full disk keeps the bytes.
     pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
         let Some(reader) = self.load.picture() else { return Ok(()) };
         assert_eq!(self.load.remaining_items(), 0, "N12: all that the picture reaches was read");
@@ -206,17 +200,14 @@ impl Recovery {
         ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
     }
 
-    /// Frees the files that the manifest read at the start does not need, and the torn tails of the logs that the
-    /// manifest lists as open.
+    /// Frees the files that the manifest read at the start does not need, and the torn tails of its open logs.
     ///
     /// A torn tail may go: no entry in the tail was durable, and the bytes never come back. The tail stays if a file
-    /// follows, because that file shows that the torn file was closed (L4, L5). Page files are cut if no reader holds a
-    /// lease (I3).
+    /// follows: that file shows that the torn file was closed (L4, L5). Page files are cut if no lease is held (I3).
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The same call after the new manifest reports files that cannot be removed, or that belong to another
-        // database.
+        // The same call after the new manifest reports files of another database, and files that cannot be removed.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;
@@ -240,11 +231,7 @@ impl Recovery {
     }
 }
 
-/// Removes log files that no state needs and that prove to be this database's (I1), and makes the removal durable. A
-/// missing file was removed before.
-///
-/// # Errors
-/// Errors of the disk.
+/// Removes, durably, log files that no state needs and that prove to be ours (I1). A missing file was removed before.
 pub(crate) fn remove_ours(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -267,8 +254,7 @@ pub(crate) fn remove_ours(
     Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
 }
 
-/// Removes files at the beginning of a log whose entries the installed checkpoint holds, like a checkpoint after its
-/// installation (K1).
+/// Removes a log's first files, whose entries the installed checkpoint holds, like a checkpoint does (K1).
 pub(super) fn free_covered(
     disk: &dyn Disk,
     archive: Option<&Archive>,

@@ -19,8 +19,7 @@
 //!   the logs stay, whatever a later attempt reports.
 //! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
 //! - R1: the unproven tail is written again before any result counts as durable.
-//! - A disk with space is left as is. Relief comes only after a stage has found no space. A stage tries each way of
-//!   relief once, the free way first.
+//! - Relief comes only after a stage has found no space. A stage tries each way of relief once, the free way first.
 //!
 //! Neighbours: `install_generation` carries the actions out and reports the outcomes;
 //! `docs/internals/protocols/durability.md` ("A crash on a full disk") has the argument.
@@ -41,17 +40,14 @@ enum Written {
     Hint,
 }
 
-/// Way to find space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relief {
     /// Free the files that the manifest read at the start does not need.
     FreeUnneeded,
-    /// Give up the reserve.
     GiveUpReserve,
 }
 
 impl Relief {
-    /// Way to try after `tried`.
     fn next_after(tried: Option<Self>) -> Option<Self> {
         match tried {
             None => Some(Self::FreeUnneeded),
@@ -61,18 +57,13 @@ impl Relief {
     }
 }
 
-/// Stage of a recovery's ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndingStage {
     /// The leases are locked, so that no lease begins while files are removed.
     Leases,
-    /// This write is under way.
     Writing(Written),
-    /// Space is searched for this write.
     Relief(Relief, Written),
-    /// Files of unlisted logs are removed.
     Unlisted,
-    /// Closed generations are merged.
     Merging,
     /// The new logs give back their reserved space.
     Trimming,
@@ -82,13 +73,9 @@ enum EndingStage {
     Undoing,
     /// Files that the new manifest does not need are removed.
     Clearing,
-    /// The reserve is made.
     Reserve,
-    /// The next generation has begun.
     Open,
-    /// The disk is too full for the next generation.
     ReadOnly,
-    /// The recovery has failed.
     Failed,
 }
 
@@ -121,12 +108,10 @@ impl EndingStage {
     }
 }
 
-/// Next action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndingAction {
     /// Hold the lock of the leases, if the lock is free.
     HoldLeases,
-    /// Write the unproven tail again.
     RewriteTail(AtOnce),
     RemoveUnlisted,
     /// Merge closed generations, if there are many.
@@ -136,7 +121,6 @@ pub(super) enum EndingAction {
         is_tight: bool,
     },
     ReplaceManifest,
-    /// Give back the reserved space of the new logs.
     TrimLogs,
     /// Remove the new logs. The next open removes logs that this action cannot remove.
     RemoveLogs,
@@ -149,7 +133,6 @@ pub(super) enum EndingAction {
     GiveUpReserve,
 }
 
-/// Outcome of an action.
 #[derive(Clone, Debug)]
 pub(super) enum EndingOutcome {
     Done,
@@ -160,18 +143,15 @@ pub(super) enum EndingOutcome {
     Unknown(DurabilityError),
 }
 
-/// Next step.
 #[derive(Clone, Debug)]
 pub(super) enum EndingStep {
     Do(EndingAction),
-    /// The next generation has begun.
     Open,
     /// The recovered state can be read, but not changed. The text is the reason.
     Read(Arc<str>),
     Fail(DurabilityError),
 }
 
-/// State of a recovery's ending.
 #[derive(Debug)]
 pub(super) struct Ending {
     stage: EndingStage,
@@ -180,20 +160,17 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand although an attempt to replace the manifest failed. A later attempt's error
-    /// does not change that fact.
+    /// True if the new manifest may stand after a failed attempt to replace it, whatever a later attempt's error is.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
 }
 
 impl Ending {
-    /// Begins the ending, at its first stage.
     pub(super) fn new(has_earlier: bool) -> Self {
         Self { stage: Leases, has_earlier, shortage: None, tried: None, may_stand: false, failure: None }
     }
 
-    /// Next step.
     pub(super) fn next(&self) -> EndingStep {
         let is_tight = self.shortage.is_some();
         let failure = || self.failure.clone().expect("what fails has a reason");
@@ -219,15 +196,11 @@ impl Ending {
         })
     }
 
-    /// Records the outcome of the last action.
-    pub(super) fn came(&mut self, outcome: EndingOutcome) {
+    pub(super) fn record_outcome(&mut self, outcome: EndingOutcome) {
         match outcome {
             EndingOutcome::Done => self.advance(),
             EndingOutcome::NothingKept => {
-                assert!(
-                    matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)),
-                    "the reserve only"
-                );
+                assert!(matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)), "no other");
                 // Without a reserve, another attempt would fail like the last attempt.
                 let shortage = self.shortage.take().expect("space was looked for as there was none");
                 self.give_up(shortage);
@@ -241,7 +214,6 @@ impl Ending {
         }
     }
 
-    /// Enters the next stage after a success.
     fn advance(&mut self) {
         let next = match self.stage {
             Leases => Writing(Written::Tail),
@@ -263,12 +235,10 @@ impl Ending {
         self.enter(next);
     }
 
-    /// Handles a failed action. If a write lacks space, a way of relief that was not tried comes next; otherwise the
-    /// stage ends.
+    /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents. For want of space the tail then cannot be
-            // written again.
+            // After a failed sync, a read may return the old contents: the tail is then not written, for want of space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
@@ -300,14 +270,12 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// End without a next generation. The state can be read with either manifest in place, and with any subset of the
-    /// unneeded files.
+    /// End without a next generation. Either manifest, with any subset of the unneeded files, shows the state.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }
     }
 
-    /// Enters a stage, and checks the transition.
     fn enter(&mut self, next: EndingStage) {
         assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
         assert!(next != Undoing || !self.may_stand, "L3: logs that a manifest may list stay");

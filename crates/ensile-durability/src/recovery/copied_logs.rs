@@ -33,13 +33,12 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::cleanup::remove_ours;
 use super::file_chain::{self, FileChain, FileOpening, MarkSearch};
-use super::log_files::{self, FoundFiles, missing_file};
+use super::log_files::{self, FoundFiles, missing_log};
 use crate::DurabilityError;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{SegmentFile, SegmentName};
+use crate::store::names::SegmentFile;
 
-/// A place in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
     pub(crate) file: SegmentFile,
@@ -48,7 +47,6 @@ pub(crate) struct LogPlace {
 }
 
 impl LogPlace {
-    /// End of a chain.
     fn end_of(chain: &Chain) -> Self {
         Self { file: chain.end.file, offset: chain.end.offset }
     }
@@ -61,8 +59,7 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// By logger: the last available file of a log, and the file's length in the source. The source has removed the
-    /// files behind that file.
+    /// By logger: the last available file of a log, with its length in the source, which removed the later files.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 
@@ -78,9 +75,6 @@ pub(crate) enum CopiedLogs {
 /// Reads the copied logs of the open generation. `files` lists the files by logger, in order, with the names of the
 /// source; the copy's own names lack the end that a closed file's name states. `hinted` is the D that the source's hint
 /// showed before. `before` is the result of the last look; `None` for the first look.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if files do not fit together; errors of the disk.
 pub(crate) fn look(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -117,8 +111,7 @@ pub(crate) fn look(
             Err(wrong) => again.push(wrong),
             Ok(end) => {
                 ends.push(end);
-                let behind = own.iter().filter(|other| other.name > end.file.name);
-                beyond.extend(behind.map(|file| file.archive_name()));
+                beyond.extend(files_behind(own, end));
             }
         }
     }
@@ -130,7 +123,6 @@ pub(crate) fn look(
     }
 }
 
-/// Chains of the copied logs of a generation in this manifest.
 fn chains(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -141,11 +133,9 @@ fn chains(
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch);
     let mut chains = Vec::new();
     for logger in 0..generation.logs {
-        let missing = SegmentName { generation: generation.number, logger, number: 0 };
-        let own = files.get(&logger).ok_or_else(|| missing_file(missing))?;
+        let own = files.get(&logger).ok_or_else(|| missing_log(generation.number, logger))?;
         let own: Vec<SegmentFile> = own.iter().map(|file| file.archive_name()).collect();
-        let next = own.iter().skip(1).copied().map(Some).chain([None]);
-        let read = own.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
+        let read = log_files::with_next(&own).map(|(file, next)| FileChain::read(disk, file, next));
         chains.push(Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)?);
     }
     Ok(chains)
@@ -153,9 +143,6 @@ fn chains(
 
 /// Ends of the copied logs of a generation that the manifest closes at D, although the logs have more. A log ends
 /// behind its first mark of D or more (A5). The second result lists the files behind the ends.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if a log is not whole up to D; errors of the disk.
 pub(crate) fn ends_at_durable(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -175,21 +162,20 @@ pub(crate) fn ends_at_durable(
         let end = cut_of(disk, &chain, &|_| false, durable)?;
         let end = end.map_err(|wrong| damaged(wrong, "a payload is not as it was written"))?;
         ends.push(end);
-        let behind = files[&chain.logger].iter().filter(|other| other.name > end.file.name);
-        beyond.extend(behind.map(|file| file.archive_name()));
+        beyond.extend(files_behind(&files[&chain.logger], end));
     }
     Ok((ends, beyond))
+}
+
+fn files_behind(files: &[SegmentFile], end: LogPlace) -> impl Iterator<Item = SegmentFile> {
+    files.iter().filter(move |other| other.name > end.file.name).map(|file| file.archive_name())
 }
 
 /// S of the first look: the largest of `hinted`, a published D, and the smallest last mark.
 fn durable_lower_bound(chains: &[Chain], hinted: Epoch) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
-    least_mark(chains).max(published.unwrap_or_default()).max(hinted)
-}
-
-/// Smallest last mark; 0 without logs.
-fn least_mark(chains: &[Chain]) -> Epoch {
-    chains.iter().map(|chain| chain.mark).min().unwrap_or_default()
+    let least_mark = chains.iter().map(|chain| chain.mark).min();
+    least_mark.max(published).unwrap_or_default().max(hinted)
 }
 
 /// Cut of a log: the end of the first mark of `shown` or more, in a file that was open when the copy began. `Err` has
@@ -217,9 +203,6 @@ fn cut_of(
 
 /// Files among these log files that the newest state of the manifest does not need: the first files of a log, if the
 /// next file's opening shows that the checkpoint covers the epoch of every earlier entry.
-///
-/// # Errors
-/// Errors of the disk.
 pub(crate) fn covered_files(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -248,9 +231,6 @@ pub(crate) fn covered_files(
 
 /// Removes log files that no state of the backup needs: remainders of an unfinished run, and files that the checkpoint
 /// covers in every state with these files.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if names contradict each other; errors of the disk.
 pub(crate) fn remove_unneeded(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let FoundFiles { logs, older, left, .. } = log_files::find(disk, manifest)?;
     let files: Vec<SegmentFile> = logs.into_values().flatten().chain(older).collect();

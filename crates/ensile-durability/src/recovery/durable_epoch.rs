@@ -15,8 +15,7 @@
 //! the epoch durable before the generation. The hint shows D there too. If the hint's D is above e_c of the installed
 //! picture, the hint belongs to a later manifest.
 //!
-//! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on the
-//! verdict.
+//! Neighbours: `chain` puts the logs together; `validation` calls; an open, an examination and a repair act on D.
 
 use ensile_base::Epoch;
 
@@ -40,10 +39,7 @@ pub(super) struct Verdict {
 }
 
 /// Decides D of a generation with logs, once all of its logs are read. `chains` has a chain for every log. `hint` is
-/// the hint of this generation, if usable.
-///
-/// # Errors
-/// Damage, with at most one finding a log and at least one finding in total.
+/// the hint of this generation, if usable. The errors are damage: at most one finding a log, and at least one in total.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],
@@ -51,11 +47,10 @@ pub(super) fn decide(
 ) -> Result<Verdict, Vec<DurabilityError>> {
     assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
     assert!(!chains.is_empty(), "without a log a picture decides");
-    // The first mark was synced before the manifest listed the log (L3): a crash cannot leave a listed log without a
-    // mark.
+    // The first mark was synced before the manifest listed the log (L3): no crash leaves a log without a mark.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
-        chain.links.is_empty().then(|| DurabilityError::damaged_file(&chain.end_file(), 0, detail))
+        chain.links.is_empty().then(|| chain.end.damage_error(detail))
     };
     all_or(chains.iter().filter_map(empty))?;
     let mut by_marks: Vec<&Chain> = chains.iter().collect();
@@ -66,15 +61,13 @@ pub(super) fn decide(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
             chain.end.detail, chain.mark
         );
-        (chain.mark < shown)
-            .then(|| DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail))
+        (chain.mark < shown).then(|| chain.end.damage_error(detail))
     };
     // An earlier recovery has decided over a closed generation, and bytes behind its D are discarded.
     let is_open = generation.durable.is_none();
     let lost = |chain: &Chain| {
         let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
-        let detail = format!("{}; {why}", end.detail);
-        Some(DurabilityError::damaged_file(&end.file.to_string(), end.offset, detail))
+        Some(end.damage_error(format!("{}; {why}", end.detail)))
     };
     let found: Vec<_> = by_marks.iter().filter_map(short).collect();
     let more = chains.iter().filter(|chain| chain.mark >= shown).filter_map(lost);
@@ -84,7 +77,7 @@ pub(super) fn decide(
         |(cut, blocks)| {
             let detail =
                 format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
-            DurabilityError::damaged_file(&cut.end_file(), cut.end.offset, detail)
+            cut.end.damage_error(detail)
         },
     ))?;
     if let Some(durable) = generation.durable {
@@ -92,7 +85,7 @@ pub(super) fn decide(
     }
     let torn =
         chains.iter().filter(|chain| chain.tail.bytes > 0 || chain.lacks_next()).map(|chain| TornTail {
-            file: chain.end_file(),
+            file: chain.end.file.to_string(),
             offset: chain.end.offset,
             bytes: chain.tail.bytes,
             epochs: chain.tail.epochs,
@@ -109,9 +102,6 @@ pub(super) fn decide(
 }
 
 /// Decides over a generation without a log. `picture` is the picture installed in the generation, if any.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if the manifest is older than the hint.
 pub(super) fn decide_without_log(
     generation: &Generation,
     picture: Option<&InstalledCheckpoint>,
@@ -140,7 +130,7 @@ pub(super) fn proven_durable_epoch(generation: &Generation, chains: &[Chain], hi
 /// Checks D against an installed checkpoint. A checkpoint was installed once every log had a synced mark of the
 /// smallest durable epoch in the checkpoint's line (K1): a log that is whole for less has lost marks. `share` is the
 /// checkpoint's share that was written while this generation was open.
-pub(super) fn check_high(
+pub(super) fn check_checkpoint_durable(
     share: &CheckpointShare,
     durable: Epoch,
     chains: &[Chain],
@@ -154,10 +144,9 @@ pub(super) fn check_high(
         "{}; checkpoint {number} was installed when epoch {durable_min} was durable, but this log is whole up to epoch {} only",
         shortest.end.detail, shortest.mark
     );
-    Err(DurabilityError::damaged_file(&shortest.end_file(), shortest.end.offset, detail))
+    Err(shortest.end.damage_error(detail))
 }
 
-/// Error with all findings, if there are findings.
 fn all_or(found: impl Iterator<Item = DurabilityError>) -> Result<(), Vec<DurabilityError>> {
     let found: Vec<_> = found.collect();
     if found.is_empty() { Ok(()) } else { Err(found) }

@@ -13,179 +13,31 @@
 //! - L5: a torn tail is no damage. [`Examination::unneeded`] lists damage in blocks that recovery does not read (of
 //!   discarded epochs, or covered by the checkpoint).
 //!
-//! Neighbours: `chain`, `durable_epoch`, `load` and `replay` read; `tid_order` reads again, by TIDs; `repair` cuts by
-//! the findings; `adoption_report` reports the loss; the engine provides the state for the entries, the `ensile`
-//! command prints.
+//! Neighbours: `validator` has the steps, which `folder_examination` runs; `folder_repair` cuts by the findings;
+//! `adoption_report` reports the loss; the engine provides the state for the entries, the `ensile` command prints.
 
-mod adoption_report;
+// From low to high: a file uses files of the groups above its group. This file uses no other file.
 mod facts;
+mod null_states;
+
+mod judge;
 mod mapped_probe;
-mod repair;
 mod repair_plan;
+
+mod generation_steps;
 mod validator;
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
+mod adoption_report;
+mod folder_examination;
 
-use ensile_base::Epoch;
-use ensile_disk::Disk;
+mod folder_repair;
 
 pub use adoption_report::{AdoptOptions, adopt, adopt_with};
 pub use facts::{
     AgeFacts, BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss,
     PageFileFacts, PictureFacts, RangeFacts, Remedy, Repaired, Role, SectionFacts, Unread,
 };
-pub use repair::{RepairOptions, repair, repair_with};
-
-use super::resync_tail::{self, AtOnce};
-use super::tid_order;
-use super::validation::Findings as _;
-use crate::store::Hold;
-use crate::store::manifest::Manifest;
-use crate::store::mark_renewal::{mark_file, renewable_marks};
-use crate::store::names::LOCK;
-use crate::store::open::lock_existing;
-use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+pub use folder_examination::{examine, visit_log};
+pub use folder_repair::{RepairOptions, repair, repair_with};
+pub(crate) use judge::Judge;
 pub(crate) use mapped_probe::left_behind;
-use repair_plan::NoRepair;
-pub(crate) use validator::Judge;
-
-/// Reads a whole database folder. The folder may be read-only and may have other readers. Entries that count go to
-/// `target` as in a recovery, even if other data is damaged.
-///
-/// # Errors
-/// [`DurabilityError::InUse`] if a process has the database open; errors of the disk; [`DurabilityError::NoDatabase`]
-/// or [`DurabilityError::NotADatabase`] if the folder has no database; [`DurabilityError::OtherEntries`] if the entries
-/// are not of the kind that `target` takes; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if
-/// the device of a folder is missing. Damage is not an error here. An unreadable file is listed in
-/// [`Examination::unread`]. A copy can be examined.
-pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
-    let mut refusals = Vec::new();
-    let mut note = |why| match why {
-        why @ DurabilityError::NotMounted { .. } => Err(why),
-        why => {
-            refusals.push(why);
-            Ok(())
-        }
-    };
-    let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
-    let judged = examine_locked(disk, target);
-    // Without a file to lock, another process may have opened the database meanwhile: its changes would look like
-    // damage.
-    if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
-        return Err(DurabilityError::InUse { path: LOCK.into() });
-    }
-    let (mut found, seen) = judged?;
-    for refusal in refusals {
-        match refusal {
-            why @ DurabilityError::Copied { .. } => found.refused.push(why.to_string()),
-            why => found.record_finding(why)?,
-        }
-    }
-    if !found.is_whole() {
-        found.durable_epoch = None;
-        found.remedy = Some(remedy(&**disk, &found, seen)?);
-    }
-    assert_eq!(
-        found.is_whole(),
-        found.remedy.is_none(),
-        "damage has a remedy, or a reason why there is none"
-    );
-    Ok(found)
-}
-
-/// Remedy for the findings. A mark that a repair writes anew is no obstacle to a cut.
-fn remedy(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<Remedy, DurabilityError> {
-    assert!(!found.is_whole(), "what is whole is left alone");
-    let mut marks = Vec::new();
-    if let Ok(Some(manifest)) = Manifest::read(disk) {
-        marks = renewable_marks(disk, &manifest)?.iter().map(|folder| mark_file(folder)).collect();
-    }
-    let is_other = |damage: &&Damage| !marks.contains(&damage.file);
-    let others =
-        Examination { damage: found.damage.iter().filter(is_other).cloned().collect(), ..found.clone() };
-    if others.is_whole() {
-        return Ok(Remedy::Marks(marks));
-    }
-    Ok(match repair_plan::plan(disk, &others, seen) {
-        Ok(plan) => Remedy::Cut(plan.loss),
-        Err(NoRepair::BelowThePicture(why, plan)) => Remedy::PictureAlone { why, loss: plan.loss },
-        Err(NoRepair::Reason(why)) => Remedy::Copy(why),
-        Err(NoRepair::Error(error)) => return Err(error),
-    })
-}
-
-/// Like [`examine`], but then, if nothing is damaged, shows the entries that count, of all logs, in TID order, until
-/// `visit` breaks. The function reads the entries a second time. Memory holds only entries of neighbouring epochs.
-/// Entries that the checkpoint covers are not shown; from the checkpoint's first epoch on, the entries are complete.
-///
-/// If a process ended without a close, its last writes may be only in the system's cache. A caller may act on a shown
-/// entry, so these writes are written again and synced first, as an open does before service.
-///
-/// # Errors
-/// As for [`examine`]; errors of a file that reads differently the second time, or that cannot be written.
-pub fn visit_log(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
-) -> Result<Examination, DurabilityError> {
-    let mut damage = Vec::new();
-    let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
-    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
-    let mut judge = Judge::new(disk);
-    judge.look(target)?;
-    judge.found.damage.extend(damage);
-    if judge.found.is_whole() {
-        judge.open_chains.iter().try_for_each(|chain| resync_tail::rewrite(&**disk, chain, AtOnce::File))?;
-        tid_order::visit(&**disk, judge.logs, visit)?;
-    }
-    Ok(judge.found)
-}
-
-/// As [`examine`], for a caller that holds the lock, without a remedy. Also returns the largest epoch in the folder.
-fn examine_locked(
-    disk: &Arc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<(Examination, Epoch), DurabilityError> {
-    let mut judge = Judge::new(disk);
-    judge.look(target)?;
-    Ok((judge.found, judge.seen))
-}
-
-/// State that takes entries of this kind and keeps nothing.
-pub(super) struct Nowhere(pub(super) EntryKind);
-
-impl Recoverable for Nowhere {
-    fn entries(&self) -> EntryKind {
-        self.0
-    }
-
-    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
-        Ok(())
-    }
-}
-
-/// State that has the knowledge of `self.0` about entries, and hands `self.0` no entry.
-struct Elsewhere<'s>(&'s dyn Recoverable);
-
-impl Recoverable for Elsewhere<'_> {
-    fn entries(&self) -> EntryKind {
-        self.0.entries()
-    }
-
-    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
-        Ok(())
-    }
-
-    fn checkpoint_key<'b>(&self, body: &'b [u8]) -> Option<&'b [u8]> {
-        self.0.checkpoint_key(body)
-    }
-}

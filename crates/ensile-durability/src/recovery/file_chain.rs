@@ -9,8 +9,7 @@
 //! - L5: a data block repeats the log's last synced mark, so a chain that ends below that mark is damaged and not torn.
 //! - L7: if the log's salt proves a block to be this log's, and the block's kind is unknown, the block is a newer
 //!   version's: an error.
-//! - L4: `seen` is the largest epoch in the log's blocks in this file, including blocks behind the gap and blocks with
-//!   torn payloads.
+//! - L4: `seen` is the largest epoch in the log's blocks in this file, also behind the gap and in torn blocks.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
 
@@ -59,20 +58,17 @@ impl Tail {
         }
     }
 
-    /// Widens the range of epochs to these epochs.
     pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
         self.epochs = Some(widen_range(self.epochs, low, high));
     }
 }
 
-/// Smallest range that holds both `range` and the epochs from `low` to `high`.
 fn widen_range(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> (Epoch, Epoch) {
     assert!(low <= high, "{low} to {high}");
     let (before_low, before_high) = range.unwrap_or((low, high));
     (low.min(before_low), high.max(before_high))
 }
 
-/// Contents of the block that opens a file.
 #[derive(Clone, Debug)]
 pub(super) struct FileOpening {
     pub(super) origin: Origin,
@@ -97,7 +93,6 @@ impl FileOpening {
     }
 }
 
-/// Contents of a log file.
 #[derive(Clone, Debug)]
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
@@ -127,8 +122,7 @@ pub(super) struct FileChain {
     pub(super) tail: Tail,
     /// True if blocks of this log, torn or intact, stand behind the end.
     has_blocks_behind: bool,
-    /// Offset up to which later blocks show that a sync had returned. Bytes behind this offset may be only in the
-    /// system's cache.
+    /// Offset up to which later blocks show a returned sync. Bytes behind it may be only in the system's cache.
     pub(super) synced_to: u64,
 }
 
@@ -155,7 +149,6 @@ impl FileChain {
         }
     }
 
-    /// Range of epochs of the chain's entries.
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         self.runs.iter().fold(None, |range, run| Some(widen_range(range, run.epoch_min, run.epoch_max)))
     }
@@ -200,56 +193,38 @@ impl FileChain {
     ) -> Result<Self, DurabilityError> {
         let Opened { header, crc, origin, .. } = match scanner.read_opening()? {
             Ok(found) if opens(&found, file.name) => found,
-            Ok(found) => {
-                let mut chain = Self::without_opening(scanner, file, "a block of another log stands here")?;
-                chain.identity = Some(found.origin.identity);
-                return Ok(chain);
-            }
-            Err(why) => {
-                let mut chain = Self::without_opening(scanner, file, why.detail())?;
-                chain.not_opened = Some(why);
-                return Ok(chain);
-            }
+            other => return Self::without_opening(scanner, file, other),
         };
-        let salt = origin.salt;
-        let mut chain = Self::empty(file, "");
-        chain.identity = Some(origin.identity);
-        chain.opening = Some(FileOpening::from_header(&header, origin));
+        let (salt, mark) = (origin.salt, header.mark);
+        let opening = Some(FileOpening::from_header(&header, origin));
+        let chain = Self { identity: Some(origin.identity), opening, ..Self::empty(file, "") };
         let proven = proven(salt)?;
-        let mut walk = HeaderWalk {
-            chain,
-            salt,
-            open: VecDeque::new(),
-            place: ChainPlace::after_block(&header, crc),
-            mark: header.mark,
-            contradiction: None,
-        };
+        let (open, place) = (VecDeque::new(), ChainPlace::after_block(&header, crc));
+        let mut walk = HeaderWalk { chain, salt, open, place, mark, contradiction: None };
         walk.follow(&mut scanner, header, crc)?;
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
         assert!(chain.synced_to <= end && end <= scanner.length(), "the chain is in the file");
-        assert!(
-            chain.runs.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset),
-            "in order"
-        );
+        assert!(chain.runs.windows(2).all(|two| two[0].offset + two[0].bytes <= two[1].offset), "in order");
         chain.look_behind(&mut scanner, end, salt)?;
         Ok(chain)
     }
 
-    /// Opens a chain for a file without its first block. Until the salt is known, only the file's length in bytes
-    /// counts.
+    /// Opens a chain for a file without its first block. Only the file's length counts, until the salt is known.
     fn without_opening(
         mut scanner: Scanner,
         file: SegmentFile,
-        detail: &'static str,
+        found: Result<Opened, NotABlock>,
     ) -> Result<Self, DurabilityError> {
-        let mut chain = Self::empty(file, detail);
-        chain.tail.bytes = scanner.used_to(0)?;
-        Ok(chain)
+        let (detail, identity, not_opened) = match found {
+            Ok(other) => ("a block of another log stands here", Some(other.origin.identity), None),
+            Err(why) => (why.detail(), None, Some(why)),
+        };
+        let tail = Tail { bytes: scanner.used_to(0)?, epochs: None };
+        Ok(Self { identity, not_opened, tail, ..Self::empty(file, detail) })
     }
 
-    /// Looks for blocks of the log with this salt in a file without its first block. Fills in the tail, and the epochs
-    /// that the blocks show.
+    /// Looks for blocks with this salt in a file without its first block. Fills in the tail, and the seen epochs.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
         assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
@@ -257,7 +232,6 @@ impl FileChain {
         self.look_behind(&mut scanner, 0, salt)
     }
 
-    /// Looks for blocks of this log from `from` to the end of the file.
     fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DurabilityError> {
         let (mut offset, mut used_to) = (from, from);
         loop {
@@ -311,30 +285,23 @@ impl FileChain {
             self.mark = header.mark;
             return;
         }
-        let entries = u64::from(header.entries);
+        let Header { epoch_min, epoch_max, .. } = header;
+        let (bytes, entries) = (self.end - offset, u64::from(header.entries));
         match self.runs.last_mut() {
             // Only marks stand between the run and this block.
             Some(run) if self.end - run.offset <= PIECE_BYTES => {
                 run.bytes = self.end - run.offset;
                 run.entries += entries;
-                run.epoch_min = run.epoch_min.min(header.epoch_min);
-                run.epoch_max = run.epoch_max.max(header.epoch_max);
+                run.epoch_min = run.epoch_min.min(epoch_min);
+                run.epoch_max = run.epoch_max.max(epoch_max);
             }
-            _ => self.runs.push(BlockRun {
-                offset,
-                bytes: self.end - offset,
-                entries,
-                epoch_min: header.epoch_min,
-                epoch_max: header.epoch_max,
-            }),
+            _ => self.runs.push(BlockRun { offset, bytes, entries, epoch_min, epoch_max }),
         }
     }
 }
 
-/// Result of a search for a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkSearch {
-    /// The file has no such mark.
     None,
     /// Offset of a block before the mark, with a payload that does not match its header.
     WrongPayload(u64),
@@ -342,8 +309,7 @@ pub(super) enum MarkSearch {
     EndsAt(u64),
 }
 
-/// Finds the end of the block that has the first mark of `least` or more, in a file whose chain ends at `end`. A copy
-/// of the log is cut there.
+/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. A copy is cut there.
 pub(super) fn end_of_mark(
     disk: &dyn Disk,
     file: SegmentFile,
@@ -369,12 +335,10 @@ pub(super) fn end_of_mark(
     }
 }
 
-/// True if the block names the generation and the logger of this file.
 fn belongs_to_log(header: &Header, name: SegmentName) -> bool {
     header.generation == name.generation && header.owner == name.logger
 }
 
-/// True if the block opens a log file of this file's generation and logger.
 fn opens(opened: &Opened, name: SegmentName) -> bool {
     opened.header.kind == BlockKind::LogOpening && belongs_to_log(&opened.header, name)
 }
@@ -387,8 +351,7 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
-/// Sequence of the next file's opening block; 0 if that block is unreadable or of another log. Blocks of smaller
-/// sequences are synced.
+/// Sequence of the next file's opening block; 0 without one of this log. Blocks of smaller sequences are synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
     let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
@@ -402,7 +365,6 @@ struct Block {
     crc: u32,
 }
 
-/// Walk over the headers of a file.
 struct HeaderWalk {
     /// Chain of the blocks that are known to be whole, or whose payloads replay checks.
     chain: FileChain,
@@ -477,8 +439,7 @@ impl HeaderWalk {
         self.open.push_back(block);
     }
 
-    /// Checks the payloads of blocks not shown to be synced by a later block. Blocks with sequences below `proven` are
-    /// synced.
+    /// Checks the payloads of blocks that no later block shows to be synced. Sequences below `proven` are synced.
     fn end(mut self, scanner: &mut Scanner, proven: u64) -> Result<FileChain, DurabilityError> {
         while let Some(block) = self.open.pop_front() {
             let is_proven = block.header.sequence < proven;

@@ -1,5 +1,4 @@
-//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: read facts go in, the plan
-//! comes out.
+//! Plan of the next life, decided before a recovery changes the folder. The plan is pure: facts in, plan out.
 //!
 //! Invariants:
 //! - L4: the next generation begins above every epoch in the blocks of the folder, and above D of every earlier
@@ -7,21 +6,31 @@
 //! - L6: the next generation begins above every epoch that an earlier life may have shown. The epochs that the
 //!   generation may use are reserved with it.
 //! - A generation is kept if an entry of the generation counts. A generation number is used once.
+//! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
+//! - A merge rewrites a byte only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay_state` has read the facts, `merge` chooses and writes merged generations, `install_generation`
-//! carries the plan out.
+//! Neighbours: `replay_state` has the facts, `merge` merges, `install_generation` carries the plan out.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 
-use super::merge;
 use crate::block::{FORMAT, Salt};
 use crate::number;
 use crate::recoverable::EntryKind;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
+
+/// Largest ratio of a generation's bytes to the bytes of the younger generations at which the generation joins the
+/// merge. The rewritten bytes then stand in a file that is larger by a third at least.
+const GROWTH: u64 = 3;
+/// Smallest size in bytes that `GROWTH` is applied to: for smaller sizes, the syncs of an open take most of the time.
+const SMALL_BYTES: u64 = 16 << 10;
+
+// If every generation has more than `GROWTH` times the bytes of all younger generations, the limit is not reached.
+const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
 
 /// Generation that was read and decided over.
 #[derive(Clone, Debug)]
@@ -53,7 +62,6 @@ pub(super) struct Plan {
     /// First epoch of the next generation, and first epoch that is not reserved for that generation.
     pub(super) first: Epoch,
     pub(super) reserved: Epoch,
-    /// Number of the next generation.
     pub(super) number: u64,
     /// D of the previous life.
     durable: Epoch,
@@ -83,10 +91,9 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
-        // older ranges by number.
+        // The newest generation of ranges counts: the checkpoint's line names those of older ranges by number.
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
-        let merging = merge::sources(&kept, checkpoint);
+        let merging = merge_range(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();
         number::next(number)?;
         Some(Self { first, reserved, number, durable, kept, dropped, merging })
@@ -132,10 +139,7 @@ impl Plan {
         self.dropped = without;
         self.kept.extend(with_log);
         self.kept.sort_unstable_by_key(|generation| generation.number);
-        assert!(
-            self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)),
-            "L4: as the manifest had them"
-        );
+        assert!(self.kept.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: as before");
         self.merging = None;
     }
 
@@ -147,14 +151,46 @@ impl Plan {
         let (format, durable, spans) = (FORMAT, None, Vec::new());
         let open = Generation { number, first, format, entries, logs, salt, database, durable, spans };
         let generations = self.kept.iter().cloned().chain([open]).collect();
-        // An opened backup becomes a database of its own: the database begins with the installed picture and keeps no
-        // older pictures.
+        // An opened backup is a database that begins with the installed picture, without older pictures.
         let made_from = before.made_from.map(|made_from| made_from.after_recovery(self.durable));
         let (state, reserved, kept) = (Making::Created, self.reserved, Vec::new());
         // N23: generations that a repair gives up are not in the history.
         let lineage = before.lineage_with(self.dropped.iter());
         Manifest { state, reserved, made_from, lineage, kept, generations, ..before.clone() }
     }
+}
+
+/// Index of the first generation to merge, from sizes in bytes, oldest first; `None` if the generations are few enough.
+fn choose(bytes: &[u64]) -> Option<usize> {
+    // Only the youngest generations are candidates, as many as fit into one file.
+    let (mut start, mut total) = (bytes.len(), 0);
+    while start > 0 && total + bytes[start - 1] <= MERGED_LOG_BYTES_MAX {
+        start -= 1;
+        total += bytes[start];
+    }
+    if bytes.len() - start <= UNMERGED_GENERATIONS_MAX {
+        return None;
+    }
+    let mut younger = total;
+    let joins = |at: &usize| {
+        younger -= bytes[*at];
+        bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
+    };
+    let from = (start..bytes.len() - 1).find(joins);
+    assert!(from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX), "one file");
+    from
+}
+
+/// Range of the generations to merge, if any. `checkpoint` is the number of the installed checkpoint's generation.
+fn merge_range(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
+    let kind = generations.last()?.generation.entries;
+    let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {
+        let is_after = checkpoint.is_none_or(|checkpoint| generation.number > checkpoint);
+        log_bytes.filter(|_| is_after && generation.entries == kind)
+    };
+    let mut bytes: Vec<u64> = generations.iter().rev().map_while(bytes_of).collect();
+    bytes.reverse();
+    Some(generations.len() - bytes.len() + choose(&bytes)?..generations.len())
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -1,17 +1,13 @@
 //! Last part of a recovery: makes the decision durable and begins the next generation (L4).
 //!
-//! The state machine of `commit_plan` gives the order of actions, and the step after an action without space. `finish`
-//! carries the actions out.
+//! The state machine of `commit_plan` gives the order of actions, which `finish` carries out.
 //!
 //! Invariants:
-//! - L4: before the database serves requests, the manifest records the part of each generation that counts, and the
-//!   beginning of the next generation.
 //! - I3: no lease begins while files are removed.
 //! - Recovered results are written again before the results count as durable. If the disk lacks space for that, the
 //!   open reports the epoch up to which the results are proven.
 //!
-//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes; then the
-//! log starts.
+//! Neighbours: `commit_plan` and `generation_plan` decide, `resync_tail` and `merge` write, `cleanup` removes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,7 +81,6 @@ pub struct Recovered {
 /// Parts of the next life made so far.
 struct NextLife {
     plan: Plan,
-    /// Salt of the next generation.
     salt: Salt,
     entries: EntryKind,
     /// Name of the application that owns the folder from now on (I5).
@@ -93,15 +88,11 @@ struct NextLife {
     /// Types of the program's entries (I6).
     types: StatedTypes,
     reserve: Reserve,
-    /// Lock held to the end, so that no lease begins while files are removed. An open does not wait for leases that are
-    /// held (I3).
+    /// Lock, held to the end, against new leases while files are removed (I3). An open waits for no lease.
     clearance: Option<Box<dyn DiskLock>>,
-    /// File into which closed generations were merged.
     merged: Option<ClosedFile>,
     segments: Vec<Segments>,
-    /// Run of a process-safe life.
     boot: Option<BootId>,
-    /// Mapped buffers of a process-safe life.
     mapped: Vec<MappedStart>,
     hint: Option<HintWriter>,
     /// Files that closed generations keep.
@@ -117,14 +108,10 @@ impl NextLife {
         let types = self.types.at_open(&before.types, before.generations.is_empty());
         let archived = archived.or(before.archived);
         let manifest = Manifest { archived, mapped: self.boot, application, types, ..manifest };
-        assert!(
-            manifest.generations.last().is_some_and(|next| next.durable.is_none()),
-            "the next one is open"
-        );
+        assert!(manifest.generations.last().is_some_and(|next| next.durable.is_none()), "the next is open");
         manifest
     }
 
-    /// Name of the first file of a log of the next generation.
     fn log(&self, logger: u32) -> SegmentName {
         SegmentName { generation: self.plan.number, logger, number: 0 }
     }
@@ -142,8 +129,7 @@ impl Recovery {
         }
     }
 
-    /// As [`Recovery::finish`]. If the disk is too full to begin the next generation, the recovered state can still be
-    /// read.
+    /// As [`Recovery::finish`]. If the disk is too full for the next generation, the state can still be read.
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
@@ -172,7 +158,7 @@ impl Recovery {
         };
         loop {
             match ending.next() {
-                EndingStep::Do(action) => ending.came(self.carry_out(action, &mut next)),
+                EndingStep::Do(action) => ending.record_outcome(self.carry_out(action, &mut next)),
                 EndingStep::Open => return Ok(Finished::Open(Box::new(self.into_recovered(next)))),
                 EndingStep::Read(reason) => {
                     return Ok(Finished::ReadOnly(Box::new(self.into_read_only(next.plan.first, reason))));
@@ -182,7 +168,6 @@ impl Recovery {
         }
     }
 
-    /// Plan of the next life.
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = generation_plan::Decided {
             generations: std::mem::take(&mut self.judged.generations),
@@ -197,7 +182,6 @@ impl Recovery {
         })
     }
 
-    /// Carries out an action of the state machine.
     fn carry_out(&mut self, action: EndingAction, next: &mut NextLife) -> EndingOutcome {
         let carried_out = match action {
             EndingAction::HoldLeases => {
@@ -233,8 +217,7 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again, in place, the blocks that may be only in the system's cache. A copy-on-write file system needs
-    /// space for the write.
+    /// Writes again, in place, the blocks that may be only in the cache: needs space if the disk copies on write.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
@@ -271,8 +254,7 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. With `is_tight`, the logs give back their reserved space, because
-    /// the next steps need the space.
+    /// Makes the log files with their synced marks. With `is_tight`, they leave their reserved space to the next steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };
@@ -307,7 +289,6 @@ impl Recovery {
         Ok(run_of(&*self.disk, logs)?)
     }
 
-    /// Installs the manifest that lists the next generation.
     fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
         assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
         let archived = self.archive.as_ref().and_then(Archive::seal);
@@ -341,7 +322,6 @@ impl Recovery {
         }
     }
 
-    /// Removes files that the installed manifest does not need.
     fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
         let open = self.keeper.manifest().generations.last();
         assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
@@ -349,23 +329,16 @@ impl Recovery {
         if next.clearance.is_some() {
             self.cut_page_files()?;
         }
-        next.older.extend(self.clear(&next.plan)?);
-        self.remove_buffers(next.plan.number)?;
+        next.older.extend(self.remove_unneeded_files(&next.plan)?);
+        // The entries that count are in the logs: mapped buffers of earlier lives go (B5).
+        for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
+            let is_older = |generation| generation != next.plan.number;
+            mapped_buffers::remove(&*self.disk, logger, self.keeper.manifest(), is_older)?;
+        }
         next.older.extend(next.merged.take());
         Ok(self.disk.sync_folder("")?)
     }
 
-    /// Removes mapped buffers of lives before the life that begins: the entries that count are in the logs (B5).
-    fn remove_buffers(&self, own: u64) -> Result<(), DurabilityError> {
-        for logger in self.keeper.manifest().folders.keys().filter_map(|folder| logger_of(folder)) {
-            mapped_buffers::remove(&*self.disk, logger, self.keeper.manifest(), |generation| {
-                generation != own
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Input of the next life.
     fn into_recovered(mut self, next: NextLife) -> Recovered {
         let NextLife { plan: Plan { first, .. }, reserve, segments, mapped, hint, older, .. } = next;
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");

@@ -29,7 +29,6 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
-/// Counts of the loaded items.
 #[derive(Debug)]
 struct Loaded {
     items: usize,
@@ -64,8 +63,7 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison for a state that keeps no rows. The blocks beside the pages then come first, and the items come in
-    /// order.
+    /// Comparison for a state that keeps no rows: the blocks beside the pages come first, the items in order.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,
@@ -117,7 +115,6 @@ impl Load {
         Self { beside: is_picture.then(Mutex::default), ..self }
     }
 
-    /// Checkpoint of this load.
     pub(super) fn checkpoint(&self) -> Option<&InstalledCheckpoint> {
         self.checkpoint.as_ref()
     }
@@ -127,7 +124,6 @@ impl Load {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// Total bytes to load.
     pub(super) fn bytes_total(&self) -> u64 {
         self.checkpoint.as_ref().map_or(0, InstalledCheckpoint::bytes)
     }
@@ -138,29 +134,21 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
-    /// Reader of the picture; `None` if the checkpoint is no picture.
     pub(super) fn picture(&self) -> Option<&PictureReader> {
-        match &self.source {
-            LoadSource::Picture(reader) => Some(reader),
-            LoadSource::Nothing | LoadSource::Files(_) => None,
-        }
+        if let LoadSource::Picture(reader) = &self.source { Some(reader) } else { None }
     }
 
     /// Basis of the next picture, once all items are loaded; `None` if the checkpoint is no picture.
     pub(super) fn into_loaded_picture(self) -> Option<LoadedPicture> {
         let is_marked = self.is_marked.into_inner().unwrap_or_default();
-        match self.source {
-            LoadSource::Picture(reader) => reader.into_loaded(is_marked.then_some(self.checkpointers)),
-            LoadSource::Nothing | LoadSource::Files(_) => None,
-        }
+        let LoadSource::Picture(reader) = self.source else { return None };
+        reader.into_loaded(is_marked.then_some(self.checkpointers))
     }
 
-    /// Indexes of the items.
     pub(super) fn items(&self) -> Range<usize> {
         0..self.source.items()
     }
 
-    /// Number of items not yet loaded.
     pub(super) fn remaining_items(&self) -> usize {
         self.source.items() - self.loaded.lock().items
     }
@@ -209,7 +197,6 @@ impl Load {
         Ok(true)
     }
 
-    /// Compares the complete load with the manifest.
     fn check_whole(&self, of: &InstalledCheckpoint, loaded: &Loaded) -> Result<(), DurabilityError> {
         assert_eq!(loaded.items + 1, self.source.items(), "N10: all that there is");
         let is_sealed = match &self.source {
@@ -218,11 +205,15 @@ impl Load {
             LoadSource::Nothing => true,
         };
         let is_counted = (loaded.entries, loaded.bytes) == (of.entries(), of.bytes());
-        if is_sealed && is_counted { Ok(()) } else { Err(not_installed()) }
+        if is_sealed && is_counted {
+            return Ok(());
+        }
+        let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
+                      database, and only those of one copy go together";
+        Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
     }
 
-    /// Loads a part of a picture's directory with its pages, or a block of entries that commits have left beside the
-    /// pages.
+    /// Loads a part of a picture's directory with its pages, or a block of entries left beside the pages.
     fn load_item(
         &self,
         reader: &PictureReader,
@@ -255,12 +246,9 @@ impl Load {
         Ok(())
     }
 
-    /// Hands the entries of a page or a block to the state.
     fn load_entries(&self, read: &ReadEntries<'_>, target: &dyn Recoverable) -> Result<(), DurabilityError> {
-        let sections = read.by_section(target);
-        let sections =
-            sections.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
-        for (section, entries) in sections {
+        let damaged = |detail| DurabilityError::damaged_file(read.file, read.offset, detail);
+        for (section, entries) in read.by_section(target).map_err(damaged)? {
             let outcome = if read.are_displaced() {
                 target.load_displaced(section, &entries)
             } else {
@@ -268,8 +256,7 @@ impl Load {
             };
             told_where(outcome, &entries, read.file, read.offset)?;
             if let Some(beside) = self.beside.as_ref().filter(|_| !read.are_displaced()) {
-                let compared = beside.lock().compare(section, &entries, target);
-                compared.map_err(|detail| DurabilityError::damaged_file(read.file, read.offset, detail))?;
+                beside.lock().compare(section, &entries, target).map_err(damaged)?;
             }
         }
         let mut loaded = self.loaded.lock();
@@ -292,13 +279,9 @@ impl Load {
             if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
-            let entries = rows.entries();
-            let entries = entries.and_then(|entries| {
-                files.check_keys(item, rows.section, &entries, target)?;
-                Ok(entries)
-            });
-            let entries =
-                entries.map_err(|detail| DurabilityError::damaged_file(&name, rows.offset, detail))?;
+            let damaged = |detail| DurabilityError::damaged_file(&name, rows.offset, detail);
+            let entries = rows.entries().map_err(damaged)?;
+            files.check_keys(item, rows.section, &entries, target).map_err(damaged)?;
             told_where(target.load(rows.section, &entries), &entries, &name, rows.offset)?;
             let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
@@ -317,7 +300,6 @@ impl Load {
     }
 }
 
-/// Adds the place of the entries to a refusal of the state.
 fn told_where(
     outcome: Result<(), Refused>,
     entries: &[Entry<'_>],
@@ -330,11 +312,4 @@ fn told_where(
         tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
         detail: refused.detail.into(),
     })
-}
-
-/// Error for files that are whole, but differ from the files that the manifest names.
-fn not_installed() -> DurabilityError {
-    let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
-                  database, and only those of one copy go together";
-    DurabilityError::damaged_file(MANIFEST, 0, detail)
 }

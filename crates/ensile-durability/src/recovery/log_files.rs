@@ -20,7 +20,12 @@ use crate::store::ownership::{folders_to_search, proves_ours};
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// All log files of a folder.
+pub(super) fn with_next(
+    files: &[SegmentFile],
+) -> impl Iterator<Item = (SegmentFile, Option<SegmentFile>)> + use<'_> {
+    files.iter().enumerate().map(|(at, file)| (*file, files.get(at + 1).copied()))
+}
+
 #[derive(Debug, Default)]
 pub(super) struct FoundFiles {
     /// Files of listed and unlisted logs. Of a listed log, only the files inside the copied span.
@@ -71,29 +76,25 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<FoundFiles, D
 }
 
 /// Removes the files of a listed log from `found`. A listed log has at least one file.
-///
-/// # Errors
-/// [`DurabilityError::Damaged`] if the log has no file.
 pub(super) fn take_listed(
     found: &mut Files,
     generation: u64,
     logger: u32,
 ) -> Result<Vec<SegmentFile>, DurabilityError> {
     let files = found.remove(&(generation, logger));
-    files.ok_or_else(|| missing_file(SegmentName { generation, logger, number: 0 }))
+    files.ok_or_else(|| missing_log(generation, logger))
 }
 
-/// Error for a missing file of a listed log.
+pub(super) fn missing_log(generation: u64, logger: u32) -> DurabilityError {
+    missing_file(SegmentName { generation, logger, number: 0 })
+}
+
 pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged_file(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
 /// Checks that unlisted logs hold no entry that counts. Only a manifest of another moment leaves entries there. Returns
 /// the removable files: files proven to be this database's (I1), and files that end before a whole opening block.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for a file of a newer
-/// version, [`DurabilityError::Damaged`] if a file holds unlisted entries.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -130,12 +131,7 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
     Err(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// Checks that the files of unfinished merges prove to be this database's (I1). Such files are removed, and made again
-/// under the same name.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for a file that does not
-/// name its owner.
+/// Checks that files of unfinished merges, which are removed and made again, prove to be this database's (I1).
 pub(super) fn check_unfinished(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -55,9 +55,6 @@ pub(super) enum LeftByProcess {
 
 /// Finds the state from the manifest, the boot and the numbers of the folders. The function reads no buffer. An open,
 /// an examination, an adoption, a backup and a repair call it.
-///
-/// # Errors
-/// The disk's.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -104,10 +101,6 @@ impl LeftByProcess {
     }
 
     /// Buffers that an open takes. `None` if the open takes no buffers.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a state that no death of a process leaves; [`DurabilityError::Config`] if the
-    /// boot cannot be read.
     pub(super) fn buffers(
         self,
         disk: &dyn Disk,
@@ -126,18 +119,13 @@ impl LeftByProcess {
     }
 }
 
-/// Checks that the current boot is known, if the manifest names a process-safe life (B4). An unknown boot is not a
-/// different boot.
-///
-/// # Errors
-/// [`DurabilityError::Config`] if the boot is unknown.
+/// Checks that the boot is known, if the manifest names a process-safe life (B4): unknown is not another boot.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
     if is_asked && disk.boot().is_none() { Err(unknown_boot()) } else { Ok(()) }
 }
 
-/// Error for a process-safe life in a system that does not tell its boot.
 fn unknown_boot() -> DurabilityError {
     DurabilityError::config(
         "its last life was process-safe, and which boot of the operating system, or which mount of a file system, this is cannot \
@@ -154,7 +142,6 @@ pub(super) struct JudgedLife<'j> {
     pub(super) chains: &'j [Chain],
     /// D. `None` if damage prevents a decision.
     pub(super) durable: Option<Epoch>,
-    /// Epoch below which the checkpoint has every entry.
     pub(super) covered: Epoch,
     /// True if no part of the folder is damaged or unreadable.
     pub(super) is_whole: bool,
@@ -169,43 +156,16 @@ impl JudgedLife<'_> {
     }
 }
 
-/// Report of the files whose entries the folder cannot prove. `None` if the life left no entries above D, or if an open
-/// takes the entries. If the manifest names a life, a damaged folder and a file system that was mounted again always
-/// have a report, because they may have lost every trace of the entries.
-///
-/// # Errors
-/// The disk's.
-pub(super) fn left_unproven(
+/// Report of the files with entries above D that the folder cannot prove; `None` without such files. `not_taken` is the
+/// reason for a report of entries that an open would take. If the manifest names a life, a damaged folder and a file
+/// system that was mounted again always have a report, because they may have lost every trace of the entries.
+pub(super) fn unproven_report(
     disk: &dyn Disk,
     left: &LeftByProcess,
     judged: JudgedLife<'_>,
+    not_taken: Option<NotProvenReason>,
 ) -> Result<Option<NotProven>, DurabilityError> {
-    left.reason(judged.is_whole).map_or(Ok(None), |reason| unproven_report(disk, left, reason, judged))
-}
-
-/// Report for a copy of this folder. The copy lacks the entries that an open would take. `would_take` is true if an
-/// open would take entries.
-///
-/// # Errors
-/// The disk's.
-pub(super) fn left_uncopied(
-    disk: &dyn Disk,
-    left: &LeftByProcess,
-    judged: JudgedLife<'_>,
-    would_take: bool,
-) -> Result<Option<NotProven>, DurabilityError> {
-    let not_opened = would_take.then_some(NotProvenReason::NotOpened);
-    let reason = left.reason(judged.is_whole).or(not_opened);
-    reason.map_or(Ok(None), |reason| unproven_report(disk, left, reason, judged))
-}
-
-/// Report of the files with entries above D, with this reason. `None` without such files.
-fn unproven_report(
-    disk: &dyn Disk,
-    left: &LeftByProcess,
-    reason: NotProvenReason,
-    judged: JudgedLife<'_>,
-) -> Result<Option<NotProven>, DurabilityError> {
+    let Some(reason) = left.reason(judged.is_whole).or(not_taken) else { return Ok(None) };
     let JudgedLife { generation, chains, is_whole, .. } = judged;
     assert_eq!(generation.durable, None, "B4: an earlier recovery has decided over the others");
     assert!(chains.iter().all(|chain| chain.generation == generation.number), "logs of this generation");
@@ -223,8 +183,7 @@ fn unproven_report(
         }
     };
     for buffer in mapped_buffers::held_above(disk, generation, durable)? {
-        // Before the power failed, the system may have written any part of a buffer. Only a readable buffer of the
-        // owner counts.
+        // Before a power failure the system may have written any part. A readable buffer of the owner counts.
         let counts = match left {
             LeftByProcess::OtherBoot(owner) | LeftByProcess::OtherMount(owner) => {
                 buffer.last.is_some() && buffer.belongs_to(disk, owner)?
@@ -250,19 +209,15 @@ fn unproven_report(
 
 /// Entries that an open takes, with the report of unproven entries.
 #[derive(Debug)]
-pub(super) struct TakenLife {
+pub(super) struct EntriesToTake {
     /// Missing entries and marks. `None` if the logs have both.
-    pub(super) lacking: Option<Lacking>,
-    /// Report of the changed files.
+    pub(super) missing: Option<MissingEntries>,
     pub(super) not_proven: Option<NotProven>,
 }
 
-impl TakenLife {
+impl EntriesToTake {
     /// Finds the entries that only the buffers have, if no log is damaged and the logs prove every epoch up to
     /// `durable`. Writes nothing.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if a log is older than its buffers; the disk's.
     pub(super) fn from_buffers(
         disk: &dyn Disk,
         chains: &[Chain],
@@ -270,31 +225,28 @@ impl TakenLife {
         durable: Epoch,
     ) -> Result<Self, DurabilityError> {
         let changed = left.changed.clone();
-        let lacking = Lacking::find_missing(disk, chains, left)?;
-        let counted = lacking.as_ref().map_or(durable, Lacking::high);
-        Ok(Self { lacking, not_proven: NotProven::for_changed_files(changed, counted) })
+        let missing = MissingEntries::find_missing(disk, chains, left)?;
+        let counted = missing.as_ref().map_or(durable, MissingEntries::high);
+        Ok(Self { missing, not_proven: NotProven::for_changed_files(changed, counted) })
     }
 }
 
 /// Entries that the logs lack, and the epoch up to which every entry counts.
 #[derive(Debug)]
-pub(super) struct Lacking {
+pub(super) struct MissingEntries {
     /// Missing buffers, by log.
     buffers: Vec<Vec<LeftEntries>>,
     high: Epoch,
 }
 
-impl Lacking {
+impl MissingEntries {
     /// `None` if the logs have every entry, with marks.
     fn find_missing(
         disk: &dyn Disk,
         chains: &[Chain],
         left: LeftBuffers,
     ) -> Result<Option<Self>, DurabilityError> {
-        assert!(
-            chains.iter().enumerate().all(|(at, chain)| chain.logger as usize == at),
-            "each log has a chain"
-        );
+        assert!(chains.iter().zip(0..).all(|(chain, logger)| chain.logger == logger), "each log has a chain");
         assert!(chains.iter().all(|chain| chain.lost.is_none()), "L5: what is damaged is judged before");
         check_written(chains, &left)?;
         let mut buffers: Vec<_> = chains.iter().map(|_| Vec::new()).collect();
@@ -308,34 +260,29 @@ impl Lacking {
             forget_logged(disk, chain, buffers)?;
         }
         let logged = chains.iter().filter_map(|chain| chain.links.last()).map(|link| link.largest);
-        let lacking = buffers.iter().flatten().map(|left| left.epochs.1);
-        let high = logged.chain(lacking).max().unwrap_or(Epoch::ZERO);
-        assert!(
-            chains.iter().all(|chain| chain.seen <= high || chain.mark >= high),
-            "nothing whole is above it"
-        );
+        let missing = buffers.iter().flatten().map(|left| left.epochs.1);
+        let high = logged.chain(missing).max().unwrap_or(Epoch::ZERO);
+        assert!(chains.iter().all(|chain| chain.seen <= high || chain.mark >= high), "nothing above it");
         let is_whole = buffers.iter().all(Vec::is_empty) && chains.iter().all(|chain| chain.mark >= high);
         Ok((!is_whole).then_some(Self { buffers, high }))
     }
 
-    /// Number of entries that only buffers have.
     pub(super) fn entries(&self) -> u64 {
         self.buffers.iter().flatten().map(|left| u64::from(left.entries)).sum()
     }
 
-    /// Epoch up to which every entry counts.
     pub(super) fn high(&self) -> Epoch {
         self.high
     }
 
-    /// Writes the buffers and a mark behind each log, and syncs (B5).
-    ///
-    /// # Errors
-    /// The disk's. No result was promised, and the next open starts over.
+    /// Writes the buffers and a mark behind each log, and syncs (B5). An error breaks no promise: an open starts over.
     pub(super) fn write(self, disk: &dyn Disk, chains: &[Chain]) -> Result<(), DurabilityError> {
         assert_eq!(chains.len(), self.buffers.len(), "each log gets its own");
         for chain in chains {
-            check_end(chain)?;
+            if chain.lacks_next() {
+                let detail = "the file behind it is missing, and its process alone died";
+                return Err(chain.end.damage_error(detail));
+            }
             // After a failed sync, bytes of the dead process may be in the system's cache only.
             resync_tail::rewrite(disk, chain, AtOnce::File)?;
         }
@@ -365,14 +312,13 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
                  one, or its device lost some of it",
                 chain.blocks
             );
-            return Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail));
+            return Err(chain.end.damage_error(detail));
         }
     }
     Ok(())
 }
 
-/// Removes the buffers from `left` that a data block behind the last mark holds. The buffers in `left` are of this log
-/// and above its last mark.
+/// Removes from `left` the buffers of this log, above its last mark, that a data block behind the mark holds.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;
@@ -421,15 +367,6 @@ fn forget_block(
     Ok(())
 }
 
-/// Checks that the log ends where a dead process may have left it.
-fn check_end(chain: &Chain) -> Result<(), DurabilityError> {
-    if !chain.lacks_next() {
-        return Ok(());
-    }
-    let detail = "the file behind it is missing, and its process alone died";
-    Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, detail))
-}
-
 /// Appends the buffers and a mark of `high` to a log. The earlier bytes of the log are synced.
 fn append(
     disk: &dyn Disk,
@@ -439,24 +376,20 @@ fn append(
 ) -> Result<(), DurabilityError> {
     // Without a link the log could not keep the buffers, but the open would report their entries as present.
     let Some(Link { origin, .. }) = chain.links.last() else {
-        return Err(DurabilityError::damaged_file(&chain.end_file(), chain.end.offset, chain.end.detail));
+        return Err(chain.end.damage_error(chain.end.detail));
     };
     let mut end =
         GrownEnd { chain, salt: origin.salt, sequence: chain.blocks, crc: chain.crc, bytes: Vec::new() };
     for left in buffers {
-        assert!(
-            left.epochs.0 > chain.mark,
-            "an entry of {} behind a mark of {} (L1)",
-            left.epochs.0,
-            chain.mark
-        );
+        let (first, mark) = (left.epochs.0, chain.mark);
+        assert!(first > mark, "an entry of {first} behind a mark of {mark} (L1)");
         end.data(&left);
     }
     if chain.mark < high {
         end.mark(high);
     }
     assert!(!end.bytes.is_empty() || chain.mark >= high, "B5: each log has a mark of it");
-    let file = disk.open(&chain.end_file())?;
+    let file = disk.open(&chain.end.file.to_string())?;
     // The cut removes an unfinished block and the set-aside space of the dead process.
     file.set_len(chain.end.offset)?;
     file.write_at(&end.bytes, chain.end.offset)?;
@@ -474,7 +407,6 @@ struct GrownEnd<'c> {
 }
 
 impl GrownEnd<'_> {
-    /// Header of the next block, without a payload.
     fn header(&self, kind: BlockKind, mark: Epoch) -> Header {
         let Chain { logger, generation, published, .. } = *self.chain;
         let header = Header::new(kind, logger, generation);
@@ -492,13 +424,11 @@ impl GrownEnd<'_> {
         self.push(&header, &left.bytes);
     }
 
-    /// Adds a block with the mark `d`.
     fn mark(&mut self, d: Epoch) {
         assert!(d > self.chain.mark, "a mark of {d} behind one of {} (L3)", self.chain.mark);
         self.push(&self.header(BlockKind::Mark, d), &[]);
     }
 
-    /// Adds a block, padded to its full length.
     fn push(&mut self, header: &Header, payload: &[u8]) {
         let from = self.bytes.len();
         assert_eq!(payload.len(), header.payload_bytes as usize, "the header is of this payload");

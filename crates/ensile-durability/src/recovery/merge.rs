@@ -9,23 +9,19 @@
 //! Invariants:
 //! - L4: the merge takes only entries of epochs up to their own generation's D, so discarded entries stay discarded.
 //!   The merged generation begins where the oldest generation began and ends at the newest generation's D.
-//! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
 //! - The merged file is synced before the manifest lists the file. The replaced files are removed after that. A crash
 //!   in between leaves an unlisted merged file: the next open removes that file.
-//! - A byte is rewritten only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay` reads the entries and leaves out entries that do not count, `tid_order` sorts, `log::segments`
-//! writes; recovery's `install_generation` calls.
+//! Neighbours: `generation_plan` chooses the generations. `replay` reads the entries and leaves out entries that do not
+//! count, `tid_order` sorts, `log::segments` writes; `install_generation` calls.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ensile_base::Tid;
-use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
-use super::generation_plan::DecidedGeneration;
 use super::replay::LogPiece;
 use super::tid_order;
 use crate::block::origin::Origin;
@@ -40,53 +36,8 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
-/// Largest ratio of a generation's bytes to the bytes of the younger generations at which the generation joins the
-/// merge. The rewritten bytes then stand in a file that is larger by a third at least.
-const GROWTH: u64 = 3;
-/// Smallest size in bytes that `GROWTH` is applied to: for smaller sizes, the syncs of an open take most of the time.
-const SMALL_BYTES: u64 = 16 << 10;
 /// Bytes of free space left to the log, beside the merged file.
 const FREE_BYTES_MIN: u64 = 4 << 20;
-
-// If every generation has more than `GROWTH` times the bytes of all younger generations, the limit is not reached.
-const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
-
-/// Index of the first generation to merge, from sizes in bytes, oldest first; `None` if the generations are few enough.
-fn choose(bytes: &[u64]) -> Option<usize> {
-    // Only the youngest generations are candidates, as many as fit into one file.
-    let (mut start, mut total) = (bytes.len(), 0);
-    while start > 0 && total + bytes[start - 1] <= MERGED_LOG_BYTES_MAX {
-        start -= 1;
-        total += bytes[start];
-    }
-    if bytes.len() - start <= UNMERGED_GENERATIONS_MAX {
-        return None;
-    }
-    let mut younger = total;
-    let joins = |at: &usize| {
-        younger -= bytes[*at];
-        bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
-    };
-    let from = (start..bytes.len() - 1).find(joins);
-    assert!(
-        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
-        "it fits one file"
-    );
-    from
-}
-
-/// Range of the generations to merge; `None` without such generations. `checkpoint` is the number of the generation in
-/// which the checkpoint was written.
-pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
-    let kind = generations.last()?.generation.entries;
-    let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {
-        let is_after = checkpoint.is_none_or(|checkpoint| generation.number > checkpoint);
-        log_bytes.filter(|_| is_after && generation.entries == kind)
-    };
-    let mut bytes: Vec<u64> = generations.iter().rev().map_while(bytes_of).collect();
-    bytes.reverse();
-    Some(generations.len() - bytes.len() + choose(&bytes)?..generations.len())
-}
 
 /// Writes the entries of `sources` that count into one file of a new generation with this number, and syncs the file.
 /// `None` if the disk lacks space for the file: the folder then stays as is. The caller syncs the file's name.
@@ -159,9 +110,7 @@ struct Rewriter<'g> {
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DurabilityError>,
-    /// TID of the last entry.
     last: Tid,
-    /// Receiver of the number of written bytes.
     spend: &'g mut dyn FnMut(u64) -> Result<(), DurabilityError>,
 }
 
@@ -198,7 +147,6 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// Ends the file with a mark of the generation's D.
     fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;
@@ -209,48 +157,5 @@ impl Rewriter<'_> {
         self.segments.trim()?;
         self.segments.sync()?;
         Ok(ClosedFile { file, largest: durable, bytes: self.segments.file_bytes() })
-    }
-}
-
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::{MERGED_LOG_BYTES_MAX, SMALL_BYTES, UNMERGED_GENERATIONS_MAX, choose};
-
-    #[test]
-    fn few_generations_are_left_alone_and_small_ones_become_one() {
-        let mut lives = vec![100; UNMERGED_GENERATIONS_MAX];
-        assert_eq!(choose(&lives), None);
-        lives.push(100);
-        assert_eq!(choose(&lives), Some(0));
-        lives.insert(0, 10 * SMALL_BYTES);
-        assert_eq!(choose(&lives), Some(1), "the large one is not written again for so little");
-        lives.insert(1, 2 * SMALL_BYTES);
-        assert_eq!(choose(&lives), Some(1), "small enough");
-        lives[0] = MERGED_LOG_BYTES_MAX;
-        assert_eq!(choose(&lives), Some(1), "does not fit one file with them");
-        assert_eq!(choose(&[]), None);
-    }
-
-    #[test]
-    fn lives_of_any_size_leave_few_generations_and_are_rewritten_seldom() {
-        let mut random = ensile_base::random::Random::from_seed(12);
-        let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
-        for _ in 0..20_000 {
-            // Most lives have some hundred bytes, and a life has up to half a megabyte.
-            let life = 100 + ((random.next_u64() % (1 << 19)) >> (random.next_u64() % 19));
-            written += life;
-            bytes.push(life);
-            if let Some(from) = choose(&bytes) {
-                let merged = bytes.drain(from..).sum();
-                rewritten += merged;
-                bytes.push(merged);
-            }
-            let near = bytes.iter().rev().scan(0, |sum, bytes| {
-                *sum += bytes;
-                (*sum <= MERGED_LOG_BYTES_MAX).then_some(())
-            });
-            assert!(near.count() <= UNMERGED_GENERATIONS_MAX, "{bytes:?}");
-        }
-        assert!(rewritten < 12 * written, "{rewritten} bytes written again, of {written}");
     }
 }

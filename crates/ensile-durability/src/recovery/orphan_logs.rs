@@ -35,11 +35,9 @@ use crate::store::closed_files::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 
-/// Remedy for a damaged file, in the error text.
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";
 
-/// Judgement of an unlisted file.
 #[derive(Debug)]
 pub(super) enum UnlistedFile {
     /// The removal of the file loses no entry that counts.
@@ -74,10 +72,6 @@ pub(super) struct UnlistedFiles<'r> {
 }
 
 impl UnlistedFiles<'_> {
-    /// Judges one of these files.
-    ///
-    /// # Errors
-    /// Errors of the disk in the database's own folders.
     pub(super) fn judge(&self, file: SegmentFile) -> Result<UnlistedFile, DurabilityError> {
         assert!(self.files.contains(&file), "its neighbours are among them");
         let generation = match self.archive.listed_generation(file.name.generation) {
@@ -101,8 +95,7 @@ impl UnlistedFiles<'_> {
             Ok(chain) => match self.doubt(generation, &chain, file.to)? {
                 None if chain.opening.is_none() => return Ok(UnlistedFile::Needless),
                 None => {
-                    // The payloads are checked too: while the file waits for a full archive, later files wait behind
-                    // this file.
+                    // The payloads are checked too: while a file waits for a full archive, later files wait.
                     let whole = self.whole_to(file)?;
                     if whole >= chain.end {
                         let (largest, bytes) = (chain.largest, chain.end);
@@ -156,10 +149,9 @@ impl UnlistedFiles<'_> {
         }
         let is_short = chain.mark < durable && to.is_none_or(|to| chain.mark < to);
         Ok(is_short.then(|| {
-            let number = generation.number;
+            let (number, mark) = (generation.number, chain.mark);
             format!(
-                "generation {number} ended at epoch {durable}, and this log is whole up to epoch {} only",
-                chain.mark
+                "generation {number} ended at epoch {durable}, and this log is whole up to epoch {mark} only"
             )
         }))
     }

@@ -1,5 +1,4 @@
-//! Times of a recovery's phases, measured by the caller that runs the steps, and the measurements for the next
-//! forecast.
+//! Times of a recovery's phases, measured by the caller of the steps, for the report and the next forecast.
 //!
 //! Neighbours: `report` has the figures; `control::recovery_time` predicts by the figures; engine and objects measure.
 
@@ -73,7 +72,6 @@ impl Recovered {
     }
 }
 
-/// Measurements in this report, for the forecast of the next recovery.
 fn measured_recovery(report: &RecoveryReport, applied_nanos: u64) -> MeasuredRecovery {
     let replayed = LogWork { bytes: report.bytes, entries: report.entries, applied_nanos };
     let mut measured = MeasuredRecovery { replayed, ..MeasuredRecovery::default() };

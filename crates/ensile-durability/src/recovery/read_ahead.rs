@@ -22,9 +22,6 @@ pub(super) struct ReadBuffers {
 
 impl ReadBuffers {
     /// Reads a part of a file. Also returns an empty vector for the part's entries.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] if the file ends too early.
     pub(super) fn read(
         &mut self,
         disk: &dyn Disk,
@@ -41,16 +38,12 @@ impl ReadBuffers {
         assert!(self.entries.is_empty(), "no entry of an earlier piece is left");
         let read = disk.open_to_read(name)?.read_at(piece, offset)?;
         if read < bytes {
-            return Err(DurabilityError::damaged_file(
-                name,
-                offset + read as u64,
-                "the file ends inside a block",
-            ));
+            let detail = "the file ends inside a block";
+            return Err(DurabilityError::damaged_file(name, offset + read as u64, detail));
         }
         Ok((piece, std::mem::take(&mut self.entries)))
     }
 
-    /// Takes an empty vector of entries back.
     pub(super) fn keep(&mut self, entries: Vec<Entry<'static>>) {
         assert!(entries.is_empty(), "it is kept for its memory");
         self.entries = entries;

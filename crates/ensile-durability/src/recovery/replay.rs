@@ -1,5 +1,4 @@
-//! Replay: any number of threads take pieces of the log, parse the pieces, and hand the entries to the recoverable
-//! state (SiloR §5.2).
+//! Replay: threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
 //!
 //! Invariants:
 //! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.
@@ -50,7 +49,6 @@ pub(super) struct LogPiece {
     bounds: Bounds,
 }
 
-/// Counts of a piece's contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) blocks: u64,
@@ -62,7 +60,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Adds the counts of another piece.
     pub(super) fn add(&mut self, Self { blocks, entries, ignored, covered }: Self) {
         self.blocks += blocks;
         self.entries += entries;
@@ -83,17 +80,9 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                 report.covered_entries += entries;
             } else {
                 let (file, salt, kind) = (link.file, link.origin.salt, link.origin.entries);
-                pieces.push(LogPiece {
-                    file,
-                    offset,
-                    bytes,
-                    // Entries of smaller epochs are not handed over.
-                    oldest: epoch_min.max(bounds.covered),
-                    newest: epoch_max,
-                    salt,
-                    kind,
-                    bounds,
-                });
+                // Entries of smaller epochs are not handed over.
+                let (oldest, newest) = (epoch_min.max(bounds.covered), epoch_max);
+                pieces.push(LogPiece { file, offset, bytes, oldest, newest, kind, salt, bounds });
             }
         }
     }
@@ -108,7 +97,6 @@ pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
     }
 }
 
-/// Reads a piece and replays its entries.
 pub(super) fn replay(
     disk: &dyn Disk,
     piece: &LogPiece,
@@ -159,10 +147,7 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `batch` with the block's entries that count. Adds the other entries to `counts`.
-///
-/// # Errors
-/// The block's fault.
+/// Fills `batch` with the block's entries that count; `counts` gets the others. The error is the block's fault.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,

@@ -19,8 +19,7 @@
 //!   For operations the newest piece is never taken first, because an operation waits for all earlier operations.
 //! - A file or piece is taken once.
 //!
-//! Neighbours: `replay_state` has the lock, and carries a turn out by `load` and `replay`; the state reports the bytes
-//! that it keeps.
+//! Neighbours: `replay_state` has the lock, and carries turns out; the state reports the bytes that it keeps.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,14 +31,15 @@ use super::read_ahead::AHEAD;
 use super::replay::LogPiece;
 use crate::EntryKind;
 
-/// Next step of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// Load this file of the checkpoint: [`Turns::record_load`].
     Load(usize),
     /// Replay this piece: [`Turns::record_replay`]. `ahead` lists the pieces to prefetch now, the next piece first.
-    Replay { piece: usize, ahead: Vec<usize> },
-    /// Wait for the turns of other threads.
+    Replay {
+        piece: usize,
+        ahead: Vec<usize>,
+    },
     Wait,
     /// Nothing is left.
     Ended,
@@ -53,7 +53,6 @@ pub(super) struct Turns {
     /// Files that no thread has taken, and number of files not yet loaded.
     files: Range<usize>,
     unloaded: usize,
-    /// Pieces that no thread has taken.
     untaken: Range<usize>,
     /// Pieces not prefetched yet. The range shrinks from both ends.
     unasked: Range<usize>,
@@ -100,12 +99,10 @@ impl Turns {
         self.unasked = self.untaken.clone();
     }
 
-    /// True if every file is loaded.
     pub(super) fn is_loaded(&self) -> bool {
         self.unloaded == 0
     }
 
-    /// True if every piece is replayed and every file loaded.
     pub(super) fn has_ended(&self) -> bool {
         self.is_loaded() && self.unreplayed.is_empty()
     }
@@ -141,10 +138,7 @@ impl Turns {
         let piece = self.untaken.next()?;
         let start = self.unasked.start.max(piece + 1);
         let ahead = start..self.unasked.end.min(piece + 1 + AHEAD).max(start);
-        assert!(
-            ahead.is_empty() || ahead.start > piece && ahead.end <= self.untaken.end,
-            "asked for before its turn"
-        );
+        assert!(ahead.is_empty() || ahead.start > piece && ahead.end <= self.untaken.end, "ahead");
         self.unasked.start = ahead.end.min(self.unasked.end);
         Some(Turn::Replay { piece, ahead: ahead.collect() })
     }
@@ -154,15 +148,11 @@ impl Turns {
         let piece = self.untaken.next_back()?;
         let end = self.unasked.end.min(piece);
         let ahead = self.unasked.start.max(piece.saturating_sub(AHEAD)).min(end)..end;
-        assert!(
-            ahead.is_empty() || ahead.end <= piece && ahead.start >= self.untaken.start,
-            "before its turn"
-        );
+        assert!(ahead.is_empty() || ahead.end <= piece && ahead.start >= self.untaken.start, "ahead");
         self.unasked.end = ahead.start.max(self.unasked.start);
         Some(Turn::Replay { piece, ahead: ahead.rev().collect() })
     }
 
-    /// Records that a taken file is loaded.
     pub(super) fn record_load(&mut self) {
         assert!(self.unloaded > self.files.len(), "a file that no thread has taken is not loaded");
         self.unloaded -= 1;
@@ -182,7 +172,6 @@ impl Turns {
         now
     }
 
-    /// Records that a turn could not be carried out.
     pub(super) fn record_failure(&mut self) {
         self.has_failed = true;
     }

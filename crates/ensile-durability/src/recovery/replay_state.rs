@@ -3,8 +3,7 @@
 //! Invariants:
 //! - L4: `seen` is the largest epoch in the blocks, ignored and torn blocks included: the next generation begins above
 //!   `seen`.
-//! - K1, L8: the state machine of `replay_scheduler` decides the order of loading a file, replaying a piece, and
-//!   reporting an epoch as passed.
+//! - K1, L8: `replay_scheduler` decides the order of loading, replaying, and reporting an epoch as passed.
 //!
 //! Neighbours: `scan` or a repair fills the recovery; `replay_scheduler` decides a thread's next step, `load` and
 //! `replay` carry the step out; `install_generation` makes the decision durable.
@@ -69,8 +68,7 @@ pub struct Recovery {
     pub(super) config: LogConfig,
     pub(super) locks: Locks,
     pub(super) judged: Judged,
-    /// Epoch up to which recovered results are proven to be on the medium. Rises to D when the unproven tail is written
-    /// again.
+    /// Epoch up to which results are proven to be on the medium. Rises to D when the tail is written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
     /// Archive that receives files before their removal. A repair has no archive: a repair ends the archive.
@@ -79,7 +77,6 @@ pub struct Recovery {
     pub(super) is_archive_listed: bool,
     /// Pieces of all logs and generations.
     pub(super) pieces: Vec<LogPiece>,
-    /// Bytes of all pieces.
     bytes_total: u64,
     shared: Mutex<SharedReplay>,
     /// Signals that another thread's turn has ended or failed.
@@ -89,7 +86,6 @@ pub struct Recovery {
     pub(super) report: RecoveryReport,
 }
 
-/// State that the threads of a replay share.
 #[derive(Debug)]
 struct SharedReplay {
     turns: Turns,
@@ -134,15 +130,10 @@ impl Recovery {
     /// Adds a generation with its verdict. The caller adds the oldest generation first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        assert!(
-            self.judged.generations.last().is_none_or(|last| last.generation.number < number),
-            "the oldest come first"
-        );
+        let before = self.judged.generations.last();
+        assert!(before.is_none_or(|last| last.generation.number < number), "the oldest come first");
         assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
-        assert!(
-            generation.durable.is_none_or(|durable| durable == verdict.durable),
-            "L4: it was decided once"
-        );
+        assert!(generation.durable.is_none_or(|durable| durable == verdict.durable), "L4: decided once");
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let before = self.pieces.len();
         let log_bytes = chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum();
@@ -194,8 +185,7 @@ impl Recovery {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one file of the checkpoint that no thread has taken. `false` once all files are loaded, or if a load has
-    /// failed.
+    /// Loads one checkpoint file that no thread has taken. `false` once all are loaded, or if a load has failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
@@ -239,8 +229,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: another turn may
-    /// follow.
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true, as for a load.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();
@@ -257,7 +246,6 @@ impl Recovery {
         Ok(true)
     }
 
-    /// True if every file is loaded and every piece replayed.
     pub(super) fn is_replayed(&self) -> bool {
         self.shared.lock().turns.has_ended()
     }

@@ -1,7 +1,6 @@
 //! Findings and work of a recovery, in figures.
 //!
-//! Neighbours: `durable_epoch`, `replay` and the parts of a recovery fill the report; the engine hands it to the
-//! application.
+//! Neighbours: the parts of a recovery fill the report; the engine hands it to the application.
 
 use ensile_base::Epoch;
 
@@ -9,8 +8,7 @@ use super::progress::PhaseReport;
 use crate::store::{NameGiven, RememberedStore};
 use crate::unproven_tail::NotProven;
 
-/// End of a log that was incomplete when the database stopped. Recovery cuts the end off, because no result rested on
-/// it.
+/// End of a log that was incomplete when the database stopped. Recovery cuts the end: no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TornTail {
@@ -53,8 +51,7 @@ pub struct RecoveryReport {
     /// Number of replayed entries without an effect: operations of an application that marks lives, on objects that no
     /// longer exist. The caller that drove the steps counts.
     pub passed_over_entries: u64,
-    /// Number of covered entries: a checkpoint covers the entries, and the log file still exists. Recovery does not
-    /// replay covered entries (K1).
+    /// Number of entries in the log that a checkpoint covers. Recovery does not replay covered entries (K1).
     pub covered_entries: u64,
     /// Number of whole entries that were not replayed, because their epochs never became durable.
     pub ignored_entries: u64,

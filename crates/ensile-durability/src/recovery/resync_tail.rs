@@ -7,8 +7,7 @@
 //! - Only bytes that are, at that moment, a whole block of the log are written back.
 //! - A failed attempt can be repeated: every byte is written again before the next sync.
 //!
-//! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the offset up to which later
-//! blocks show a sync.
+//! Neighbours: `install_generation`, `mapped_tail` and `examination` call; `chain` knows the synced offset.
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
@@ -18,14 +17,12 @@ use crate::block::scan::Scanner;
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes written at once on a full copy-on-write disk. The disk has room for this many: a sync frees the overwritten
-/// bytes.
+/// Bytes written at once on a full copy-on-write disk: there is room for these, and a sync frees overwritten bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
 /// Amount written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtOnce {
-    /// The whole file.
     File,
     /// As little as possible, because space is short.
     Little,
@@ -58,8 +55,7 @@ pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result
     Ok(())
 }
 
-/// Writes `bytes` at the offset `from`. With [`AtOnce::Little`], syncs after each piece: the disk can then free the
-/// overwritten bytes.
+/// Writes `bytes` at offset `from`. With [`AtOnce::Little`], a sync after each piece frees the overwritten bytes.
 fn write(file: &dyn DiskFile, bytes: &[u8], from: u64, at_once: AtOnce) -> Result<(), DiskError> {
     if at_once == AtOnce::File {
         return file.write_at(bytes, from);

@@ -2,7 +2,6 @@
 //!
 //! Invariants:
 //! - I1, I3, I5: the folders are locked, and proved to be this database's, before anything is read.
-//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
 //! - B4, B5: entries that a process-safe life of this boot left above D are made durable first.
 //!
 //! Neighbours: the store opens the folders, `file_chain` reads files on any thread, `validation` judges; then
@@ -17,9 +16,8 @@ use ensile_disk::Disk;
 use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
 use super::file_chain::FileChain;
-use super::load::Load;
-use super::log_files::Files;
-use super::mapped_tail::{self, JudgedLife, TakenLife};
+use super::log_files::{Files, with_next};
+use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
 use super::validation::{self, FirstEnds, Inventory};
 use crate::DurabilityError;
@@ -54,23 +52,12 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
 /// Reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct LogScan {
-    disk: Arc<dyn Disk>,
-    config: LogConfig,
-    locks: Locks,
-    keeper: ManifestKeeper,
+    /// Recovery without a generation yet.
+    recovery: Recovery,
     hint: Option<Hint>,
-    load: Load,
     listed: Files,
-    /// See [`Judged`].
-    unlisted: Vec<SegmentFile>,
-    not_removable: Vec<SegmentFile>,
-    older: Vec<SegmentFile>,
-    left: Vec<SegmentFile>,
     /// Listed files, each with the next file of its log.
     files: Vec<(SegmentFile, Option<SegmentFile>)>,
-    archive: Option<Archive>,
-    /// True if the manifest that was read lists the archive's folder.
-    is_archive_listed: bool,
     /// Number of files that threads have taken.
     taken: AtomicUsize,
     /// Chains in the order of `files`.
@@ -110,32 +97,15 @@ impl LogScan {
             inventory.expect(NOTHING_FOUND);
         let not_removable = others.into_values().flatten().filter(|file| !unlisted.contains(file)).collect();
         let load = load.expect(NOTHING_FOUND).of_database_with(config.checkpointers);
-        let with_next = |files: &Vec<SegmentFile>| {
-            let next = files.iter().skip(1).copied().map(Some).chain([None]);
-            files.iter().copied().zip(next).collect::<Vec<_>>()
-        };
-        let files: Vec<_> = listed.values().flat_map(with_next).collect();
+        let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
+        let judged = Judged { unlisted, not_removable, older, left, seen, ..Judged::default() };
+        let files: Vec<_> = listed.values().flat_map(|files| with_next(files)).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
         let archive = keeper.manifest().has_archive().then(|| Archive::new(&disk, keeper.manifest()));
-        Ok(Self {
-            disk,
-            config,
-            locks,
-            keeper,
-            hint,
-            load,
-            listed,
-            unlisted,
-            not_removable,
-            older,
-            left,
-            files,
-            archive,
-            is_archive_listed,
-            taken,
-            read,
-        })
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
+        (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
+        Ok(Self { recovery, hint, listed, files, taken, read })
     }
 
     /// Reads one file that no thread has taken. `false` if no file is left, even while other threads still read files.
@@ -146,9 +116,9 @@ impl LogScan {
         // Relaxed: hands out numbers; the files behind the numbers were there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
-        let until = self.keeper.manifest().log_bytes(file.name).unwrap_or(0);
+        let until = self.recovery.keeper.manifest().log_bytes(file.name).unwrap_or(0);
         assert!(until > 0, "N21: {file} is of a listed log");
-        let chain = FileChain::read_until(&*self.disk, file, next, until)?;
+        let chain = FileChain::read_until(&*self.recovery.disk, file, next, until)?;
         // Only whole elements are put in under this lock.
         let before = self.read.lock()[taken].replace(chain);
         assert!(before.is_none(), "a file is read once");
@@ -160,19 +130,11 @@ impl LogScan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, not_removable, read, .. } =
-            self;
-        let (archive, is_archive_listed) = (self.archive, self.is_archive_listed);
-        let (older, left) = (self.older, self.left);
-        let generations = keeper.manifest().generations.clone();
-        let read = read.into_inner();
-        let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
+        let Self { mut recovery, hint, listed, read, .. } = self;
+        let generations = recovery.keeper.manifest().generations.clone();
+        let Some(read) = read.into_inner().into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let seen = load.checkpoint().map_or(Epoch::ZERO, InstalledCheckpoint::durable_min);
-        let judged = Judged { unlisted, not_removable, older, left, seen, ..Judged::default() };
-        let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
-        (recovery.archive, recovery.is_archive_listed) = (archive, is_archive_listed);
         let mut read = read.into_iter();
         for generation in generations {
             // Files were read in the order of generations and logs.
@@ -195,12 +157,8 @@ impl LogScan {
             recovery.take_generation(generation, chains, verdict);
         }
         assert!(read.next().is_none(), "each file has its log, and each log its generation");
-        validation::check_reserved_epochs(
-            recovery.keeper.manifest(),
-            hint.as_ref(),
-            recovery.judged.seen,
-            &mut FirstEnds,
-        )?;
+        let (manifest, seen) = (recovery.keeper.manifest(), recovery.judged.seen);
+        validation::check_reserved_epochs(manifest, hint.as_ref(), seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)
     }
@@ -208,8 +166,7 @@ impl LogScan {
 
 impl Recovery {
     /// Judges a generation by the files of its logs. If a process-safe life of this boot left the generation, recovery
-    /// first takes the entries that the life's process had given to the system, and then judges the logs again (B4,
-    /// B5).
+    /// first takes the entries that the process had given to the system, and then judges the logs again (B4, B5).
     fn judge_and_take(
         &mut self,
         generation: &Generation,
@@ -222,17 +179,17 @@ impl Recovery {
             let (chains, verdict) = self.judge(generation, logs, hint)?;
             let (durable, covered) = (Some(verdict.durable), self.load.low());
             let judged = JudgedLife { generation, chains: &chains, durable, covered, is_whole: true };
-            let told = mapped_tail::left_unproven(&*disk, &left, judged)?;
+            let told = mapped_tail::unproven_report(&*disk, &left, judged, None)?;
             self.report.not_proven = self.report.not_proven.take().or(told);
             return Ok((chains, verdict));
         };
         let (chains, verdict) = self.judge(generation, logs.clone(), hint)?;
-        let taken = TakenLife::from_buffers(&*disk, &chains, buffers, verdict.durable)?;
+        let taken = EntriesToTake::from_buffers(&*disk, &chains, buffers, verdict.durable)?;
         self.report.not_proven = taken.not_proven;
-        let Some(lacking) = taken.lacking else { return Ok((chains, verdict)) };
-        let high = lacking.high();
-        self.report.taken_entries = lacking.entries();
-        lacking.write(&*disk, &chains)?;
+        let Some(missing) = taken.missing else { return Ok((chains, verdict)) };
+        let high = missing.high();
+        self.report.taken_entries = missing.entries();
+        missing.write(&*disk, &chains)?;
         let grown = chains.iter().zip(logs);
         let logs = grown.map(|(chain, files)| mapped_tail::read_again(&*disk, chain, files));
         let (chains, verdict) = self.judge(generation, logs.collect::<Result<_, _>>()?, hint)?;

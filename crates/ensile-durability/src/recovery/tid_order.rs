@@ -39,8 +39,7 @@ impl LogRemainder {
     }
 }
 
-/// Bodies by TID and reading order. Transactions without a common record may share a TID; their bodies come in the
-/// order of reading.
+/// Bodies by TID and reading order. Transactions without a common record may share a TID.
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
 /// Entries read but not yet shown.

@@ -27,7 +27,6 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
-/// Receiver of findings.
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.
     fn record_finding(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
@@ -54,11 +53,9 @@ impl Findings for FirstEnds {
 /// Files of a folder, by names.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
-    /// Files of listed logs.
     pub(super) listed: Files,
     /// Files of unlisted logs, without an entry that counts.
     pub(super) unlisted: Files,
-    /// Files of an unfinished merge.
     pub(super) unfinished: Vec<SegmentFile>,
     /// Files of `unlisted` and `unfinished` that prove to be this database's, or that end before a whole opening block.
     pub(super) removable: Vec<SegmentFile>,
@@ -70,8 +67,7 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in this database's folders, and the files of the checkpoint. `None` after a finding
-    /// that prevents the listing.
+    /// Lists the log files in this database's folders, and the checkpoint's files. `None` if a finding prevents that.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -101,8 +97,7 @@ impl Inventory {
     }
 }
 
-/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would overwrite
-/// that hint.
+/// Hint of the folder, if usable. A hint of another database is a finding (I1): an open would overwrite that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -136,8 +131,7 @@ pub(super) fn check_reserved_epochs(
     findings.record_finding(DurabilityError::damaged_file(MANIFEST, 0, detail))
 }
 
-/// Puts a log together from its files. A checkpoint holds the entries of epochs below `covered`. `None` if the files do
-/// not fit together.
+/// Puts a log together; a checkpoint holds the epochs below `covered`. `None` if the files do not fit together.
 pub(super) fn log(
     disk: &dyn Disk,
     generation: &Generation,
@@ -177,7 +171,7 @@ pub(super) fn generation(
         }
     };
     if let Some(own) = own {
-        findings.note(durable_epoch::check_high(&own, verdict.durable, chains))?;
+        findings.note(durable_epoch::check_checkpoint_durable(&own, verdict.durable, chains))?;
     }
     Ok(Some(verdict))
 }

@@ -48,27 +48,21 @@ impl WalkedFiles {
         Ok(files)
     }
 
-    /// Number of files.
     pub(super) fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// Name of a file.
     pub(super) fn name(&self, item: usize) -> String {
         self.parts[item].1.to_string()
     }
 
-    /// Opens a file.
     pub(super) fn reader(&self, disk: &dyn Disk, item: usize) -> Result<PartReader, DurabilityError> {
         let (walk, part) = self.parts[item];
         assert_eq!(part.checkpoint, self.walks[walk].walked.files.number, "a file is of its walk");
         PartReader::open(disk, part, &self.walks[walk].walked)
     }
 
-    /// Checks that a file may hold these entries of a section (K4).
-    ///
-    /// # Errors
-    /// The reason against the entries.
+    /// Checks that a file may hold these entries of a section (K4). The error is the reason against the entries.
     pub(super) fn check_keys(
         &self,
         item: usize,

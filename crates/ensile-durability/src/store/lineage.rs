@@ -164,7 +164,7 @@ impl Lineage {
     ///
     /// # Errors
     /// Reason of the mismatch.
-    pub(crate) fn is_behind(&self, before: &Self) -> Result<(), NotBehind> {
+    pub(crate) fn check_continues(&self, before: &Self) -> Result<(), NotBehind> {
         let Some((&generation, of)) = before.lives.last_key_value() else { return Ok(()) };
         if self.lives.first_key_value().is_some_and(|(&oldest, _)| oldest > generation) {
             return Ok(());
@@ -187,7 +187,7 @@ impl Lineage {
     ///
     /// # Errors
     /// Number of the first generation with a different history.
-    pub(crate) fn goes_on_in(&self, listed: &[Generation]) -> Result<(), u64> {
+    pub(crate) fn check_archive_history(&self, listed: &[Generation]) -> Result<(), u64> {
         let (Some((&oldest, _)), Some((&newest, last))) =
             (self.lives.first_key_value(), self.lives.last_key_value())
         else {

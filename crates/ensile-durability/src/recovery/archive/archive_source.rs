@@ -1,5 +1,4 @@
-//! Entries that a restore takes from an archive: the entries after a state, up to an epoch, in one log file of the new
-//! database.
+//! Entries that a restore takes from an archive: those after a state, up to an epoch, in one new log file.
 //!
 //! ```text
 //! state at s | (s, ..] of generation 3 | void | generation 4 up to X | entries above X are left out
@@ -14,8 +13,8 @@
 //!   taken, and no entry above X. Epochs above X are void in the new database for ever, because its files have no entry
 //!   of them.
 //!
-//! Neighbours: `super` has validated the archive. `merge` writes the file, as for closed generations. The copy of a
-//! backup puts the file beside the state.
+//! Neighbours: `archive_contents` has validated the archive. `merge` writes the file, as for closed generations. The
+//! copy of a backup puts the file beside the state.
 
 use std::sync::Arc;
 
@@ -23,12 +22,14 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
 
-use super::{EpochSpan, ReadArchive};
+use super::archive_contents::ReadArchive;
+use super::epoch_spans::EpochSpan;
 use crate::block::{FORMAT, Salt};
 use crate::copy_progress::ArchivePiece;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
+use crate::recovery::chain::{self, Chain};
 use crate::recovery::file_chain::FileChain;
 use crate::recovery::merge::{self, MergePieces};
 use crate::recovery::read_ahead::ReadBuffers;
@@ -37,9 +38,8 @@ use crate::recovery::report::RecoveryReport;
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::log_folder;
-use crate::{DurabilityError, EntryKind, Recoverable};
+use crate::{DurabilityError, Recoverable};
 
-/// Callback after each piece of the work.
 type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;
 
 /// An archive that brings a database to an epoch.
@@ -56,8 +56,7 @@ pub(crate) struct ArchiveSource {
 pub(crate) struct ForwardReach {
     /// End of the archive's range; `None` if no range has the state.
     pub(crate) end: Option<Epoch>,
-    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first. Discarded
-    /// epochs are in no span.
+    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first.
     pub(crate) counted: Vec<(Epoch, Epoch)>,
 }
 
@@ -72,20 +71,13 @@ pub(crate) struct TakenLog {
 
 impl ArchiveSource {
     /// Opens the archive on `disk`, of the database `of`, for a restore up to epoch `to`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database, or does not prove that `to` was
-    /// durable and counted.
     pub(crate) fn open(disk: &Arc<dyn Disk>, of: Identity, to: Epoch) -> Result<Self, DurabilityError> {
         let source = Self::of_database(disk, of, to)?;
-        source.check_counted()?;
+        source.check_target_epoch().map_err(|why| source.lacks(&why))?;
         Ok(source)
     }
 
     /// As [`ArchiveSource::open`], without a check of `to`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the archive belongs to another database.
     pub(crate) fn of_database(
         disk: &Arc<dyn Disk>,
         of: Identity,
@@ -101,11 +93,8 @@ impl ArchiveSource {
     }
 
     /// Checks that the archive belongs to the history of a backup with this lineage (A4).
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] if the histories differ.
     pub(crate) fn check_history(&self, lineage: &Lineage) -> Result<(), DurabilityError> {
-        lineage.goes_on_in(&self.read.list.generations).map_err(|generation| {
+        lineage.check_archive_history(&self.read.list.generations).map_err(|generation| {
             self.not_in_archive(&format!(
                 "its generation {generation} is not one of the history of which the backup is: the database, or the backup, \
                  was put back to an older copy and has gone on from there. Take the archive, or a backup, of the same \
@@ -129,7 +118,6 @@ impl ArchiveSource {
         ForwardReach { end: Some(end), counted }
     }
 
-    /// Epoch after which the archive begins.
     pub(crate) fn begins_behind(&self) -> Epoch {
         self.read.list.from
     }
@@ -141,12 +129,10 @@ impl ArchiveSource {
         ranges.map(|range| range.to).max().unwrap_or_default()
     }
 
-    /// X, the last epoch that is taken.
     pub(crate) fn target_epoch(&self) -> Epoch {
         self.to
     }
 
-    /// Error with this reason.
     pub(crate) fn not_in_archive(&self, why: &str) -> DurabilityError {
         let folder = self.disk.folder_place("").unwrap_or_default();
         DurabilityError::NotInArchive { folder, detail: why.to_owned() }
@@ -154,43 +140,27 @@ impl ArchiveSource {
 
     /// Error with this reason and the ranges that the archive has.
     fn lacks(&self, why: &str) -> DurabilityError {
-        let ranges: Vec<String> = self.read.facts.ranges.iter().map(describe_span).collect();
-        let has = match ranges.is_empty() {
-            true => "nothing yet".to_owned(),
-            false => ranges.join("; "),
+        let described = |EpochSpan { after, to }: &EpochSpan| {
+            format!("a state of epoch {after} or later, brought up to epoch {to}")
         };
+        let ranges: Vec<String> = self.read.facts.ranges.iter().map(described).collect();
+        let has = if ranges.is_empty() { "nothing yet".to_owned() } else { ranges.join("; ") };
         self.not_in_archive(&format!("{why}. What can be had from it: {has}"))
     }
 
-    /// As [`Self::check_target_epoch`], with an error that lists the available ranges.
-    fn check_counted(&self) -> Result<(), DurabilityError> {
-        self.check_target_epoch().map_err(|why| self.lacks(&why))
-    }
-
-    /// Checks that X is an epoch of a generation, and at most the generation's D (L4).
-    ///
-    /// # Errors
-    /// The reason, as a text.
+    /// Checks that X is an epoch of a generation, and at most the generation's D (L4). The error is the reason.
     pub(crate) fn check_target_epoch(&self) -> Result<(), String> {
         let to = self.to;
         let generations = &self.read.list.generations;
         let begun = generations.iter().rev().find(|generation| generation.first <= to);
-        match begun {
-            Some(generation) if generation.durable.is_none_or(|durable| to <= durable) => Ok(()),
-            Some(generation) => {
-                let durable = generation.durable.unwrap_or_default();
-                let is_last = generations.last().is_some_and(|last| last.number == generation.number);
-                Err(match is_last {
-                    true => format!(
-                        "epoch {to} is above all that it proves to have been durable, epoch {durable}"
-                    ),
-                    false => format!(
-                        "epoch {to} was discarded: nothing between epoch {durable} and the next life counts"
-                    ),
-                })
-            }
-            None => Err(format!("epoch {to} is before all that it has")),
+        let Some(generation) = begun else { return Err(format!("epoch {to} is before all that it has")) };
+        let Some(durable) = generation.durable.filter(|durable| to > *durable) else { return Ok(()) };
+        if generations.last().is_some_and(|last| last.number == generation.number) {
+            return Err(format!(
+                "epoch {to} is above all that it proves to have been durable, epoch {durable}"
+            ));
         }
+        Err(format!("epoch {to} was discarded: nothing between epoch {durable} and the next life counts"))
     }
 
     /// Missing entries and damaged files of the archive, in brackets; empty for a complete archive.
@@ -201,21 +171,18 @@ impl ArchiveSource {
         if missing.is_empty() { String::new() } else { format!(" ({})", missing.join("; ")) }
     }
 
-    /// Checks that the archive has every entry from the end of this epoch up to X (A2).
-    ///
-    /// # Errors
-    /// [`DurabilityError::NotInArchive`] with the missing epochs and files.
+    /// Checks that the archive has every entry from the end of this epoch to X (A2). The error names missing epochs.
     pub(crate) fn check_reaches(&self, after: Epoch) -> Result<(), DurabilityError> {
         if self.reach(after).end.is_some_and(|end| self.to <= end) {
             return Ok(());
         }
         let (from, to, missing) = (self.read.list.from, self.to, self.describe_missing());
-        let why = match after < from {
-            true => format!(
+        let mut why = format!("it does not have all of the epochs up to {to}{missing}");
+        if after < from {
+            why = format!(
                 "it has what comes behind epoch {from} only, and a backup that goes that far is needed"
-            ),
-            false => format!("it does not have all of the epochs up to {to}{missing}"),
-        };
+            );
+        }
         Err(self.lacks(&why))
     }
 
@@ -239,27 +206,8 @@ impl ArchiveSource {
         Ok(logs)
     }
 
-    /// Generation of the entries of (`after`, X], with this number, in this database.
-    fn generation(&self, database: Identity, number: u64, entries: EntryKind, after: Epoch) -> Generation {
-        assert!(after <= self.to, "a picture is brought forward");
-        Generation {
-            number,
-            first: after.next(),
-            format: FORMAT,
-            entries,
-            logs: 1,
-            salt: Salt::draw(&mut Random::unpredictable()),
-            database,
-            durable: Some(self.to),
-            spans: Vec::new(),
-        }
-    }
-
     /// Writes the entries from the first epoch of `generation` up to X into the log file of the generation, on
     /// `target`, and syncs the file and its name. Returns `None` if the archive has no such entry.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] for a file of the archive; the errors of the target.
     fn take(
         &self,
         target: &Arc<dyn Disk>,
@@ -271,11 +219,8 @@ impl ArchiveSource {
         let logs = self.logs(after)?;
         let Some(first) = logs.iter().flatten().next() else { return Ok(None) };
         if let Some(other) = logs.iter().flatten().find(|piece| piece.kind != generation.entries) {
-            return Err(DurabilityError::damaged_file(
-                &other.file.to_string(),
-                0,
-                "its entries are of another kind",
-            ));
+            let detail = "its entries are of another kind";
+            return Err(DurabilityError::damaged_file(&other.file.to_string(), 0, detail));
         }
         assert!(first.newest > after, "A2: behind the picture");
         let config = LogConfig::default();
@@ -293,18 +238,13 @@ impl ArchiveSource {
         assert_eq!(written.largest, self.to, "L4: it is closed at X");
         Ok(Some(TakenLog { generation, entries: 0, bytes: written.bytes }))
     }
-}
 
-impl ArchiveSource {
     /// Writes the entries from the end of `after` up to X beside the state at `after`: a picture, files, or nothing.
     /// `next` is the manifest that is to name the state. The folder `log0` belongs to this database, and the last
     /// generation of `next` has no log. The written file is read once more. Returns the manifest of the database closed
     /// at X, and the written log. `spend` is called after each piece that was written or read once more. `spend` may
-    /// wait, and an error of `spend` ends the work.
-    ///
-    /// # Errors
-    /// As for [`ArchiveSource::take`] and [`TakenLog::verify`]; a refused entry is named by its place in the archive;
-    /// [`DurabilityError::Config`] if no number is left.
+    /// wait, and an error of `spend` ends the work. The error of a refused entry names the place of the entry in the
+    /// archive.
     pub(crate) fn write_log_after(
         &self,
         disk: &Arc<dyn Disk>,
@@ -319,12 +259,21 @@ impl ArchiveSource {
         let number =
             |before| number::next(before).ok_or_else(|| DurabilityError::config("its numbers are used up"));
         let (own, last) = (number(open.number)?, number(open.number + 1)?);
-        let generation = self.generation(next.identity, own, open.entries, after);
+        let generation = Generation {
+            number: own,
+            first: after.next(),
+            format: FORMAT,
+            logs: 1,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            database: next.identity,
+            durable: Some(self.to),
+            spans: Vec::new(),
+            ..open
+        };
         let mut taken = self.take(disk, generation, spend)?;
         if let Some(taken) = &mut taken {
-            taken
-                .verify(&**disk, verifier, spend)
-                .map_err(|error| self.told_where(error, after, verifier))?;
+            let verified = taken.verify(&**disk, verifier, spend);
+            verified.map_err(|error| self.told_where(error, after, verifier))?;
         }
         let open = Generation { number: last, first: self.to.next(), ..open };
         let closed = taken.as_ref().map(|taken| taken.generation.clone());
@@ -361,12 +310,10 @@ impl ArchiveSource {
 }
 
 impl TakenLog {
-    /// Reads the written file as an open would, and shows its entries to `verifier`.
-    ///
-    /// # Errors
-    /// [`DurabilityError::TargetFailed`], with file and offset, if the file differs from the written bytes or cannot be
-    /// read. [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state
-    /// refuses an entry. The errors of `spend`.
+    /// Reads the written file as an open would, and shows its entries to `verifier`. [`DurabilityError::TargetFailed`],
+    /// with file and offset, is the error if the file differs from the written bytes or cannot be read;
+    /// [`DurabilityError::Replay`] or [`DurabilityError::Unknown`] if the file is as written, and the state refuses an
+    /// entry.
     fn verify(
         &mut self,
         disk: &dyn Disk,
@@ -391,19 +338,14 @@ impl TakenLog {
         let file = merge::merged_file(self.generation.number);
         let chain = FileChain::read(disk, file, None)?;
         let (end, mark) = (chain.end, chain.mark);
-        super::chain::check_origin(&self.generation, &chain)?;
+        chain::check_origin(&self.generation, &chain)?;
         let durable = self.generation.durable.unwrap_or_default();
         if mark != durable || end != self.bytes {
             let detail = format!("it is whole up to epoch {mark}, and was written up to epoch {durable}");
             return Err(DurabilityError::damaged_file(&file.to_string(), end, detail));
         }
         let bounds = Bounds { first: self.generation.first, covered: self.generation.first, durable };
-        let chain = super::Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
+        let chain = Chain::stitch(disk, vec![chain], Epoch::ZERO)?;
         Ok(replay::cut(&chain, bounds, &mut RecoveryReport::default()))
     }
-}
-
-/// Text of a range in an error.
-fn describe_span(EpochSpan { after, to }: &EpochSpan) -> String {
-    format!("a state of epoch {after} or later, brought up to epoch {to}")
 }

@@ -8,8 +8,7 @@
 //!   new database of the folder.
 //! - L4: the database is closed at X. Its next life begins above X, and its files have no entry above X.
 //!
-//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture; the store has the
-//! manifest.
+//! Neighbours: `archive_source` writes the file; a backup's copy does the same beside a picture.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -153,7 +152,6 @@ pub fn restore_from_archive(
     ArchiveRestore::from_archive(archive, to)?.make(target, verifier, &mut |_, _| ControlFlow::Continue(()))
 }
 
-/// Identity of the database to which this archive belongs.
 fn parent_of(archive: &dyn Disk) -> Result<Identity, DurabilityError> {
     let place = archive.folder_place("")?;
     let list = ArchiveList::read(archive, "")?;

@@ -52,7 +52,7 @@ fn damaged() -> DurabilityError {
 fn at(action: EndingAction) -> Ending {
     let mut ending = Ending::new(true);
     while next(&ending) != action {
-        ending.came(Done);
+        ending.record_outcome(Done);
     }
     ending
 }
@@ -65,7 +65,7 @@ fn next(ending: &Ending) -> EndingAction {
 }
 
 fn after(ending: &mut Ending, outcome: EndingOutcome) -> EndingAction {
-    ending.came(outcome);
+    ending.record_outcome(outcome);
     next(ending)
 }
 
@@ -87,7 +87,7 @@ fn each_action_follows_the_one_before_where_there_is_space() {
     let mut ending = Ending::new(false);
     for action in STRAIGHT {
         assert_eq!(next(&ending), action);
-        ending.came(Done);
+        ending.record_outcome(Done);
     }
     assert!(matches!(ending.next(), EndingStep::Open));
 }
@@ -96,10 +96,10 @@ fn each_action_follows_the_one_before_where_there_is_space() {
 fn what_fails_for_another_reason_than_space_is_an_error_and_new_logs_go_while_no_manifest_lists_them() {
     for action in STRAIGHT {
         let mut ending = at(action);
-        ending.came(Failed(broken()));
+        ending.record_outcome(Failed(broken()));
         if matches!(action, MakeLogs { .. } | ReplaceManifest) {
             assert_eq!(next(&ending), RemoveLogs);
-            ending.came(Done);
+            ending.record_outcome(Done);
         }
         assert_failed(&ending, &broken());
     }
@@ -109,10 +109,10 @@ fn what_fails_for_another_reason_than_space_is_an_error_and_new_logs_go_while_no
 fn a_full_disk_at_a_stage_without_relief_leaves_an_earlier_life_to_read_and_a_first_one_with_an_error() {
     for action in [HoldLeases, RemoveUnlisted, Merge, Clear, MakeReserve] {
         let mut ending = at(action);
-        ending.came(Failed(full()));
+        ending.record_outcome(Failed(full()));
         assert_read(&ending);
         let mut first = Ending { has_earlier: false, ..at(action) };
-        first.came(Failed(full()));
+        first.record_outcome(Failed(full()));
         assert_failed(&first, &full());
     }
 }
@@ -131,13 +131,13 @@ fn each_way_to_find_space_is_tried_once_a_stage_and_the_reserve_last() {
         assert_eq!(after(&mut ending, Done), again);
         assert_eq!(after(&mut ending, Failed(full())), GiveUpReserve);
         assert_eq!(after(&mut ending, Done), again);
-        ending.came(Failed(full()));
+        ending.record_outcome(Failed(full()));
         match action {
             RewriteTail(_) | MakeHint => assert_read(&ending),
             ReplaceManifest => assert_eq!(next(&ending), TrimLogs),
             _ => {
                 assert_eq!(next(&ending), RemoveLogs);
-                ending.came(Done);
+                ending.record_outcome(Done);
                 assert_read(&ending);
             }
         }
@@ -148,10 +148,10 @@ fn each_way_to_find_space_is_tried_once_a_stage_and_the_reserve_last() {
 fn the_next_stage_looks_for_space_anew_and_only_if_it_lacks_some() {
     let mut ending = at(RewriteTail(AtOnce::File));
     for outcome in [Failed(full()), Done, Failed(full()), Done, Done] {
-        ending.came(outcome);
+        ending.record_outcome(outcome);
     }
     assert_eq!(next(&ending), RemoveUnlisted);
-    ending.came(Done);
+    ending.record_outcome(Done);
     assert_eq!(after(&mut ending, Done), MakeLogs { is_tight: false });
     assert_eq!(after(&mut ending, Failed(full())), FreeUnneeded);
 }
@@ -160,10 +160,10 @@ fn the_next_stage_looks_for_space_anew_and_only_if_it_lacks_some() {
 fn without_a_reserve_nothing_is_tried_again() {
     let mut ending = at(MakeHint);
     for outcome in [Failed(full()), Done, Failed(full())] {
-        ending.came(outcome);
+        ending.record_outcome(outcome);
     }
     assert_eq!(next(&ending), GiveUpReserve);
-    ending.came(NothingKept);
+    ending.record_outcome(NothingKept);
     assert_read(&ending);
 }
 
@@ -174,10 +174,10 @@ fn what_fails_while_space_is_looked_for_is_what_the_stage_failed_by() {
     {
         let mut ending = at(action);
         assert_eq!(after(&mut ending, Failed(full())), FreeUnneeded);
-        ending.came(Failed(broken()));
+        ending.record_outcome(Failed(broken()));
         if undoes {
             assert_eq!(next(&ending), RemoveLogs);
-            ending.came(Done);
+            ending.record_outcome(Done);
         }
         assert_failed(&ending, &broken());
     }
@@ -187,7 +187,7 @@ fn what_fails_while_space_is_looked_for_is_what_the_stage_failed_by() {
 fn trimming() -> Ending {
     let mut ending = at(ReplaceManifest);
     for outcome in [Failed(full()), Done, Failed(full()), NothingKept] {
-        ending.came(outcome);
+        ending.record_outcome(outcome);
     }
     assert_eq!(next(&ending), TrimLogs);
     ending
@@ -199,13 +199,13 @@ fn the_manifest_is_tried_for_the_last_time_with_what_the_logs_set_aside() {
     assert_eq!(after(&mut ending, Done), ReplaceManifest);
     assert_eq!(after(&mut ending, Done), MakeHint);
     let mut ending = trimming();
-    ending.came(Done);
+    ending.record_outcome(Done);
     assert_eq!(after(&mut ending, Failed(full())), RemoveLogs, "nothing more can be freed");
-    ending.came(Done);
+    ending.record_outcome(Done);
     assert_read(&ending);
     let mut ending = trimming();
     assert_eq!(after(&mut ending, Failed(broken())), RemoveLogs);
-    ending.came(Done);
+    ending.record_outcome(Done);
     assert_failed(&ending, &broken());
 }
 
@@ -218,7 +218,7 @@ fn l3_logs_stay_where_a_rename_of_the_manifest_was_done_and_said_that_the_disk_i
     assert_eq!(after(&mut ending, Failed(full())), GiveUpReserve);
     assert_eq!(after(&mut ending, NothingKept), TrimLogs);
     assert_eq!(after(&mut ending, Done), ReplaceManifest);
-    ending.came(Failed(full()));
+    ending.record_outcome(Failed(full()));
     assert_read(&ending);
 }
 
@@ -226,7 +226,7 @@ fn l3_logs_stay_where_a_rename_of_the_manifest_was_done_and_said_that_the_disk_i
 fn l3_logs_stay_where_it_is_unknown_which_manifest_stands() {
     for (error, is_full) in [(broken(), false), (full_folder(), true)] {
         let mut ending = at(ReplaceManifest);
-        ending.came(Unknown(error.clone()));
+        ending.record_outcome(Unknown(error.clone()));
         if is_full { assert_read(&ending) } else { assert_failed(&ending, &error) }
     }
 }
@@ -235,7 +235,7 @@ fn l3_logs_stay_where_it_is_unknown_which_manifest_stands() {
 fn a_folder_whose_sync_finds_no_space_is_not_tried_again() {
     for action in [RewriteTail(AtOnce::File), MakeHint] {
         let mut ending = at(action);
-        ending.came(Failed(full_folder()));
+        ending.record_outcome(Failed(full_folder()));
         assert_read(&ending);
     }
     let mut ending = at(MakeLogs { is_tight: false });
@@ -246,14 +246,14 @@ fn a_folder_whose_sync_finds_no_space_is_not_tried_again() {
 fn a_tail_that_reads_differently_behind_a_failed_sync_lacks_space_and_is_damage_before_it() {
     let mut ending = at(RewriteTail(AtOnce::File));
     for outcome in [Failed(full()), Done] {
-        ending.came(outcome);
+        ending.record_outcome(outcome);
     }
     assert_eq!(after(&mut ending, Failed(damaged())), GiveUpReserve);
-    ending.came(Done);
-    ending.came(Failed(damaged()));
+    ending.record_outcome(Done);
+    ending.record_outcome(Failed(damaged()));
     assert_read(&ending);
     let mut ending = at(RewriteTail(AtOnce::File));
-    ending.came(Failed(damaged()));
+    ending.record_outcome(Failed(damaged()));
     assert_failed(&ending, &damaged());
 }
 
@@ -282,7 +282,7 @@ fn walk(mut path: Vec<EndingAction>, ending: &Ending, unknown: bool, arrows: &mu
         let unknown = unknown || matches!(outcome, Unknown(_));
         let mut next =
             Ending { shortage: ending.shortage.clone(), failure: ending.failure.clone(), ..*ending };
-        next.came(outcome);
+        next.record_outcome(outcome);
         arrows.insert(format!("{:?} -> {:?}", ending.stage, next.stage));
         walk(path.clone(), &next, unknown, arrows);
     }
@@ -330,5 +330,5 @@ fn an_arrow_that_is_not_in_the_picture_is_refused() {
 #[test]
 #[should_panic(expected = "the manifest only")]
 fn it_is_known_what_stands_of_anything_but_the_manifest() {
-    at(MakeHint).came(Unknown(full()));
+    at(MakeHint).record_outcome(Unknown(full()));
 }

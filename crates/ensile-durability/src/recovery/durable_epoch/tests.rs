@@ -1,6 +1,6 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use super::{Verdict, check_high};
+use super::{Verdict, check_checkpoint_durable};
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
@@ -209,7 +209,7 @@ fn k1_a_log_that_ends_one_epoch_below_an_installed_checkpoints_end_is_damaged() 
     let chains = [chain(0, 9, 6, 0), chain(1, 7, 6, 0)];
     let checked = |durable: u64, durable_min: u64| {
         let share = CheckpointShare { number: 5, durable_min: Epoch::new(durable_min) };
-        check_high(&share, Epoch::new(durable), &chains)
+        check_checkpoint_durable(&share, Epoch::new(durable), &chains)
     };
     checked(7, 7).expect("it reaches the end");
     checked(8, 7).expect("it goes beyond the end");

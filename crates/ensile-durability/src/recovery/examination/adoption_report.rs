@@ -1,5 +1,4 @@
-//! Adoption that reports lost results: the results that a process-safe process returned and that only its own folder
-//! proves.
+//! Adoption that reports lost results: results of a process-safe process that only its own folder proves.
 //!
 //! The manifest names a process-safe life that was not closed. In that life's own folder and boot, an open recovers the
 //! entries of logs and mapped buffers beyond D. An adoption there recovers the same entries, because an open may send
@@ -16,7 +15,8 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::{Judge, Nowhere};
+use super::judge::Judge;
+use super::null_states::NullState;
 use crate::DurabilityError;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};
@@ -66,23 +66,22 @@ pub fn adopt_with(disk: &Arc<dyn Disk>, options: AdoptOptions) -> Result<Adopted
 /// prove. The caller has the folder's locks.
 fn take(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Result<LeftToAdopt, DurabilityError> {
     let Some(open) = manifest.generations.last() else { return Ok(LeftToAdopt::default()) };
-    // After an earlier adoption, the open generation has the original's identity, and its entries in buffers are not
-    // recovered.
+    // After an adoption the open generation has the original's identity, and its buffers count for nothing.
     if manifest.mapped.is_none() || open.database != manifest.identity {
         return Ok(LeftToAdopt::default());
     }
     assert_eq!(open.durable, None, "B4: mapped buffers are those of an open generation");
     let look = || {
         let mut judge = Judge::of_newest(disk, manifest);
-        judge.look(&Nowhere(open.entries)).map(|()| judge)
+        judge.run_to_end(&NullState(open.entries)).map(|()| judge)
     };
     let mut judge = look()?;
     let mut taken_entries = 0;
-    if let Some(lacking) = judge.lacking.take() {
+    if let Some(missing) = judge.missing.take() {
         assert!(judge.examination().is_whole(), "L5: what is damaged is judged before anything is written");
-        let high = lacking.high();
-        taken_entries = lacking.entries();
-        lacking.write(&**disk, &judge.open_chains)?;
+        let high = missing.high();
+        taken_entries = missing.entries();
+        missing.write(&**disk, &judge.open_chains)?;
         judge = look()?;
         let found = judge.examination();
         assert!(!found.is_whole() || found.durable_epoch == Some(high), "B5: D covers all that counts");

@@ -1,6 +1,6 @@
 //! Results of an examination, as data.
 //!
-//! Neighbours: filled by `validator` and `repair`; printed by the `ensile` command.
+//! Neighbours: filled by `validator` and `folder_repair`; printed by the `ensile` command.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,6 @@ pub struct Damage {
 pub(super) const NOT_OF_NEWEST: &str = "; the newest does not need it)";
 
 impl Damage {
-    /// True if only an older state of a backup needs the data.
     pub(super) fn is_of_older(&self) -> bool {
         self.detail.ends_with(NOT_OF_NEWEST)
     }
@@ -188,8 +187,7 @@ pub struct PageFileFacts {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Bytes that the picture uses. The remaining bytes are free, except the opening of the file and the bytes of a
-    /// backup's older pictures.
+    /// Bytes that the picture uses. The rest is free, or the file's opening, or of a backup's older pictures.
     pub used_bytes: u64,
 }
 
@@ -305,8 +303,7 @@ pub struct CheckpointFacts {
     pub number: u64,
     /// e_l: first epoch for which the log is needed. The freeze S of a picture, and the smallest e_l of ranges.
     pub low: Epoch,
-    /// e_h: epoch that had to be durable for the checkpoint to count. e_c = S - 1 of a picture, and the largest e_h of
-    /// ranges.
+    /// e_h: epoch that had to be durable before the install. e_c = S - 1 of a picture, and the largest e_h of ranges.
     pub high: Epoch,
     /// Number of files.
     pub files: u64,
@@ -371,8 +368,7 @@ impl CheckpointFacts {
 pub enum Remedy {
     /// Cut everything after the last whole epoch, with this loss.
     Cut(Loss),
-    /// Give up the whole log. No cut of the log helps, but the installed picture is whole, and is by itself the state
-    /// at the end of an epoch.
+    /// Give up the whole log. No cut helps, but the picture is whole, and is the state at the end of an epoch.
     PictureAlone {
         /// Reason why no cut helps.
         why: String,
@@ -394,8 +390,7 @@ pub struct Loss {
     pub epochs: Option<(Epoch, Epoch)>,
     /// Number of entries of the lost epochs that can still be read from logs. More entries may be lost.
     pub entries: u64,
-    /// Damaged files with unreadable data of unknown epochs. Empty if the cut gives up only bytes that do not belong to
-    /// the files.
+    /// Damaged files with data of unknown epochs. Empty if the cut gives up only bytes outside the files.
     pub unreadable: Vec<String>,
     /// Cut files, with the offset of the cut in bytes; 0 cuts the whole file.
     pub files: Vec<(String, u64)>,
@@ -417,8 +412,7 @@ pub struct Repaired {
 pub struct Examination {
     /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// Kind of the entries, also if the database has no entries yet. `None` if the manifest is unreadable, or the
-    /// database is still under creation.
+    /// Kind of the entries, also of a new database. `None` if the manifest is unreadable, or still under creation.
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,
@@ -434,8 +428,7 @@ pub struct Examination {
     pub checkpoint: Option<CheckpointFacts>,
     /// Files in the folder and in the linked folders.
     pub files: Vec<FileFacts>,
-    /// Ends of logs that were incomplete when the database stopped. The next open cuts the ends, because no result
-    /// rests on them.
+    /// Incomplete ends of logs. The next open cuts the ends, because no result rests on them.
     pub torn_tails: Vec<TornTail>,
     /// Epochs above the last counting epoch that only some logs have marked. If a log lost entries of these epochs, the
     /// entries are gone. If a crash took the entries, no entry was acknowledged.
@@ -466,6 +459,12 @@ impl Examination {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.damage.is_empty() && self.unread.is_empty()
+    }
+
+    /// True if the damage of this error is noted, with any description.
+    pub(super) fn has_damage_of(&self, error: &DurabilityError) -> bool {
+        let DurabilityError::Damaged { file, offset, .. } = error else { return false };
+        self.damage.iter().any(|known| (&known.file, known.offset) == (file, *offset))
     }
 }
 

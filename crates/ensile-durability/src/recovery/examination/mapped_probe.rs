@@ -1,11 +1,9 @@
 //! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
 //! (docs/internals/protocols/process.md).
 //!
-//! Invariant B4: a backup of such a folder has the results that D covers, and reports the missing results. Nothing is
-//! changed.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. It changes nothing.
 //!
-//! Neighbours: a backup asks before the copy, and after its last read; `recovery::mapped_tail` finds the
-//! results, as for an open.
+//! Neighbours: a backup asks before and after the copy; `recovery::mapped_tail` finds the results, as for an open.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -13,7 +11,7 @@ use ensile_disk::Disk;
 use super::super::chain::Chain;
 use super::super::file_chain::FileChain;
 use super::super::log_files;
-use super::super::mapped_tail::{self, JudgedLife, TakenLife};
+use super::super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::super::validation::{self, FirstEnds};
 use super::facts::Damage;
 use crate::DurabilityError;
@@ -22,13 +20,11 @@ use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
-use crate::unproven_tail::NotProven;
+use crate::unproven_tail::{NotProven, NotProvenReason};
 
 /// Results of a process-safe process that a copy of this folder lacks. `None` if the folder has no such life, if that
-/// life was closed, or if a process has the database open: the heap of an open database has all results.
-///
-/// # Errors
-/// Errors of the disk. Damage is not an error here: the copy meets the damage itself.
+/// life was closed, or if a process has the database open: the heap of an open database has all results. Damage is not
+/// an error here: the copy meets the damage itself.
 pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, DurabilityError> {
     let names_life = |manifest: &Manifest| manifest.mapped.is_some();
     if !names_life(&expect_manifest(disk)?) {
@@ -52,7 +48,8 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     let is_whole = taken.is_some();
     let covered = manifest.checkpoint.as_ref().map(InstalledCheckpoint::redo_epoch).unwrap_or_default();
     let life = JudgedLife { generation: open, chains: &chains, durable: judged, covered, is_whole };
-    mapped_tail::left_uncopied(disk, &left, life, taken.flatten().is_some())
+    let not_taken = taken.flatten().map(|_| NotProvenReason::NotOpened);
+    mapped_tail::unproven_report(disk, &left, life, not_taken)
 }
 
 /// D of the open generation; `None` if the generation is damaged. Puts the generation's logs, as far as whole, into
@@ -69,13 +66,9 @@ fn judge(
     let mut found = log_files::find(disk, manifest)?.logs;
     for logger in 0..open.logs {
         let files = log_files::take_listed(&mut found, open.number, logger)?;
-        let next = files.iter().skip(1).copied().map(Some).chain([None]);
-        let read = files
-            .iter()
-            .copied()
-            .zip(next)
-            .map(|(file, next)| FileChain::read_until(disk, file, next, open.log_bytes(file.name)));
-        let read = read.collect::<Result<Vec<_>, _>>()?;
+        let read = log_files::with_next(&files)
+            .map(|(file, next)| FileChain::read_until(disk, file, next, open.log_bytes(file.name)))
+            .collect::<Result<_, _>>()?;
         chains.extend(validation::log(disk, open, read, covered, &mut FirstEnds)?);
     }
     let verdict = validation::generation(open, chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
@@ -89,10 +82,10 @@ fn entries_to_append(
     open: &Generation,
     chains: &[Chain],
     durable: Epoch,
-) -> Result<Option<mapped_tail::Lacking>, DurabilityError> {
+) -> Result<Option<mapped_tail::MissingEntries>, DurabilityError> {
     if let mapped_tail::LeftByProcess::UnknownBoot = left {
         return Ok(None);
     }
     let Some(buffers) = left.buffers(disk, open)? else { return Ok(None) };
-    Ok(TakenLife::from_buffers(disk, chains, buffers, durable)?.lacking)
+    Ok(EntriesToTake::from_buffers(disk, chains, buffers, durable)?.missing)
 }

@@ -1,5 +1,4 @@
-//! Plan of a repair: the cut of a damaged folder and the loss, decided from an examination's findings without any
-//! change.
+//! Plan of a repair: the cut of a damaged folder and the loss, from an examination's findings, without a change.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
 //! Everything after that mark is given up, later generations included.
@@ -11,7 +10,7 @@
 //!   alone, if undamaged.
 //! - The plan judges files by the rules of an open.
 //!
-//! Neighbours: [`super`] has the findings; `repair` carries the plan out.
+//! Neighbours: [`super`] has the findings; `folder_repair` carries the plan out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,14 +34,13 @@ use crate::store::hint::Hint;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped_buffers::{self, HeldAbove};
-use crate::store::names::{PartName, SegmentFile, SegmentName, logger_of};
+use crate::store::names::{PartName, SegmentFile, logger_of};
 
 /// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
 /// Command with which a user keeps the installed picture and drops the log.
 pub(super) const PICTURE_ALONE: &str = "`ensile verify DIR --repair --picture-alone`";
 
-/// Changes and losses of a repair.
 pub(super) struct RepairPlan {
     pub(super) loss: Loss,
     /// Generations up to the cut, and the files to drop. The cut generation is closed at the cut, with its chains if
@@ -52,14 +50,12 @@ pub(super) struct RepairPlan {
     pub(super) last: (u64, u32),
 }
 
-/// Reason for the lack of a plan.
 pub(super) enum NoRepair {
     /// No cut leaves a consistent state, or a cut would do harm.
     Reason(String),
     /// The whole part of the log ends below the installed picture. The picture alone is the state at the end of an
     /// epoch. Reason, and the plan that gives up the whole log.
     BelowThePicture(String, Box<RepairPlan>),
-    /// The plan could not be made.
     Error(DurabilityError),
 }
 
@@ -102,10 +98,8 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
     let cut = cutting.find()?;
     let below = cutting.check(&cut)?;
-    let mut plan = match &below {
-        None => cutting.plan(cut, found, seen)?,
-        Some(_) => cutting.plan_picture_alone(found, seen)?,
-    };
+    let cut = if below.is_some() { cutting.picture_alone() } else { cut };
+    let mut plan = cutting.plan(cut, found, seen)?;
     (plan.judged.unlisted, plan.judged.older, plan.judged.left) = (unfinished, older, left);
     let of_mapped = manifest.generations.last().filter(|last| last.durable.is_none());
     if let Some(Generation { number, logs, .. }) = of_mapped {
@@ -119,7 +113,6 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     }
 }
 
-/// Folder to cut.
 struct Cutting<'c> {
     disk: &'c dyn Disk,
     manifest: &'c Manifest,
@@ -128,7 +121,6 @@ struct Cutting<'c> {
     hint: Option<&'c Hint>,
 }
 
-/// Place of the cut.
 struct RepairCut {
     /// Index of the generation that is closed at the cut, in the manifest's order.
     index: usize,
@@ -190,18 +182,10 @@ impl Cutting<'_> {
             let mut chains = Vec::new();
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
-                let Some(files) = self.files.get(&key) else {
-                    let missing = SegmentName { generation: key.0, logger, number: 0 };
-                    return Err(log_files::missing_file(missing));
-                };
+                let files = self.files.get(&key).ok_or_else(|| log_files::missing_log(key.0, logger))?;
                 let read = read_until(self.disk, files, generation, None)?;
-                chains.extend(validation::log(
-                    self.disk,
-                    generation,
-                    read,
-                    self.covered_epoch(),
-                    &mut FirstEnds,
-                )?);
+                let covered = self.covered_epoch();
+                chains.extend(validation::log(self.disk, generation, read, covered, &mut FirstEnds)?);
             }
             let verdict = validation::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
             Ok(verdict.map(|verdict| (verdict.durable, chains)))
@@ -220,16 +204,44 @@ impl Cutting<'_> {
         limits.iter().all(is_behind)
     }
 
-    /// A log after the cut: see [`cut_chain`].
+    /// Stitches a log from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
     fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
-        cut_chain(self.disk, own, self.covered_epoch(), generation, self.limits.get(&key))
+        let mut read = read_until(self.disk, own, generation, self.limits.get(&key))?;
+        let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
+        read.truncate(strange.unwrap_or(read.len()));
+        while !read.is_empty() {
+            let stitched = Chain::stitch(self.disk, read.clone(), self.covered_epoch());
+            if let Some(chain) = Damage::unless(stitched)? {
+                return Ok((!chain.links.is_empty()).then_some(chain));
+            }
+            let number = |file: &FileChain| file.file.name.number;
+            let gap = read.windows(2).rposition(|pair| number(&pair[0]) + 1 != number(&pair[1]));
+            read.truncate(gap.map_or(0, |index| index + 1));
+        }
+        Ok(None)
+    }
+
+    fn files_of(&self, generation: &Generation) -> impl Iterator<Item = &SegmentFile> {
+        let number = generation.number;
+        (0..generation.logs).filter_map(move |logger| self.files.get(&(number, logger))).flatten()
+    }
+
+    /// Number of readable entries of a generation above `durable` that counted or might have counted. A piece that
+    /// straddles the epoch counts as a whole.
+    fn entries_above(&self, generation: &Generation, durable: Epoch) -> Result<u64, DurabilityError> {
+        let (counted, mut entries) = (generation.durable.unwrap_or(Epoch::MAX), 0);
+        for file in self.files_of(generation) {
+            let Some(chain) = Damage::unless(FileChain::read(self.disk, *file, None))? else { continue };
+            let lost = chain.runs.iter().filter(|run| run.epoch_max > durable && run.epoch_min <= counted);
+            entries += lost.map(|run| run.entries).sum::<u64>();
+        }
+        Ok(entries)
     }
 
     /// Entries that a dead process-safe process left above `durable`, in this boot. An open would take the entries, or
-    /// refuse damaged buffers; a cut gives the entries up. `None` if an open of this folder would look for no such
-    /// entries.
+    /// refuse damaged buffers; a cut gives the entries up. `None` if an open would look for no such entries.
     fn left_by_process(&self, durable: Epoch) -> Result<Option<LeftAbove>, DurabilityError> {
         let Some(open) = self.manifest.generations.last() else { return Ok(None) };
         match mapped_tail::find(self.disk, self.manifest, open)? {
@@ -253,11 +265,10 @@ impl Cutting<'_> {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// True if no file of this generation's logs bears the manifest's salt, and at least one file bears a different
-    /// salt.
+    /// True if a file of this generation's logs bears another salt than the manifest's, and none the manifest's.
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
-        for file in files_of(self.files, generation) {
+        for file in self.files_of(generation) {
             let read = Damage::unless(FileChain::read(self.disk, *file, None))?;
             let opening = read.and_then(|chain| chain.opening);
             own |= opening.as_ref().is_some_and(|opening| opening.origin.salt == generation.salt);
@@ -283,8 +294,7 @@ impl Cutting<'_> {
         Ok(cuts)
     }
 
-    /// Checks that the cut helps and does no harm. Returns a reason if the cut does not help, but the installed picture
-    /// without the log would.
+    /// Checks that the cut helps and does no harm. Returns a reason if only the picture without the log helps.
     fn check(&self, cut: &RepairCut) -> Result<Option<String>, NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
@@ -333,34 +343,14 @@ impl Cutting<'_> {
         )))
     }
 
-    /// Plans to keep the installed picture and to drop the whole log. The kept state is the state at the end of e_c, or
+    /// Cut that keeps the installed picture and drops the whole log. The kept state is the state at the end of e_c, or
     /// of the epoch before the first generation's first, with the same contents.
-    fn plan_picture_alone(&self, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
+    fn picture_alone(&self) -> RepairCut {
         let picture = self.manifest.checkpoint.as_ref().expect("it is below a picture");
         assert!(picture.is_picture(), "K1: a fuzzy one needs the log");
-        let generations = &self.manifest.generations;
-        let generation = generations.first().expect("a database that was created has one");
+        let generation = self.manifest.generations.first().expect("a database that was created has one");
         let durable = picture.durable_min().max(generation.first.previous());
-        let files = generations.iter().flat_map(|other| files_of(self.files, other));
-        let dropped: Vec<SegmentFile> = files.copied().collect();
-        let mut loss = Loss { durable, ..Loss::default() };
-        for other in generations {
-            loss.entries += entries_above(self.disk, self.files, other, durable)?;
-        }
-        let left = self.left_by_process(durable)?.unwrap_or_default();
-        let seen = seen.max(left.high);
-        loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-        loss.unreadable = unreadable(found, left);
-        loss.files = dropped.iter().map(|file| (file.to_string(), 0)).collect();
-        assert!(
-            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
-            "E2: a whole epoch is cut"
-        );
-        let closed = Generation { durable: Some(durable), ..generation.clone() };
-        let closed = DecidedGeneration { generation: closed, has_entries: false, log_bytes: None };
-        let last = generations.last().map_or((0, 1), |last| (last.number, last.logs));
-        let judged = Judged { generations: vec![closed], given_up: dropped, seen, ..Judged::default() };
-        Ok(RepairPlan { loss, judged, last })
+        RepairCut { index: 0, durable, chains: Vec::new(), is_lossless: false, cuts: Vec::new() }
     }
 
     /// Plans this cut: the kept generations, the cut and dropped files, and the loss.
@@ -369,33 +359,36 @@ impl Cutting<'_> {
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
         // A generation without a log counts only through its picture, and the picture is not in the generation.
-        let stays = durable >= generation.first && generation.logs > 0;
+        let stays = durable >= generation.first && !chains.is_empty();
         let chains = if stays { chains } else { Vec::new() };
-        let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of_chain(chain, *file));
-        let mut dropped: Vec<SegmentFile> =
-            files_of(self.files, generation).filter(|file| !is_kept(file)).copied().collect();
-        dropped.extend(later.iter().flat_map(|other| files_of(self.files, other)));
+        let is_of = |chain: &Chain, file: &SegmentFile| {
+            let is_link = chain.links.iter().any(|link| link.file == *file);
+            is_link || chain.beyond.contains(file) || chain.discarded.contains(file)
+        };
+        let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of(chain, file));
+        let mut dropped: Vec<_> = self.files_of(generation).filter(|file| !is_kept(file)).copied().collect();
+        dropped.extend(later.iter().flat_map(|other| self.files_of(other)));
         let cuts: Vec<_> = cuts.into_iter().filter(|(file, _)| !dropped.contains(file)).collect();
-        let mut loss = Loss { durable, ..Loss::default() };
         let left = self.left_by_process(durable)?;
         let gives_up = !is_lossless || left.is_some();
         let left = left.unwrap_or_default();
         let seen = seen.max(left.high);
+        let mut loss = Loss { durable, ..Loss::default() };
         if gives_up {
             for other in rest {
-                loss.entries += entries_above(self.disk, self.files, other, durable)?;
+                loss.entries += self.entries_above(other, durable)?;
             }
             loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-            loss.unreadable = unreadable(found, left);
+            let damaged = found.damage.iter().map(|damage| damage.file.clone());
+            let unreadable: BTreeSet<_> = damaged.chain(left.unreadable).collect();
+            loss.unreadable = unreadable.into_iter().collect();
         }
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
         loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
+        let is_cut = |(low, high)| durable < low && low <= high;
+        assert!(loss.epochs.is_none_or(is_cut), "E2: a whole epoch is cut");
         assert!(durable.next() >= generation.first, "L4: a generation is closed in its own epochs, or empty");
-        assert!(
-            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
-            "E2: a whole epoch is cut"
-        );
         let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
         let closed = Generation { durable: Some(durable), ..generation.clone() };
         let decided =
@@ -417,12 +410,6 @@ struct LeftAbove {
     unreadable: Vec<String>,
 }
 
-/// Names of the damaged files and of the unreadable buffers, without duplicates.
-fn unreadable(found: &Examination, left: LeftAbove) -> Vec<String> {
-    let damaged = found.damage.iter().map(|damage| damage.file.clone());
-    damaged.chain(left.unreadable).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
 /// By generation and log: the damaged files, with the offset up to which a file is whole.
 type WholeLimits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
@@ -440,8 +427,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
                 "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
         }
-        // The repair gives up the entries of mapped buffers, as a power cut would: the logs are whole without them
-        // (B4).
+        // The repair gives up the mapped buffers, as a power cut would: the logs are whole without them (B4).
         if mapped_buffers::is_mapped_file(file) {
             continue;
         }
@@ -455,20 +441,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
-/// Files of a generation's logs, by logger.
-fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {
-    let number = generation.number;
-    (0..generation.logs).filter_map(move |logger| files.get(&(number, logger))).flatten()
-}
-
-/// True if the log has this file: in its chain, behind its end, or before its beginning.
-fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
-    let is_link = chain.links.iter().any(|link| link.file == file);
-    is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
-}
-
-/// Reads the files of a log as if a damaged file ended at its damage, and as if a file ended where the next file
-/// continues the chain.
+/// Reads a log as if a damaged file ended at its damage, and a file where the next file continues the chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -494,45 +467,4 @@ fn read_until(
         }
     }
     Ok(read)
-}
-
-/// Stitches a log from the files read by [`read_until`]; `None` if no part of the log is whole. A missing file ends the
-/// log before the gap.
-fn cut_chain(
-    disk: &dyn Disk,
-    files: &[SegmentFile],
-    covered: Epoch,
-    generation: &Generation,
-    limits: Option<&BTreeMap<SegmentFile, u64>>,
-) -> Result<Option<Chain>, DurabilityError> {
-    let mut read = read_until(disk, files, generation, limits)?;
-    let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
-    read.truncate(strange.unwrap_or(read.len()));
-    while !read.is_empty() {
-        if let Some(chain) = Damage::unless(Chain::stitch(disk, read.clone(), covered))? {
-            return Ok((!chain.links.is_empty()).then_some(chain));
-        }
-        let number = |file: &FileChain| file.file.name.number;
-        let gap = read.windows(2).rposition(|pair| number(&pair[0]) + 1 != number(&pair[1]));
-        read.truncate(gap.map_or(0, |index| index + 1));
-    }
-    Ok(None)
-}
-
-/// Number of readable entries of a generation above `durable` that counted or might have counted. A piece that
-/// straddles the epoch counts as a whole.
-fn entries_above(
-    disk: &dyn Disk,
-    files: &Files,
-    generation: &Generation,
-    durable: Epoch,
-) -> Result<u64, DurabilityError> {
-    let counted = generation.durable.unwrap_or(Epoch::MAX);
-    let mut entries = 0;
-    for file in files_of(files, generation) {
-        let Some(chain) = Damage::unless(FileChain::read(disk, *file, None))? else { continue };
-        let lost = chain.runs.iter().filter(|run| run.epoch_max > durable && run.epoch_min <= counted);
-        entries += lost.map(|run| run.entries).sum::<u64>();
-    }
-    Ok(entries)
 }

@@ -9,33 +9,24 @@
 //! Invariants:
 //! - Findings come in the order in which an open would meet the findings.
 //!
-//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; [`generation`] has the
-//! second line of the diagram.
+//! Neighbours: [`super::examine`] runs the steps; `recovery::validation` judges, as for an open; `generation_steps` has
+//! the second line of the diagram; `judge` has the state.
 
-mod generation;
-
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskError};
 
-use super::super::chain::Chain;
 use super::super::file_chain::FileChain;
 use super::super::load::Load;
-use super::super::mapped_tail::{self, JudgedLife, Lacking};
-use super::super::read_ahead::ReadBuffers;
-use super::super::replay::LogPiece;
+use super::super::mapped_tail::{self, JudgedLife};
 use super::super::validation::{self, Findings as _, Inventory};
-use super::Elsewhere;
 use super::facts::{
-    BackupFacts, CheckpointFacts, Damage, Examination, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts,
-    Role,
+    BackupFacts, CheckpointFacts, Damage, FileFacts, NOT_OF_NEWEST, PictureFacts, RangeFacts, Role,
 };
-use crate::checkpoint::files::reader::PartReader;
+use super::judge::{Judge, Work};
+use super::null_states::KeyRules;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::hint::Hint;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::Manifest;
 use crate::store::mark_renewal::{is_renewable, lost_mark};
@@ -47,112 +38,13 @@ use crate::store::ownership::{check_entries, expect_manifest, is_needed};
 use crate::store::{RememberedStore, Shipping, ShippingOpen};
 use crate::unproven_tail::NotProven;
 use crate::{DurabilityError, Recoverable};
-use generation::UnderWay;
 
 /// Approximate number of bytes of a checkpoint's file that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Work of a step.
-#[derive(Debug)]
-enum Work {
-    /// Reads the folder's names and the manifest.
-    Folder,
-    /// Loads an item of the checkpoint, or a piece of that item's file.
-    Load(usize),
-    /// Notes the facts about a loaded picture.
-    Loaded,
-    /// Reads an older state of a backup.
-    Kept(usize),
-    /// Begins the generation at this place of the manifest's list.
-    Generation(usize),
-    /// Reads a file of one of the generation's logs; the second file is the next file of that log.
-    LogFile(SegmentFile, Option<SegmentFile>),
-    /// Judges one of the generation's logs, with this number of files.
-    Log(usize),
-    /// Decides D over all logs of the generation.
-    Verdict,
-    /// Replays a piece of this log that counts. The epoch, if present, has passed: no entry of a smaller epoch follows.
-    Piece(usize, LogPiece, Option<Epoch>),
-    /// Queues a second check of logs with entries that do not count.
-    Counted,
-    /// Checks a piece again, with all of its blocks.
-    Check(LogPiece),
-    /// Ends the generation under examination.
-    GenerationEnd,
-    /// Lists files outside the generations, and ends the examination.
-    End,
-}
-
-/// Examination under way.
-#[derive(Debug)]
-pub(crate) struct Judge {
-    disk: Arc<dyn Disk>,
-    /// Manifest, given by the caller or read in the first step.
-    manifest: Option<Manifest>,
-    /// True if the examination skips the older states of a backup.
-    skips_older: bool,
-    work: VecDeque<Work>,
-    /// Epoch below which the checkpoint holds every entry.
-    covered: Epoch,
-    hint: Option<Hint>,
-    inventory: Inventory,
-    /// Reader of the checkpoint file under way.
-    part: Option<PartReader>,
-    under_way: Option<UnderWay>,
-    buffers: ReadBuffers,
-    pub(super) found: Examination,
-    /// Pieces that count, by log of a generation, in the log's order.
-    pub(super) logs: Vec<Vec<LogPiece>>,
-    /// Logs of the generation over which no recovery has decided.
-    pub(super) open_chains: Vec<Chain>,
-    /// Entries that an open would append to the logs (B5), if nothing is damaged.
-    pub(super) lacking: Option<Lacking>,
-    /// Largest epoch in the folder, damaged blocks included (L4).
-    pub(super) seen: Epoch,
-    /// Largest epoch in this database's own data: in connected chains and in the checkpoint (L6).
-    shown: Epoch,
-}
-
 impl Judge {
-    /// Examination of a folder with the manifest in the folder.
-    pub(super) fn new(disk: &Arc<dyn Disk>) -> Self {
-        Self::with_manifest(disk, None)
-    }
-
-    /// Examination of a folder's newest state, with this manifest in place of the folder's. Backups, take-overs and
-    /// adoptions verify a folder in this way.
-    pub(crate) fn of_newest(disk: &Arc<dyn Disk>, manifest: &Manifest) -> Self {
-        Self { skips_older: true, ..Self::with_manifest(disk, Some(manifest.clone())) }
-    }
-
-    fn with_manifest(disk: &Arc<dyn Disk>, manifest: Option<Manifest>) -> Self {
-        Self {
-            disk: Arc::clone(disk),
-            manifest,
-            skips_older: false,
-            work: VecDeque::from([Work::Folder]),
-            covered: Epoch::ZERO,
-            hint: None,
-            inventory: Inventory::default(),
-            part: None,
-            under_way: None,
-            buffers: ReadBuffers::default(),
-            found: Examination::default(),
-            logs: Vec::new(),
-            open_chains: Vec::new(),
-            lacking: None,
-            seen: Epoch::ZERO,
-            shown: Epoch::ZERO,
-        }
-    }
-
-    /// Findings so far.
-    pub(crate) fn examination(&self) -> &Examination {
-        &self.found
-    }
-
     /// Runs the whole examination, for callers that need no steps.
-    pub(super) fn look(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
+    pub(super) fn run_to_end(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         while self.step(target)?.is_some() {}
         self.left_unproven()
     }
@@ -165,7 +57,7 @@ impl Judge {
         let is_whole = self.found.is_whole();
         if !is_whole {
             // An open of a damaged folder ends before the open takes entries of buffers (L5).
-            (self.lacking, self.found.to_take) = (None, None);
+            (self.missing, self.found.to_take) = (None, None);
         }
         let judged = self.found.generations.last().filter(|facts| facts.number == open.number);
         let life = JudgedLife {
@@ -176,15 +68,12 @@ impl Judge {
             is_whole,
         };
         let Some(reason) = left.reason(is_whole) else { return Ok(()) };
-        let told = self.found.note(mapped_tail::left_unproven(&*self.disk, &left, life))?;
+        let told = self.found.note(mapped_tail::unproven_report(&*self.disk, &left, life, None))?;
         self.found.not_proven = told.unwrap_or_else(|| Some(NotProven::without_files(reason, life.proven())));
         Ok(())
     }
 
     /// Reads the next file, or a piece of a file. Returns the number of bytes read; `None` at the end.
-    ///
-    /// # Errors
-    /// As for [`super::examine`].
     pub(crate) fn step(&mut self, target: &dyn Recoverable) -> Result<Option<u64>, DurabilityError> {
         let Some(work) = self.work.pop_front() else { return Ok(None) };
         let mut read = 0;
@@ -210,38 +99,16 @@ impl Judge {
         Ok(Some(read))
     }
 
-    /// Puts this work before the remaining work.
-    fn first(&mut self, work: Vec<Work>) {
-        work.into_iter().rev().for_each(|work| self.work.push_front(work));
-    }
-
-    fn manifest(&self) -> &Manifest {
-        self.manifest.as_ref().expect("it was given, or read in the first step")
-    }
-
-    /// Notes a used epoch.
-    fn saw(&mut self, epoch: Epoch) {
-        self.seen = self.seen.max(epoch);
-    }
-
-    /// Notes the epochs in a file, even if the file does not belong to its log's chain.
-    fn saw_file(&mut self, file: &FileChain) {
-        self.saw(file.seen.max(file.published));
-        self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
-    }
-
     /// First step: reads the manifest, lists the files by names, and queues all work.
     fn folder(&mut self, target: &dyn Recoverable) -> Result<(), DurabilityError> {
         let disk = Arc::clone(&self.disk);
         assert!(self.found.files.is_empty(), "it is the first step");
         self.list_root()?;
         let manifest = match self.manifest.take() {
-            Some(given) => given,
-            None => match self.found.note(expect_manifest(&*disk))? {
-                Some(read) => read,
-                None => return Ok(()),
-            },
+            None => self.found.note(expect_manifest(&*disk))?,
+            given => given,
         };
+        let Some(manifest) = manifest else { return Ok(()) };
         check_entries(&*disk, &manifest, target.entries())?;
         self.found.backup = BackupFacts::from_manifest(&manifest);
         self.found.application = manifest.application.as_ref().map(ToString::to_string);
@@ -317,12 +184,6 @@ impl Judge {
         Ok(())
     }
 
-    /// The length in bytes; `None` for an unreadable file, which is noted.
-    fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
-        self.found.note(length.map_err(DurabilityError::from))
-    }
-
-    /// Lists the files of the root folder, with their roles.
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder may be a folder of logs or checkpoints.
@@ -343,7 +204,6 @@ impl Judge {
         Ok(())
     }
 
-    /// Lists files in the logs' folders that belong to no log.
     fn list_foreign(&mut self) -> Result<(), DurabilityError> {
         let loggers = self.found.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
         for logger in 0..loggers {
@@ -372,15 +232,14 @@ impl Judge {
         let installed = manifest.checkpoint.as_ref();
         let number = installed.map_or(0, InstalledCheckpoint::number);
         for part in orphans::list::<PartName>(&*self.disk, manifest)? {
-            let is_installed = part.is_installed(manifest);
             let other = Role::Discarded("of a checkpoint that is not installed");
             let own = Role::Checkpoint { number: part.checkpoint };
-            self.add_file(part.to_string(), if is_installed { own } else { other })?;
+            self.add_file(part.to_string(), if part.is_installed(manifest) { own } else { other })?;
         }
         for file in orphans::list::<PageFileName>(&*self.disk, manifest)? {
-            let is_installed = file.is_installed(manifest);
             let other = Role::Discarded("of a picture that is not installed");
-            self.add_file(file.to_string(), if is_installed { Role::Checkpoint { number } } else { other })?;
+            let own = Role::Checkpoint { number };
+            self.add_file(file.to_string(), if file.is_installed(manifest) { own } else { other })?;
         }
         let Some(installed) = installed else { return Ok(()) };
         assert!(installed.is_whole(), "a manifest that is read is whole");
@@ -408,28 +267,19 @@ impl Judge {
     /// Loads a piece of the checkpoint, even if files of the checkpoint are damaged. Returns the number of bytes read.
     fn load(&mut self, item: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let load = self.inventory.load.as_ref().expect("it has items");
-        assert!(
-            load.items().contains(&item) && load.remaining_items() > 0,
-            "N10: an item that is not loaded"
-        );
+        assert!(load.items().contains(&item) && load.remaining_items() > 0, "N10: not loaded yet");
         let before = load.loaded_totals().0;
         let more = load.load_more(item, &*self.disk, &mut self.part, STEP_BYTES, target);
         let read = load.loaded_totals().0 - before;
         // A state that keeps rows compares the rows too, and reports the same damage at the same place (N11).
-        let is_said = match &more {
-            Err(DurabilityError::Damaged { file, offset, .. }) => {
-                self.found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
-            }
-            _ => false,
-        };
+        let is_said = more.as_ref().is_err_and(|error| self.found.has_damage_of(error));
         if !is_said && self.found.note(more)? == Some(false) {
             self.work.push_front(Work::Load(item));
         }
         Ok(read)
     }
 
-    /// Reads an older state of a backup, like a restore of that state. Damage that also affects the newest state is
-    /// noted once.
+    /// Reads an older state of a backup, like a restore. Damage that is the newest state's too is noted once.
     fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let kept = self.manifest().kept[at].clone();
         let (epoch, what) = match &kept {
@@ -443,26 +293,20 @@ impl Judge {
             }
             other => other,
         };
-        let is_known = |found: &Examination, error: &DurabilityError| match error {
-            DurabilityError::Damaged { file, offset, .. } => {
-                found.damage.iter().any(|damage| (&damage.file, damage.offset) == (file, *offset))
-            }
-            _ => false,
-        };
         let disk = Arc::clone(&self.disk);
         let state = match kept {
             KeptState::Picture(picture) => InstalledCheckpoint::Picture(picture),
             KeptState::Files(state) => return self.kept_files(&state, &older, target),
         };
         let mut note = |outcome: Result<(), DurabilityError>| match outcome {
-            Err(error) if is_known(&self.found, &error) => Ok(()),
+            Err(error) if self.found.has_damage_of(&error) => Ok(()),
             outcome => self.found.note(outcome.map_err(older)).map(drop),
         };
         let load = match Load::new(&*disk, Some(state)) {
             Ok(load) => load.with_version_check(),
             Err(error) => return note(Err(error)).map(|()| 0),
         };
-        load.items().try_for_each(|item| note(load.load(item, &*disk, &Elsewhere(target))))?;
+        load.items().try_for_each(|item| note(load.load(item, &*disk, &KeyRules(target))))?;
         Ok(load.loaded_totals().0)
     }
 
@@ -475,28 +319,21 @@ impl Judge {
     ) -> Result<u64, DurabilityError> {
         let alone = self.manifest().with_kept(state);
         let mut judge = Self::of_newest(&self.disk, &alone);
-        let (mut bytes, target) = (0, Elsewhere(target));
+        let (mut bytes, target) = (0, KeyRules(target));
         while let Some(read) = judge.step(&target)? {
             bytes += read;
         }
         for Damage { file, offset, detail, is_refused } in judge.found.damage {
-            let is_known =
-                self.found.damage.iter().any(|known| (&known.file, known.offset) == (&file, offset));
-            if is_known {
-                continue;
+            let error = DurabilityError::Damaged { file, offset, detail };
+            if !self.found.has_damage_of(&error) {
+                self.found.damage.push(Damage { is_refused, ..Damage::from_error(older(error))? });
             }
-            let damage = match older(DurabilityError::Damaged { file, offset, detail }) {
-                DurabilityError::Damaged { file, offset, detail } => {
-                    Damage { file, offset, detail, is_refused }
-                }
-                other => return Err(other),
-            };
-            self.found.damage.push(damage);
         }
-        let known = &self.found.unread;
-        let unread: Vec<_> =
-            judge.found.unread.into_iter().filter(|unread| !known.contains(unread)).collect();
-        self.found.unread.extend(unread);
+        for unread in judge.found.unread {
+            if !self.found.unread.contains(&unread) {
+                self.found.unread.push(unread);
+            }
+        }
         Ok(bytes)
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
+use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_disk::FolderId;
 
-use super::{Decided, DecidedGeneration, Plan};
+use super::{Decided, DecidedGeneration, Plan, SMALL_BYTES, choose};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -160,4 +160,42 @@ fn n23_what_leaves_the_list_is_remembered_with_its_end_unless_a_repair_gives_it_
     decided.generations[1].has_entries = false;
     let next = plan(decided, &before).manifest(&before, salt(), EntryKind::Values, 1);
     assert_eq!(next.lineage.to_string(), "lineage 2:1a2b3c4d:29");
+}
+
+#[test]
+fn few_generations_are_left_alone_and_small_ones_become_one() {
+    let mut lives = vec![100; UNMERGED_GENERATIONS_MAX];
+    assert_eq!(choose(&lives), None);
+    lives.push(100);
+    assert_eq!(choose(&lives), Some(0));
+    lives.insert(0, 10 * SMALL_BYTES);
+    assert_eq!(choose(&lives), Some(1), "the large one is not written again for so little");
+    lives.insert(1, 2 * SMALL_BYTES);
+    assert_eq!(choose(&lives), Some(1), "small enough");
+    lives[0] = MERGED_LOG_BYTES_MAX;
+    assert_eq!(choose(&lives), Some(1), "does not fit one file with them");
+    assert_eq!(choose(&[]), None);
+}
+
+#[test]
+fn lives_of_any_size_leave_few_generations_and_are_rewritten_seldom() {
+    let mut random = ensile_base::random::Random::from_seed(12);
+    let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
+    for _ in 0..20_000 {
+        // Most lives have some hundred bytes, and a life has up to half a megabyte.
+        let life = 100 + ((random.next_u64() % (1 << 19)) >> (random.next_u64() % 19));
+        written += life;
+        bytes.push(life);
+        if let Some(from) = choose(&bytes) {
+            let merged = bytes.drain(from..).sum();
+            rewritten += merged;
+            bytes.push(merged);
+        }
+        let near = bytes.iter().rev().scan(0, |sum, bytes| {
+            *sum += bytes;
+            (*sum <= MERGED_LOG_BYTES_MAX).then_some(())
+        });
+        assert!(near.count() <= UNMERGED_GENERATIONS_MAX, "{bytes:?}");
+    }
+    assert!(rewritten < 12 * written, "{rewritten} bytes written again, of {written}");
 }

@@ -172,7 +172,7 @@ impl Shipper {
         let of = Generation { number, salt, durable: shipped, ..listed.open_generation().clone() };
         let mut before = Lineage::default();
         before.add(std::iter::once(&of));
-        listed.lives().is_behind(&before).map_err(|why| {
+        listed.lives().check_continues(&before).map_err(|why| {
             let detail = format!(
                 "its newest manifest is of {why} Take over from this place into an empty folder, or give an empty place"
             );

@@ -95,8 +95,8 @@ fn n23_a_history_that_has_gone_on_otherwise_is_told_apart() {
         (of(&[(1, "00000001"), (3, "00000002")]), another),
         (Lineage::default(), another),
     ] {
-        assert_eq!(now.is_behind(&before), answer, "{now}");
-        assert_eq!(now.is_behind(&Lineage::default()), Ok(()), "a version before this one wrote it");
+        assert_eq!(now.check_continues(&before), answer, "{now}");
+        assert_eq!(now.check_continues(&Lineage::default()), Ok(()), "a version before this one wrote it");
     }
 }
 
@@ -108,22 +108,22 @@ fn n23_a_generation_that_ended_before_the_state_is_told_apart() {
     for (durable, answer) in [(59, ended_before), (60, Ok(())), (61, Ok(()))] {
         let mut now = of(&[(3, "00000003")]);
         now.add([ended(1, "00000001", 5), ended(2, "00000002", durable)].iter());
-        assert_eq!(now.is_behind(&before), answer);
+        assert_eq!(now.check_continues(&before), answer);
     }
-    assert_eq!(of(&[(1, "00000001"), (2, "00000002")]).is_behind(&before), Ok(()), "it is open");
+    assert_eq!(of(&[(1, "00000001"), (2, "00000002")]).check_continues(&before), Ok(()), "it is open");
     let mut another = of(&[(1, "00000001")]);
     another.add([ended(2, "0000000a", 70)].iter());
-    assert_eq!(another.is_behind(&before), Err(NotBehind::Another { generation: 2 }));
+    assert_eq!(another.check_continues(&before), Err(NotBehind::Another { generation: 2 }));
 }
 
 #[test]
 fn n23_what_is_older_than_all_that_is_remembered_passes() {
     let before = of(&[(1, "00000001"), (2, "00000002")]);
-    assert_eq!(of(&[(3, "00000003"), (9, "00000009")]).is_behind(&before), Ok(()));
+    assert_eq!(of(&[(3, "00000003"), (9, "00000009")]).check_continues(&before), Ok(()));
     let mut opened_often = before.clone();
     let all: Vec<_> = (3..LINEAGE_MAX as u64 + 3).map(|number| generation(number, "00000001")).collect();
     opened_often.add(all.iter());
-    assert_eq!(opened_often.is_behind(&before), Ok(()));
+    assert_eq!(opened_often.check_continues(&before), Ok(()));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn n23_a_states_lineage_ends_with_it() {
     ] {
         let until = lives.clone().truncate_at(generation, Epoch::new(epoch));
         assert_eq!(until.to_string(), line);
-        assert_eq!(lives.is_behind(&until), Ok(()));
+        assert_eq!(lives.check_continues(&until), Ok(()));
     }
     assert!(lives.truncate_at(0, Epoch::new(4)).is_empty());
 }
@@ -164,13 +164,17 @@ fn a4_an_archive_of_the_same_history_is_known_whichever_of_the_two_goes_further(
     ];
     for from in 0..listed.len() {
         for to in from..=listed.len() {
-            assert_eq!(backed_up().goes_on_in(&listed[from..to]), Ok(()), "{from} to {to}");
+            assert_eq!(backed_up().check_archive_history(&listed[from..to]), Ok(()), "{from} to {to}");
         }
     }
     // What is open has ended nowhere yet.
-    assert_eq!(backed_up().goes_on_in(&[generation(5, "00000005")]), Ok(()));
-    assert_eq!(backed_up().goes_on_in(&[ended(5, "00000005", 70)]), Ok(()));
-    assert_eq!(Lineage::default().goes_on_in(&[generation(5, "77777777")]), Ok(()), "it remembers nothing");
+    assert_eq!(backed_up().check_archive_history(&[generation(5, "00000005")]), Ok(()));
+    assert_eq!(backed_up().check_archive_history(&[ended(5, "00000005", 70)]), Ok(()));
+    assert_eq!(
+        Lineage::default().check_archive_history(&[generation(5, "77777777")]),
+        Ok(()),
+        "it remembers nothing"
+    );
 }
 
 #[test]
@@ -189,9 +193,9 @@ fn a4_what_tells_an_archive_of_another_history() {
         (6, later(70)),
         (6, later(60)),
     ] {
-        assert_eq!(backed_up().goes_on_in(std::slice::from_ref(&other)), Err(at), "{other}");
+        assert_eq!(backed_up().check_archive_history(std::slice::from_ref(&other)), Err(at), "{other}");
         let listed = [ended(2, "00000002", 30), other.clone()];
-        assert_eq!(backed_up().goes_on_in(&listed), Err(at), "{other}");
+        assert_eq!(backed_up().check_archive_history(&listed), Err(at), "{other}");
     }
-    assert_eq!(backed_up().goes_on_in(&[later(71)]), Ok(()));
+    assert_eq!(backed_up().check_archive_history(&[later(71)]), Ok(()));
 }

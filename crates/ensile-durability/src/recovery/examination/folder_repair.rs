@@ -19,8 +19,9 @@ use super::super::install_generation::Recovered;
 use super::super::load::Load;
 use super::super::replay_state::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
+use super::folder_examination::examine_locked;
+use super::null_states::NullState;
 use super::repair_plan::{self, GIVE_UP, NoRepair, PICTURE_ALONE, RepairPlan};
-use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
@@ -48,8 +49,7 @@ pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<R
 /// Losses that a repair accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
-    /// Contents of log folders that are missing as a whole. Without this option the repair takes such folders for
-    /// devices that are not mounted.
+    /// Contents of missing log folders. Without this option, a missing folder counts as a device that is not mounted.
     pub without_missing_folders: bool,
     /// Contents of the whole log, if no cut helps: the installed picture is kept as is.
     pub picture_alone: bool,
@@ -169,7 +169,6 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     Ok(folder)
 }
 
-/// Copies the bytes of a file from `offset` on into the new file `to`, and syncs the copy.
 fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), DurabilityError> {
     let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
     let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);
@@ -193,7 +192,7 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     let RepairPlan { loss, judged, last: (number, logs) } = plan;
     let cut = &judged.generations.last().expect("a generation is cut").generation;
-    let target = Nowhere(cut.entries);
+    let target = NullState(cut.entries);
     load.items().try_for_each(|item| load.load(item, &**disk, &target))?;
     assert!(judged.seen >= loss.durable, "L4: the next generation begins above what is kept");
     assert_eq!(cut.durable, Some(loss.durable), "it is closed at the cut");

@@ -4,36 +4,21 @@
 //! - L5: the examination decides D over all logs of the generation, or not at all.
 //! - L8: the target receives the pieces in order, the oldest first.
 //!
-//! Neighbours: [`super`] has the steps; `recovery::validation`, `replay` and `file_chain` read.
+//! Neighbours: `validator` calls the steps; `recovery::validation`, `replay` and `file_chain` read.
 
 use ensile_base::Epoch;
 
-use super::super::super::chain::Chain;
-use super::super::super::file_chain::FileChain;
-use super::super::super::mapped_tail::{self, TakenLife};
-use super::super::super::replay::{self, Bounds, LogPiece};
-use super::super::super::report::RecoveryReport;
-use super::super::super::validation::{self, Findings as _};
-use super::super::Nowhere;
-use super::super::facts::{Damage, FileFacts, GenerationFacts, Role};
-use super::{Judge, Work};
-use crate::store::manifest::Generation;
+use super::super::file_chain::FileChain;
+use super::super::log_files;
+use super::super::mapped_tail::{self, EntriesToTake};
+use super::super::replay::{self, Bounds, LogPiece};
+use super::super::report::RecoveryReport;
+use super::super::validation::{self, Findings as _};
+use super::facts::{Damage, FileFacts, GenerationFacts, Role};
+use super::judge::{ExaminedGeneration, Judge, Work};
+use super::null_states::NullState;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
-
-/// State of the generation under examination.
-#[derive(Debug)]
-pub(super) struct UnderWay {
-    generation: Generation,
-    /// Files of the current log.
-    files: Vec<FileChain>,
-    chains: Vec<Chain>,
-    facts: GenerationFacts,
-    /// Pieces that count, by log.
-    logs: Vec<Vec<LogPiece>>,
-    /// Counts of ignored and covered entries, by log.
-    skipped: Vec<RecoveryReport>,
-}
 
 impl Judge {
     /// Begins the generation at index `at` of the manifest: queues the work on its files, logs and entries.
@@ -43,8 +28,7 @@ impl Judge {
         let mut work = Vec::new();
         for logger in 0..generation.logs {
             let Some(files) = self.inventory.listed.remove(&(generation.number, logger)) else { continue };
-            let next = files.iter().skip(1).copied().map(Some).chain([None]);
-            work.extend(files.iter().zip(next).map(|(file, next)| Work::LogFile(*file, next)));
+            work.extend(log_files::with_next(&files).map(|(file, next)| Work::LogFile(file, next)));
             work.push(Work::Log(files.len()));
         }
         work.extend([Work::Verdict, Work::Counted, Work::GenerationEnd]);
@@ -60,15 +44,11 @@ impl Judge {
             covered_entries: 0,
         };
         let (files, chains, logs, skipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let before = self.under_way.replace(UnderWay { generation, files, chains, facts, logs, skipped });
+        let before =
+            self.under_way.replace(ExaminedGeneration { generation, files, chains, facts, logs, skipped });
         assert!(before.is_none(), "one generation is examined behind the other");
     }
 
-    fn under_way(&mut self) -> &mut UnderWay {
-        self.under_way.as_mut().expect("a generation is examined")
-    }
-
-    /// Reads a single file of a log. `next` is the next file of the log. Returns the number of bytes read.
     pub(super) fn log_file(
         &mut self,
         file: SegmentFile,
@@ -95,7 +75,6 @@ impl Judge {
         Ok(bytes)
     }
 
-    /// Notes the facts about a log file.
     fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
         let SegmentName { generation, logger, .. } = chain.file.name;
         let name = chain.file.to_string();
@@ -113,8 +92,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Puts a log together from its files. `count` is the number of files by name: the log gets a chain only if all
-    /// were read.
+    /// Puts a log together. The log gets a chain only if all files, `count` by name, were read.
     pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
@@ -138,7 +116,7 @@ impl Judge {
 
     /// Decides D of the generation, and cuts its logs into pieces.
     pub(super) fn verdict(&mut self) -> Result<(), DurabilityError> {
-        let UnderWay { generation, chains, facts, logs, skipped, .. } =
+        let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } =
             self.under_way.as_mut().expect("a generation is examined");
         assert!(chains.len() <= generation.logs as usize, "a log has one chain");
         let installed = self.manifest.as_ref().and_then(|manifest| manifest.checkpoint.as_ref());
@@ -162,10 +140,10 @@ impl Judge {
             // An open of a damaged log takes no entry (L5).
             let is_whole = chains.iter().all(|chain| chain.lost.is_none());
             if let Some(buffers) = buffers.filter(|_| is_whole) {
-                let taken = TakenLife::from_buffers(&*self.disk, chains, buffers, verdict.durable);
+                let taken = EntriesToTake::from_buffers(&*self.disk, chains, buffers, verdict.durable);
                 if let Some(taken) = found.note(taken)? {
-                    found.to_take = taken.lacking.as_ref().map(|lacking| (lacking.entries(), lacking.high()));
-                    (self.lacking, found.not_proven) = (taken.lacking, taken.not_proven);
+                    found.to_take = taken.missing.as_ref().map(|missing| (missing.entries(), missing.high()));
+                    (self.missing, found.not_proven) = (taken.missing, taken.not_proven);
                 }
             }
         }
@@ -188,8 +166,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Hands the counting entries of a piece of the log `log` to the target. No later piece has an entry below the
-    /// epoch `passed`.
+    /// Hands the counting entries of a piece of `log` to the target. No later piece has an entry below `passed`.
     pub(super) fn piece(
         &mut self,
         log: usize,
@@ -211,10 +188,9 @@ impl Judge {
         Ok(piece.bytes)
     }
 
-    /// Plans a second check of every log with ignored or covered entries.
     pub(super) fn plan_recheck(&mut self) {
         let under_way = self.under_way.as_mut().expect("a generation is examined");
-        let UnderWay { generation, chains, facts, logs, skipped, .. } = under_way;
+        let ExaminedGeneration { generation, chains, facts, logs, skipped, .. } = under_way;
         let everything = Bounds { first: generation.first, covered: Epoch::ZERO, durable: Epoch::MAX };
         assert_eq!(chains.len(), skipped.len(), "each log is counted");
         let mut work = Vec::new();
@@ -232,7 +208,7 @@ impl Judge {
 
     /// Checks every entry of a piece. Known damage is not reported twice.
     pub(super) fn check_again(&mut self, piece: &LogPiece) -> Result<u64, DurabilityError> {
-        let nowhere = Nowhere(piece.kind);
+        let nowhere = NullState(piece.kind);
         match replay::replay(&*self.disk, piece, &mut self.buffers, &nowhere).map_err(Damage::from_error) {
             Ok(_) => {}
             Err(Ok(found)) if self.found.damage.contains(&found) => {}
@@ -244,7 +220,8 @@ impl Judge {
 
     /// Ends the examination of the generation, and notes its facts. Keeps the chains of an open generation.
     pub(super) fn generation_end(&mut self) {
-        let UnderWay { generation, chains, facts, .. } = self.under_way.take().expect("it was examined");
+        let ExaminedGeneration { generation, chains, facts, .. } =
+            self.under_way.take().expect("it was examined");
         self.found.generations.push(facts);
         if generation.durable.is_none() {
             self.open_chains = chains;
