@@ -20,12 +20,12 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::{Arc, plain_access};
+use ensile_base::sync::{Arc, Ordering, plain_access};
 use ensile_disk::DiskError;
 use ensile_epoch::CommitSlot;
 
-use super::Log;
 use super::logger::Logger;
+use super::open_log::Log;
 use crate::DurabilityError;
 use crate::buffers::{Buffer, WorkerSlot};
 
@@ -43,8 +43,21 @@ pub struct Appender {
     steps: bool,
 }
 
+impl Log {
+    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls once, between commits: the slot
+    /// must not be bound now. Loggers get workers in turn.
+    #[must_use]
+    pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
+        assert!(self.has_loggers(), "entries are for a logger");
+        // Relaxed: only spreads workers; no partner.
+        let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
+        debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
+        Appender::new(StdArc::clone(self), logger, slot)
+    }
+}
+
 impl Appender {
-    pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
+    fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
         assert!(commit.bound_epoch().is_none(), "a worker attaches between commits");
         let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use ensile_base::Epoch;
 
-use super::Log;
 use super::marks::Frontier;
+use super::open_log::Log;
 use crate::DurabilityError;
 
 impl Log {

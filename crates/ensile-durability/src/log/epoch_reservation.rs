@@ -8,8 +8,8 @@
 
 use ensile_disk::DiskError;
 
-use super::Log;
 use super::logger::Logger;
+use super::open_log::Log;
 
 impl Log {
     /// Reserves more epochs in the manifest after half of the epochs are used (L6). No caller may wait for the calling

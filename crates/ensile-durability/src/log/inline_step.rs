@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ensile_base::Epoch;
 use ensile_base::sync::sleep;
 
-use super::Log;
 use super::logger::RETRY_WAIT;
+use super::open_log::Log;
 
 impl Log {
     /// Steps the loggers on the thread of a lone registered waiter, until `epoch` is durable. False if `epoch` is not

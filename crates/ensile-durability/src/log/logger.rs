@@ -25,14 +25,14 @@ use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
 use super::marks::Frontier;
+use super::next_file_plan::NextFilePlan;
+use super::open_log::Log;
 use super::segments::Segments;
 use super::worker_scan::scan_slots;
-use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::panic_guard::OnPanic;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
-use file_rotation::NextFilePlan;
 use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
@@ -42,6 +42,21 @@ pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
 const PATIENCE: u32 = 16;
 /// Reason for the stop of a log after a panic in a step.
 const PANICKED: &str = "a logger panicked";
+
+/// Result of one logger step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggerStep {
+    /// Nothing to write.
+    Idle,
+    /// Wrote buffers; their epoch is not closed yet.
+    Wrote,
+    /// Wrote a durable mark and synced it.
+    Synced,
+    /// The disk is full: the unwritten blocks stay in memory, and a later step tries again.
+    Held,
+    /// The log is poisoned or closed: this logger has no more work.
+    Stopped,
+}
 
 /// One logger and its workers.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 
-use super::Log;
 use super::marks::Frontier;
+use super::open_log::Log;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::wake_up::WakeUp;
