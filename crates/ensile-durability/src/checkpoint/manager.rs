@@ -1,6 +1,6 @@
 //! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! The decisions are made under the lock of `Checkpoints::life`. An action is carried out without the lock.
+//! The decisions are made under the lock of `Checkpoints::machine`. An action is carried out without the lock.
 //!
 //! Invariants:
 //! - No disk access is made and no thread is woken under the lock of the decisions.
@@ -30,7 +30,9 @@ use super::part::PartUnderWay;
 use super::picture::picture_set::{PagesOrigin, PictureKeeper};
 use super::request::{CheckpointHandle, Ticket};
 use super::start::CheckpointStart;
-use super::state_machine::{Answers, CLOSED, Circumstances, Life, OpenFigures, Rules, Terms};
+use super::state_machine::{
+    Answers, CLOSED, CheckpointStateMachine, Circumstances, OpenFigures, Rules, Terms,
+};
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
 use crate::DurabilityError;
@@ -99,8 +101,8 @@ pub struct Checkpoints {
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
     /// State machine that decides the next action.
-    life: Mutex<Life>,
-    /// Locked after `life` where a caller locks `life` and `pace`.
+    machine: Mutex<CheckpointStateMachine>,
+    /// Locked after `machine` where a caller locks `machine` and `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
     permit: LargePermit,
     counters: CheckpointCounters,
@@ -152,7 +154,7 @@ impl Checkpoints {
         let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
         let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
         let rules = rules_of(&config, is_without_log);
-        let life = Life::new(terms, rules, installed, number, opened, outlook);
+        let machine = CheckpointStateMachine::new(terms, rules, installed, number, opened, outlook);
         Ok(StdArc::new(Self {
             log: StdArc::clone(log),
             store: StdArc::clone(store),
@@ -165,7 +167,7 @@ impl Checkpoints {
             checkpointers: (0..config.checkpointers)
                 .map(|number| CheckpointerState::new(number, log))
                 .collect(),
-            life: Mutex::new(life),
+            machine: Mutex::new(machine),
             pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
             permit: LargePermit::default(),
             counters: CheckpointCounters::default(),
@@ -251,8 +253,8 @@ impl Checkpoints {
         }
         let rate = bytes_per_second.filter(|_| self.log.has_loggers());
         let (caller, (ticket, answers)) = {
-            let mut life = self.life.lock();
-            (self.pace.lock().ask(rate), life.demand())
+            let mut machine = self.machine.lock();
+            (self.pace.lock().ask(rate), machine.demand())
         };
         // The handle comes first: if a later call panics, the drop of the handle withdraws the caller's rate.
         let handle = CheckpointHandle::new(ticket, process, self.log.address());
@@ -276,12 +278,12 @@ impl Checkpoints {
             return Ok(());
         }
         {
-            let mut life = self.life.lock();
-            let seen = self.see(&life);
+            let mut machine = self.machine.lock();
+            let seen = self.see(&machine);
             if self.log.has_loggers() {
-                life.check_target(config.recovery_time)?;
+                machine.check_target(config.recovery_time)?;
             }
-            life.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
+            machine.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
         }
         self.wake_all();
         Ok(())
@@ -319,7 +321,7 @@ impl Checkpoints {
     /// True if a checkpointer has panicked. The log goes on, and the caller then renews the log's reserved epochs (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
-        self.life.lock().last_error() == Some(PANICKED)
+        self.machine.lock().history().last_error() == Some(PANICKED)
     }
 
     /// Reason of the last failure, if three or more attempts in a row have failed.
@@ -328,7 +330,7 @@ impl Checkpoints {
         if self.store.is_forked() {
             return None;
         }
-        self.life.lock().repeated_failure()
+        self.machine.lock().history().repeated_failure()
     }
 
     /// Reason for putting off the next checkpoint, if the disk has no room for the checkpoint.
@@ -337,7 +339,7 @@ impl Checkpoints {
         if self.store.is_forked() {
             return None;
         }
-        self.life.lock().misfit().map(str::to_owned)
+        self.machine.lock().history().misfit().map(str::to_owned)
     }
 
     /// Statistics of the checkpoints; in a forked child only the counters.
@@ -348,7 +350,7 @@ impl Checkpoints {
         }
         let (page_file_bytes, page_file_bytes_free) = self.pictures.figures();
         let counted = CheckpointStats { page_file_bytes, page_file_bytes_free, ..self.counters.read() };
-        self.life.lock().stats(counted)
+        self.machine.lock().stats(counted)
     }
 
     /// Performs one iteration of a checkpointer: a block of the part, or the next action. The checkpointer's thread or
@@ -360,7 +362,7 @@ impl Checkpoints {
         // A checkpointer that panics leaves the attempt unfinished for good, so no caller must wait for the attempt.
         // The log goes on. Without loggers no result becomes durable any more, and the poisoned log reports the panic.
         let _guard = OnPanic::new(|| {
-            let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
+            let answers = self.machine.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
             if !self.log.has_loggers() {
                 self.log.poison(PANICKED);
@@ -385,10 +387,10 @@ impl Checkpoints {
         } else {
             let (action, seen) = {
                 // `seen` belongs to the stage that the decision reads, so the lock covers `see` and `decide`.
-                let mut life = self.life.lock();
+                let mut machine = self.machine.lock();
                 let (log_bytes, applied_nanos) = (self.log_bytes(walk), walk.applied_nanos());
-                let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&life) };
-                (life.decide(checkpointer, &seen), seen)
+                let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&machine) };
+                (machine.decide(checkpointer, &seen), seen)
             };
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
         };
@@ -405,7 +407,7 @@ impl Checkpoints {
         if self.config.strategy != Strategy::Pictures {
             return;
         }
-        let attempt = self.life.lock().gives_up_pages();
+        let attempt = self.machine.lock().gives_up_pages();
         if let (Some(attempt), Some(pages)) = (attempt, walk.pages()) {
             // The next attempt may have begun meanwhile: the call ends only `attempt`.
             pages.end_pages(attempt);
@@ -414,15 +416,15 @@ impl Checkpoints {
 
     /// Collects the inputs of a decision. Asks the loggers for the marks that the checkpoint waits for. `step` adds the
     /// figures that the state measures.
-    fn see(&self, life: &Life) -> Circumstances {
-        let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
+    fn see(&self, machine: &CheckpointStateMachine) -> Circumstances {
+        let has_marks = machine.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
         Circumstances {
             now_nanos: self.clock.nanos(),
             epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
             log_records: self.log.counters.entries.read(),
-            applied_nanos: life.applied_nanos(),
+            applied_nanos: machine.applied_nanos(),
             served: self.counters.served.read(),
             lost: self.counters.lost.read(),
             is_awaited: self.log.awaits_picture(),
@@ -444,8 +446,8 @@ impl Checkpoints {
             return;
         }
         let (was_open, answers) = {
-            let mut life = self.life.lock();
-            (!life.has_ended(), life.end(CLOSED, DurabilityError::Closed))
+            let mut machine = self.machine.lock();
+            (!machine.has_ended(), machine.end(CLOSED, DurabilityError::Closed))
         };
         self.send(answers);
         self.wake_all();
@@ -456,7 +458,7 @@ impl Checkpoints {
         }
         self.end_pages(walk);
         if was_open && !self.log.health().has_ended() {
-            let (installed, owes_removal) = self.life.lock().owes_removal();
+            let (installed, owes_removal) = self.machine.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
             self.abandon_picture();
             self.remove_leftovers(|part: PartName| part.checkpoint > kept);

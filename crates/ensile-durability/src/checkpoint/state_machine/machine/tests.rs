@@ -3,9 +3,10 @@
 use ensile_base::Epoch;
 use std::sync::Arc;
 
-use super::{
-    Action, CLOSED, Circumstances, CutParts, Life, NotInstalled, OpenFigures, RESERVE_PAUSE_NANOS, Rules,
-    TRIED_EVERY, Terms,
+use super::super::history::TRIED_EVERY;
+use super::super::upkeep::RESERVE_PAUSE_NANOS;
+use super::super::{
+    Action, CLOSED, CheckpointStateMachine, Circumstances, CutParts, NotInstalled, OpenFigures, Rules, Terms,
 };
 use crate::block::Salt;
 use crate::block::extent::{Extent, ExtentPlace};
@@ -26,11 +27,11 @@ use crate::{DurabilityError, Health};
 const CHECKPOINTERS: usize = 2;
 const SECOND: u64 = 1_000_000_000;
 
-fn life() -> Life {
-    life_of(Strategy::Fuzzy)
+fn machine() -> CheckpointStateMachine {
+    machine_of(Strategy::Fuzzy)
 }
 
-pub(super) fn life_of(strategy: Strategy) -> Life {
+pub(in crate::checkpoint::state_machine) fn machine_of(strategy: Strategy) -> CheckpointStateMachine {
     let terms = Terms {
         strategy,
         ranges: 3,
@@ -44,14 +45,14 @@ pub(super) fn life_of(strategy: Strategy) -> Life {
     };
     let outlook = RecoveryOutlook::new(RecoveryCosts::default(), 1, LogWork::default(), 0);
     let opened = OpenFigures { now_nanos: 0, replayed_bytes: 0 };
-    Life::new(terms, rules(Trigger::default()), None, 1, opened, outlook)
+    CheckpointStateMachine::new(terms, rules(Trigger::default()), None, 1, opened, outlook)
 }
 
-pub(super) fn rules(trigger: Trigger) -> Rules {
+pub(in crate::checkpoint::state_machine) fn rules(trigger: Trigger) -> Rules {
     Rules { adaptive: trigger.adaptive, recovery_time: trigger.recovery_time, policy: Box::new(trigger) }
 }
 
-pub(super) fn seen(epoch: u64) -> Circumstances {
+pub(in crate::checkpoint::state_machine) fn seen(epoch: u64) -> Circumstances {
     Circumstances {
         is_awaited: false,
         now_nanos: SECOND,
@@ -68,8 +69,16 @@ pub(super) fn seen(epoch: u64) -> Circumstances {
     }
 }
 
-pub(super) fn salt() -> Salt {
+pub(in crate::checkpoint::state_machine) fn salt() -> Salt {
     Salt::parse("1a2b3c4d").expect("one")
+}
+
+/// Bytes of log that a recovery would replay after `log_bytes` of log.
+pub(in crate::checkpoint::state_machine) fn replayed_bytes(
+    machine: &CheckpointStateMachine,
+    log_bytes: u64,
+) -> u64 {
+    machine.schedule.log.replayed_bytes(machine.installed.as_ref(), log_bytes)
 }
 
 fn slice() -> Slice {
@@ -81,48 +90,48 @@ fn written(end: u32) -> Vec<PartWritten> {
 }
 
 /// Asked for, and begun with e_l = `low`.
-fn begun(low: u64) -> (Life, Arc<Ticket>) {
-    let mut life = life();
-    let (ticket, answers) = life.demand();
+fn begun(low: u64) -> (CheckpointStateMachine, Arc<Ticket>) {
+    let mut machine = machine();
+    let (ticket, answers) = machine.demand();
     answers.send();
-    assert!(matches!(life.decide(0, &seen(low)), Action::LookForRoom { .. }));
-    assert!(life.begin(Room::default(), salt(), &seen(low)));
-    (life, ticket)
+    assert!(matches!(machine.decide(0, &seen(low)), Action::LookForRoom { .. }));
+    assert!(machine.begin(Room::default(), salt(), &seen(low)));
+    (machine, ticket)
 }
 
 /// Begun at e_l = 7 and cut at E = 8.
-fn walking() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = begun(7);
-    assert!(matches!(life.decide(1, &seen(8)), Action::Cut(_)));
-    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
-    (life, ticket)
+fn walking() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = begun(7);
+    assert!(matches!(machine.decide(1, &seen(8)), Action::Cut(_)));
+    assert!(machine.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
+    (machine, ticket)
 }
 
 /// Both parts are begun.
-fn at_parts() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = walking();
+fn at_parts() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = walking();
     for checkpointer in 0..CHECKPOINTERS {
-        let Action::WritePart(task) = life.decide(checkpointer, &seen(8)) else { panic!("it has a part") };
+        let Action::WritePart(task) = machine.decide(checkpointer, &seen(8)) else { panic!("it has a part") };
         assert_eq!((task.number, task.low, task.slices.len()), (1, Epoch::new(7), 1));
     }
-    (life, ticket)
+    (machine, ticket)
 }
 
 /// Both parts are written, the last one at E = 9: e_h.
-fn walked() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = at_parts();
-    life.part_ended(1, written(1), Epoch::new(8));
-    assert_eq!(life.awaited_marks(), None, "the other part is not written");
-    life.part_ended(0, written(2), Epoch::new(9));
-    (life, ticket)
+fn walked() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = at_parts();
+    machine.part_ended(1, written(1), Epoch::new(8));
+    assert_eq!(machine.awaited_marks(), None, "the other part is not written");
+    machine.part_ended(0, written(2), Epoch::new(9));
+    (machine, ticket)
 }
 
-fn to_install() -> (Life, Arc<Ticket>, InstalledCheckpoint) {
-    let (mut life, ticket) = walked();
-    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(9) }) else {
+fn to_install() -> (CheckpointStateMachine, Arc<Ticket>, InstalledCheckpoint) {
+    let (mut machine, ticket) = walked();
+    let Action::Install(installed) = machine.decide(0, &Circumstances { has_marks: true, ..seen(9) }) else {
         panic!("its marks are synced")
     };
-    (life, ticket, installed)
+    (machine, ticket, installed)
 }
 
 fn failure(ticket: &Ticket) -> String {
@@ -134,38 +143,38 @@ fn failure(ticket: &Ticket) -> String {
 
 #[test]
 fn nothing_is_due_without_a_reason() {
-    assert!(matches!(life().decide(0, &seen(7)), Action::Rest));
+    assert!(matches!(machine().decide(0, &seen(7)), Action::Rest));
 }
 
 #[test]
 fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
-    let (mut life, _) = begun(7);
-    assert!(matches!(life.decide(0, &seen(7)), Action::CloseEpoch));
-    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
-    assert!(matches!(life.decide(1, &seen(8)), Action::Wait), "one checkpointer cuts");
+    let (mut machine, _) = begun(7);
+    assert!(matches!(machine.decide(0, &seen(7)), Action::CloseEpoch));
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Cut(_)));
+    assert!(matches!(machine.decide(1, &seen(8)), Action::Wait), "one checkpointer cuts");
 }
 
 #[test]
 fn each_checkpointer_writes_its_part_once() {
-    let (mut life, _) = at_parts();
-    assert!(matches!(life.decide(0, &seen(8)), Action::Wait));
+    let (mut machine, _) = at_parts();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait));
 }
 
 #[test]
 fn k1_high_is_the_epoch_of_the_last_part_to_end() {
-    let (life, _) = walked();
-    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
+    let (machine, _) = walked();
+    assert_eq!(machine.awaited_marks(), Some(Epoch::new(9)));
 }
 
 #[test]
 fn k1_without_marks_of_high_nothing_is_installed() {
-    let (mut life, _) = walked();
+    let (mut machine, _) = walked();
     assert!(
-        matches!(life.decide(0, &seen(9)), Action::CloseEpoch),
+        matches!(machine.decide(0, &seen(9)), Action::CloseEpoch),
         "no mark covers an epoch that has not ended"
     );
-    assert!(matches!(life.decide(0, &seen(10)), Action::Wait));
-    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(10) }) else {
+    assert!(matches!(machine.decide(0, &seen(10)), Action::Wait));
+    let Action::Install(installed) = machine.decide(0, &Circumstances { has_marks: true, ..seen(10) }) else {
         panic!("its marks are synced")
     };
     assert_eq!((installed.redo_epoch(), installed.durable_min()), (Epoch::new(7), Epoch::new(9)));
@@ -174,40 +183,40 @@ fn k1_without_marks_of_high_nothing_is_installed() {
 
 #[test]
 fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
-    let (mut life, ticket, installed) = to_install();
-    let (is_installed, answers) = life.record_install(Ok(installed.clone()), 3 * SECOND);
+    let (mut machine, ticket, installed) = to_install();
+    let (is_installed, answers) = machine.record_install(Ok(installed.clone()), 3 * SECOND);
     assert!(is_installed);
     answers.send();
     assert!(ticket.outcome().is_none());
-    assert!(matches!(life.decide(1, &seen(10)), Action::Clear(covered) if covered == installed));
-    life.record_clear(None, 4 * SECOND).send();
+    assert!(matches!(machine.decide(1, &seen(10)), Action::Clear(covered) if covered == installed));
+    machine.record_clear(None, 4 * SECOND).send();
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!((report.number, report.elapsed.as_secs()), (1, 2));
-    assert!(matches!(life.decide(0, &seen(10)), Action::Rest));
+    assert!(matches!(machine.decide(0, &seen(10)), Action::Rest));
 }
 
 #[test]
 fn what_a_lease_keeps_is_removed_later() {
-    let (mut life, _, installed) = to_install();
-    life.record_install(Ok(installed.clone()), SECOND).1.send();
-    assert!(matches!(life.decide(0, &seen(10)), Action::Clear(_)));
-    life.record_clear(Some(5 * SECOND), SECOND).send();
-    assert!(matches!(life.decide(0, &Circumstances { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
+    let (mut machine, _, installed) = to_install();
+    machine.record_install(Ok(installed.clone()), SECOND).1.send();
+    assert!(matches!(machine.decide(0, &seen(10)), Action::Clear(_)));
+    machine.record_clear(Some(5 * SECOND), SECOND).send();
+    assert!(matches!(machine.decide(0, &Circumstances { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
     let later = Circumstances { now_nanos: 5 * SECOND, ..seen(10) };
-    assert!(matches!(life.decide(0, &later), Action::RemoveAgain(covered) if covered == installed));
-    life.removed_again(None);
-    assert!(matches!(life.decide(0, &later), Action::Rest));
+    assert!(matches!(machine.decide(0, &later), Action::RemoveAgain(covered) if covered == installed));
+    machine.removed_again(None);
+    assert!(matches!(machine.decide(0, &later), Action::Rest));
 }
 
 #[test]
 fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
-    let (mut life, ticket) = at_parts();
-    life.part_failed("the device is gone");
-    assert!(!life.is_walking());
-    assert!(matches!(life.decide(0, &seen(8)), Action::Wait), "the other one still writes");
-    life.part_left();
-    assert!(matches!(life.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
-    let answers = life.cleaned_up(2 * SECOND);
+    let (mut machine, ticket) = at_parts();
+    machine.part_failed("the device is gone");
+    assert!(!machine.is_walking());
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Wait), "the other one still writes");
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
+    let answers = machine.cleaned_up(2 * SECOND);
     assert_eq!(answers.failed, 1);
     answers.send();
     assert_eq!(failure(&ticket), "the device is gone");
@@ -215,112 +224,112 @@ fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
 
 #[test]
 fn a_part_that_was_not_begun_is_not_waited_for() {
-    let (mut life, _) = walking();
-    assert!(matches!(life.decide(0, &seen(8)), Action::WritePart(_)));
-    life.part_failed("no space");
-    assert!(matches!(life.decide(1, &seen(8)), Action::CleanUp { .. }));
+    let (mut machine, _) = walking();
+    assert!(matches!(machine.decide(0, &seen(8)), Action::WritePart(_)));
+    machine.part_failed("no space");
+    assert!(matches!(machine.decide(1, &seen(8)), Action::CleanUp { .. }));
 }
 
 #[test]
 fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
-    let (mut life, ticket, _) = to_install();
+    let (mut machine, ticket, _) = to_install();
     let (is_installed, answers) =
-        life.record_install(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
+        machine.record_install(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
     assert!(!is_installed);
     answers.send();
-    assert!(matches!(life.decide(0, &seen(10)), Action::CleanUp { kept: 0 }));
-    life.cleaned_up(SECOND).send();
+    assert!(matches!(machine.decide(0, &seen(10)), Action::CleanUp { kept: 0 }));
+    machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
-    assert!(!life.has_ended());
+    assert!(!machine.has_ended());
 }
 
 #[test]
 fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing() {
-    let (mut life, ticket, _) = to_install();
-    life.record_install(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
+    let (mut machine, ticket, _) = to_install();
+    machine.record_install(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
     assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
-    assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
+    assert!(matches!(machine.decide(0, &seen(10)), Action::Stop(_)));
 }
 
 #[test]
 fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
-    let (mut life, ticket) = walked();
+    let (mut machine, ticket) = walked();
     let full = |full_tries| Circumstances { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
-    assert!(matches!(life.decide(0, &full(4)), Action::GiveUpReserve));
-    assert!(matches!(life.decide(1, &full(4)), Action::Wait), "one checkpointer gives it up");
-    life.reserve_given_up(true, &full(4));
-    assert!(matches!(life.decide(0, &full(5)), Action::Wait), "each logger tries once more");
-    assert!(matches!(life.decide(0, &full(6)), Action::GoOn));
-    assert!(matches!(life.decide(0, &full(6)), Action::CleanUp { .. }));
-    life.cleaned_up(SECOND).send();
+    assert!(matches!(machine.decide(0, &full(4)), Action::GiveUpReserve));
+    assert!(matches!(machine.decide(1, &full(4)), Action::Wait), "one checkpointer gives it up");
+    machine.reserve_given_up(true, &full(4));
+    assert!(matches!(machine.decide(0, &full(5)), Action::Wait), "each logger tries once more");
+    assert!(matches!(machine.decide(0, &full(6)), Action::GoOn));
+    assert!(matches!(machine.decide(0, &full(6)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
     assert!(failure(&ticket).contains("cannot become durable: full"));
 }
 
 #[test]
 fn without_a_reserve_the_attempts_files_go_at_once() {
-    let (mut life, _) = walked();
+    let (mut machine, _) = walked();
     let full = Circumstances { health: Health::Full("full".to_owned()), ..seen(10) };
-    assert!(matches!(life.decide(0, &full), Action::GiveUpReserve));
-    life.reserve_given_up(false, &full);
-    assert!(matches!(life.decide(0, &full), Action::CleanUp { .. }));
+    assert!(matches!(machine.decide(0, &full), Action::GiveUpReserve));
+    machine.reserve_given_up(false, &full);
+    assert!(matches!(machine.decide(0, &full), Action::CleanUp { .. }));
 }
 
 #[test]
 fn an_attempt_waits_for_no_epoch_that_never_ends() {
     let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(7) };
-    for (mut life, ticket) in [begun(7), walked()] {
-        assert!(matches!(life.decide(0, &ended), Action::GoOn));
-        assert!(matches!(life.decide(0, &ended), Action::CleanUp { .. }));
-        life.cleaned_up(SECOND).send();
+    for (mut machine, ticket) in [begun(7), walked()] {
+        assert!(matches!(machine.decide(0, &ended), Action::GoOn));
+        assert!(matches!(machine.decide(0, &ended), Action::CleanUp { .. }));
+        machine.cleaned_up(SECOND).send();
         assert!(failure(&ticket).contains("used up"));
     }
 }
 
 #[test]
 fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
-    let mut life = life();
+    let mut machine = machine();
     for failed in 0..TRIED_EVERY {
-        let (ticket, answers) = life.demand();
+        let (ticket, answers) = machine.demand();
         answers.send();
-        life.needed_bytes = 1000;
-        let Action::LookForRoom { bytes } = life.decide(0, &seen(7)) else { panic!("it is due") };
+        machine.history.needed_bytes = 1000;
+        let Action::LookForRoom { bytes } = machine.decide(0, &seen(7)) else { panic!("it is due") };
         assert_eq!(bytes, if failed + 1 == TRIED_EVERY { 0 } else { 1000 }, "{failed} failures");
-        let answers = life.put_off("too small".to_owned(), SECOND);
+        let answers = machine.put_off("too small".to_owned(), SECOND);
         assert_eq!(answers.failed, 1);
         answers.send();
-        assert_eq!((failure(&ticket).as_str(), life.misfit()), ("too small", Some("too small")));
+        assert_eq!((failure(&ticket).as_str(), machine.history().misfit()), ("too small", Some("too small")));
     }
 }
 
 #[test]
 fn a_missing_reserve_is_made_again_after_a_pause() {
-    let mut life = life();
+    let mut machine = machine();
     let at = |now_nanos| Circumstances { now_nanos, has_reserve: false, ..seen(7) };
-    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
-    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
-    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS + 1)), Action::Rest));
+    assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
+    assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
+    assert!(matches!(machine.decide(0, &at(RESERVE_PAUSE_NANOS + 1)), Action::Rest));
 }
 
 #[test]
 fn callers_that_ask_meanwhile_share_the_next_checkpoint() {
-    let (mut life, ticket) = begun(7);
-    let (next, _) = life.demand();
-    assert!(!Arc::ptr_eq(&ticket, &next) && Arc::ptr_eq(&next, &life.demand().0));
+    let (mut machine, ticket) = begun(7);
+    let (next, _) = machine.demand();
+    assert!(!Arc::ptr_eq(&ticket, &next) && Arc::ptr_eq(&next, &machine.demand().0));
 }
 
 #[test]
 fn an_end_answers_every_caller_whatever_the_stage() {
-    for (mut life, ticket) in [begun(7), walking(), at_parts(), walked()] {
-        let (next, _) = life.demand();
-        let answers = life.end(CLOSED, DurabilityError::Closed);
+    for (mut machine, ticket) in [begun(7), walking(), at_parts(), walked()] {
+        let (next, _) = machine.demand();
+        let answers = machine.end(CLOSED, DurabilityError::Closed);
         assert_eq!(answers.failed, 1, "the attempt under way");
         answers.send();
         for ticket in [ticket, next] {
             assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Closed(_)))));
         }
-        life.part_left();
-        assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
-        let (late, answers) = life.demand();
+        machine.part_left();
+        assert!(matches!(machine.decide(0, &seen(10)), Action::Stop(_)));
+        let (late, answers) = machine.demand();
         answers.send();
         assert!(matches!(late.outcome(), Some(Err(DurabilityError::Closed(_)))));
     }
@@ -328,8 +337,8 @@ fn an_end_answers_every_caller_whatever_the_stage() {
 
 /// Outcome of the walked checkpoint if the log has ended like this.
 fn outcome_at_end(health: Health) -> Option<AttemptOutcome> {
-    let (mut life, ticket) = walked();
-    let Action::Stop(answers) = life.decide(0, &Circumstances { health, ..seen(10) }) else {
+    let (mut machine, ticket) = walked();
+    let Action::Stop(answers) = machine.decide(0, &Circumstances { health, ..seen(10) }) else {
         panic!("nothing becomes durable any more")
     };
     answers.send();
@@ -350,26 +359,26 @@ fn l9_a_removed_folder_ends_the_checkpoints_with_its_own_error() {
 
 #[test]
 fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_names() {
-    let (mut life, _, installed) = to_install();
-    life.end(CLOSED, DurabilityError::Closed).send();
-    life.record_install(Ok(installed.clone()), SECOND).1.send();
-    assert_eq!(life.owes_removal(), (Some(installed), false));
-    assert!(life.last.is_none() && life.has_ended());
-    let (mut life, _) = begun(7);
-    assert!(matches!(life.decide(0, &seen(8)), Action::Cut(_)));
-    life.end(CLOSED, DurabilityError::Closed).send();
-    assert!(!life.cut(CutParts::whole(Vec::new())) && life.has_ended());
+    let (mut machine, _, installed) = to_install();
+    machine.end(CLOSED, DurabilityError::Closed).send();
+    machine.record_install(Ok(installed.clone()), SECOND).1.send();
+    assert_eq!(machine.owes_removal(), (Some(installed), false));
+    assert!(machine.history().last().is_none() && machine.has_ended());
+    let (mut machine, _) = begun(7);
+    assert!(matches!(machine.decide(0, &seen(8)), Action::Cut(_)));
+    machine.end(CLOSED, DurabilityError::Closed).send();
+    assert!(!machine.cut(CutParts::whole(Vec::new())) && machine.has_ended());
 }
 
 /// Asked for, and its pages are to be published at E = 7.
-fn picture() -> (Life, Arc<Ticket>) {
-    let mut life = life_of(Strategy::Pictures);
-    let (ticket, answers) = life.demand();
+fn picture() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let mut machine = machine_of(Strategy::Pictures);
+    let (ticket, answers) = machine.demand();
     answers.send();
-    assert!(matches!(life.decide(0, &seen(7)), Action::LookForRoom { .. }));
-    assert!(life.begin(Room::default(), salt(), &seen(7)));
-    assert!(matches!(life.decide(0, &seen(7)), Action::Publish));
-    (life, ticket)
+    assert!(matches!(machine.decide(0, &seen(7)), Action::LookForRoom { .. }));
+    assert!(machine.begin(Room::default(), salt(), &seen(7)));
+    assert!(matches!(machine.decide(0, &seen(7)), Action::Publish));
+    (machine, ticket)
 }
 
 const ATTEMPT: PictureAttempt = PictureAttempt::new(5);
@@ -380,71 +389,73 @@ fn pages(epoch: u64) -> PublishedPages {
 }
 
 /// Its pages were published at E = 7.
-fn published() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = picture();
-    assert!(matches!(life.decide(1, &seen(7)), Action::Wait), "one checkpointer publishes");
-    assert!(life.record_publication(pages(7)));
-    (life, ticket)
+fn published() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = picture();
+    assert!(matches!(machine.decide(1, &seen(7)), Action::Wait), "one checkpointer publishes");
+    assert!(machine.record_publication(pages(7)));
+    (machine, ticket)
 }
 
 /// Its freeze, S = 10, was announced at E = 9.
-fn announced() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = published();
-    assert!(matches!(life.decide(1, &seen(9)), Action::Announce));
-    assert!(life.record_freeze(Epoch::new(10)));
-    (life, ticket)
+fn announced() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = published();
+    assert!(matches!(machine.decide(1, &seen(9)), Action::Announce));
+    assert!(machine.record_freeze(Epoch::new(10)));
+    (machine, ticket)
 }
 
 /// Its parts are begun.
-fn at_pages() -> (Life, Arc<Ticket>) {
-    let (mut life, ticket) = announced();
-    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
-    assert!(life.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
+fn at_pages() -> (CheckpointStateMachine, Arc<Ticket>) {
+    let (mut machine, ticket) = announced();
+    assert!(matches!(machine.decide(0, &seen(11)), Action::Cut(_)));
+    assert!(machine.cut(CutParts::whole(vec![vec![slice()], vec![slice()]])));
     for checkpointer in 0..CHECKPOINTERS {
-        let Action::WritePart(task) = life.decide(checkpointer, &seen(11)) else { panic!("it has a part") };
+        let Action::WritePart(task) = machine.decide(checkpointer, &seen(11)) else {
+            panic!("it has a part")
+        };
         assert_eq!((task.low, task.pages), (Epoch::new(10), Some(ATTEMPT)));
     }
-    (life, ticket)
+    (machine, ticket)
 }
 
 #[test]
 fn n1_a_freeze_is_announced_once_every_commit_sees_the_pages() {
-    let (mut life, _) = published();
+    let (mut machine, _) = published();
     for epoch in [7, 8] {
-        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+        assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
     }
-    assert!(matches!(life.decide(0, &seen(9)), Action::Announce));
+    assert!(matches!(machine.decide(0, &seen(9)), Action::Announce));
 }
 
 #[test]
 fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
-    let (mut life, _) = announced();
+    let (mut machine, _) = announced();
     for epoch in [9, 10] {
-        assert!(matches!(life.decide(0, &seen(epoch)), Action::CloseEpoch));
+        assert!(matches!(machine.decide(0, &seen(epoch)), Action::CloseEpoch));
     }
-    assert!(matches!(life.decide(0, &seen(11)), Action::Cut(_)));
+    assert!(matches!(machine.decide(0, &seen(11)), Action::Cut(_)));
 }
 
 #[test]
 fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
-    let (mut life, ticket) = at_pages();
-    life.part_ended(1, written(1), Epoch::new(20));
-    assert_eq!(life.gives_up_pages(), None, "the other part takes pages");
-    life.part_ended(0, written(2), Epoch::new(21));
-    assert!(ends_once(&mut life), "before its root is written");
-    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
-    assert!(matches!(life.decide(1, &seen(21)), Action::Wait), "one checkpointer writes the root");
-    assert_eq!(life.awaited_marks(), None);
-    life.record_close(Ok(closed()));
-    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
-    assert!(matches!(life.decide(0, &seen(21)), Action::Wait));
-    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
+    let (mut machine, ticket) = at_pages();
+    machine.part_ended(1, written(1), Epoch::new(20));
+    assert_eq!(machine.gives_up_pages(), None, "the other part takes pages");
+    machine.part_ended(0, written(2), Epoch::new(21));
+    assert!(ends_once(&mut machine), "before its root is written");
+    assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
+    assert!(matches!(machine.decide(1, &seen(21)), Action::Wait), "one checkpointer writes the root");
+    assert_eq!(machine.awaited_marks(), None);
+    machine.record_close(Ok(closed()));
+    assert_eq!(machine.awaited_marks(), Some(Epoch::new(9)));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::Wait));
+    let Action::Install(installed) = machine.decide(0, &Circumstances { has_marks: true, ..seen(21) }) else {
         panic!("its marks are synced")
     };
     assert_eq!((installed.redo_epoch(), installed.durable_min()), (Epoch::new(10), Epoch::new(9)));
-    life.record_install(Ok(installed), SECOND).1.send();
-    assert!(matches!(life.decide(0, &seen(21)), Action::Clear(_)));
-    life.record_clear(None, SECOND).send();
+    machine.record_install(Ok(installed), SECOND).1.send();
+    assert!(matches!(machine.decide(0, &seen(21)), Action::Clear(_)));
+    machine.record_clear(None, SECOND).send();
     let report = ticket.outcome().expect("answered").expect("installed");
     assert_eq!(report.picture_epoch(), Some(Epoch::new(9)));
     assert_eq!((report.entries, report.displaced, report.displaced_tail_bytes), (700, 6, 60));
@@ -469,101 +480,101 @@ fn closed() -> ClosedPicture {
 
 #[test]
 fn n12_a_picture_whose_root_cannot_be_written_fails() {
-    let (mut life, ticket) = at_pages();
-    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
-    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
-    life.record_close(Err("no space".to_owned()));
-    assert!(ends_once(&mut life));
-    assert!(matches!(life.decide(0, &seen(21)), Action::CleanUp { .. }));
-    life.cleaned_up(SECOND).send();
+    let (mut machine, ticket) = at_pages();
+    (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
+    machine.record_close(Err("no space".to_owned()));
+    assert!(ends_once(&mut machine));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no space");
 }
 
 #[test]
 fn a_root_that_is_written_behind_the_end_changes_nothing() {
-    let (mut life, _) = at_pages();
-    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
-    assert!(matches!(life.decide(0, &seen(21)), Action::ClosePicture));
-    life.end(CLOSED, DurabilityError::Closed).send();
-    life.record_close(Ok(closed()));
-    assert!(matches!(life.decide(0, &seen(21)), Action::Stop(_)));
+    let (mut machine, _) = at_pages();
+    (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
+    machine.end(CLOSED, DurabilityError::Closed).send();
+    machine.record_close(Ok(closed()));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::Stop(_)));
 }
 
 /// Whether the attempt's pages are to be ended, and only once.
-fn ends_once(life: &mut Life) -> bool {
-    life.gives_up_pages() == Some(ATTEMPT) && life.gives_up_pages().is_none()
+fn ends_once(machine: &mut CheckpointStateMachine) -> bool {
+    machine.gives_up_pages() == Some(ATTEMPT) && machine.gives_up_pages().is_none()
 }
 
 #[test]
 fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
-    for (mut life, _) in [published(), announced(), at_pages()] {
-        assert_eq!(life.gives_up_pages(), None);
-        life.end(CLOSED, DurabilityError::Closed).send();
-        assert!(ends_once(&mut life));
+    for (mut machine, _) in [published(), announced(), at_pages()] {
+        assert_eq!(machine.gives_up_pages(), None);
+        machine.end(CLOSED, DurabilityError::Closed).send();
+        assert!(ends_once(&mut machine));
     }
-    let (mut life, _) = at_pages();
-    life.part_failed("the device is gone");
-    assert!(ends_once(&mut life), "while the other checkpointer still writes");
+    let (mut machine, _) = at_pages();
+    machine.part_failed("the device is gone");
+    assert!(ends_once(&mut machine), "while the other checkpointer still writes");
     let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(8) };
-    let (mut life, _) = published();
-    assert!(matches!(life.decide(0, &ended), Action::GoOn));
-    assert!(ends_once(&mut life));
+    let (mut machine, _) = published();
+    assert!(matches!(machine.decide(0, &ended), Action::GoOn));
+    assert!(ends_once(&mut machine));
 }
 
 #[test]
 fn n13_pages_that_are_published_behind_the_end_are_ended() {
-    let (mut life, _) = picture();
-    life.end(CLOSED, DurabilityError::Closed).send();
-    assert_eq!(life.gives_up_pages(), None, "nobody ends what is not published yet");
-    assert!(!life.record_publication(pages(8)));
-    assert!(ends_once(&mut life));
+    let (mut machine, _) = picture();
+    machine.end(CLOSED, DurabilityError::Closed).send();
+    assert_eq!(machine.gives_up_pages(), None, "nobody ends what is not published yet");
+    assert!(!machine.record_publication(pages(8)));
+    assert!(ends_once(&mut machine));
 }
 
 #[test]
 fn n13_the_next_attempt_has_pages_of_its_own() {
-    let (mut life, _) = at_pages();
-    life.part_failed("no space");
-    assert!(ends_once(&mut life));
-    life.part_left();
-    assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
-    life.cleaned_up(SECOND).send();
-    life.demand().1.send();
-    assert!(matches!(life.decide(0, &seen(12)), Action::LookForRoom { .. }));
-    assert!(life.begin(Room::default(), salt(), &seen(12)));
-    assert!(matches!(life.decide(0, &seen(12)), Action::Publish));
+    let (mut machine, _) = at_pages();
+    machine.part_failed("no space");
+    assert!(ends_once(&mut machine));
+    machine.part_left();
+    assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
+    machine.demand().1.send();
+    assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
+    assert!(machine.begin(Room::default(), salt(), &seen(12)));
+    assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
 }
 
 #[test]
 fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
     for is_announced in [false, true] {
-        let (mut life, ticket) = if is_announced { announced() } else { published() };
-        let action = life.decide(0, &seen(11));
+        let (mut machine, ticket) = if is_announced { announced() } else { published() };
+        let action = machine.decide(0, &seen(11));
         assert!(matches!((is_announced, action), (false, Action::Announce) | (true, Action::Cut(_))));
-        life.pages_have_ended("they have ended");
-        assert!(ends_once(&mut life));
-        assert!(matches!(life.decide(0, &seen(11)), Action::CleanUp { .. }));
-        life.cleaned_up(SECOND).send();
+        machine.pages_have_ended("they have ended");
+        assert!(ends_once(&mut machine));
+        assert!(matches!(machine.decide(0, &seen(11)), Action::CleanUp { .. }));
+        machine.cleaned_up(SECOND).send();
         assert_eq!(failure(&ticket), "they have ended");
     }
 }
 
 #[test]
 fn n13_a_picture_is_named_until_its_attempt_is_over() {
-    let (mut life, _) = at_pages();
-    assert!(life.gives_up_pages().is_none() && life.picture() == Some(ATTEMPT));
-    (0..2).for_each(|part| life.part_ended(part, written(1), Epoch::new(20)));
-    assert!(ends_once(&mut life));
-    assert_eq!(life.picture(), Some(ATTEMPT), "what is installed is told to its pages");
-    life.end(CLOSED, DurabilityError::Closed).send();
-    assert_eq!(life.picture(), None);
+    let (mut machine, _) = at_pages();
+    assert!(machine.gives_up_pages().is_none() && machine.picture() == Some(ATTEMPT));
+    (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
+    assert!(ends_once(&mut machine));
+    assert_eq!(machine.picture(), Some(ATTEMPT), "what is installed is told to its pages");
+    machine.end(CLOSED, DurabilityError::Closed).send();
+    assert_eq!(machine.picture(), None);
 }
 
 #[test]
 fn a_state_without_pages_fails_the_attempt() {
-    let (mut life, ticket) = picture();
-    life.cannot_publish("no pages");
-    assert_eq!(life.gives_up_pages(), None);
-    assert!(matches!(life.decide(0, &seen(7)), Action::CleanUp { .. }));
-    life.cleaned_up(SECOND).send();
+    let (mut machine, ticket) = picture();
+    machine.cannot_publish("no pages");
+    assert_eq!(machine.gives_up_pages(), None);
+    assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
+    machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no pages");
 }
