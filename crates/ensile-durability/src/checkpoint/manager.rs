@@ -195,7 +195,7 @@ impl Checkpoints {
     /// True if a backup must begin with a checkpoint: a picture is installed, or is the strategy. A picture is copied
     /// without the log behind the picture, so without later commits.
     #[must_use]
-    pub fn begin_backups(&self) -> bool {
+    pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();
         let is_picture = keeper.manifest().checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
         is_picture || self.config.strategy == Strategy::Pictures
@@ -383,7 +383,7 @@ impl Checkpoints {
             .then(|| self.store.returned_space().step(&**self.store.disk(), self.clock.nanos()))
             .flatten();
         let step = if part.is_some() {
-            self.go_on(checkpointer, &mut part, walk)
+            self.step_part(checkpointer, &mut part, walk)
         } else {
             let (action, seen) = {
                 // `seen` belongs to the stage that the decision reads, so the lock covers `see` and `decide`.
@@ -407,7 +407,7 @@ impl Checkpoints {
         if self.config.strategy != Strategy::Pictures {
             return;
         }
-        let attempt = self.machine.lock().gives_up_pages();
+        let attempt = self.machine.lock().take_pages_to_end();
         if let (Some(attempt), Some(pages)) = (attempt, walk.pages()) {
             // The next attempt may have begun meanwhile: the call ends only `attempt`.
             pages.end_pages(attempt);
@@ -417,7 +417,7 @@ impl Checkpoints {
     /// Collects the inputs of a decision. Asks the loggers for the marks that the checkpoint waits for. `step` adds the
     /// figures that the state measures.
     fn see(&self, machine: &CheckpointStateMachine) -> Circumstances {
-        let has_marks = machine.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
+        let has_marks = machine.awaited_marks().is_some_and(|epoch| self.log.request_marks(epoch));
         Circumstances {
             now_nanos: self.clock.nanos(),
             epoch: self.epochs.now(),

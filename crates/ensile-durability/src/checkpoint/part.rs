@@ -5,9 +5,9 @@
 
 use ensile_disk::Disk;
 
-use super::files::range_files::SetsWork;
+use super::files::fuzzy_part_writer::FuzzyPartWriter;
 use super::files::writer::PartWritten;
-use super::picture::page_writer::PageWork;
+use super::picture::picture_part_writer::PicturePartWriter;
 use super::picture::picture_set::PictureKeeper;
 use super::slices::PartStep;
 use super::walk::Walk;
@@ -16,9 +16,9 @@ use super::walk::Walk;
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
     /// Part of a fuzzy or cycling checkpoint.
-    Walk(Box<SetsWork>),
+    Walk(Box<FuzzyPartWriter>),
     /// Part of a picture.
-    Pages(Box<PageWork>),
+    Pages(Box<PicturePartWriter>),
 }
 
 impl PartUnderWay {

@@ -147,7 +147,7 @@ impl CheckpointPace {
     }
 
     /// Drops the callers of the next checkpoint: no checkpoint begins, and the callers get an error.
-    pub(crate) fn put_off(&mut self) {
+    pub(crate) fn drop_next_callers(&mut self) {
         self.next = RateCallers::default();
         self.refresh();
     }
@@ -160,7 +160,7 @@ impl CheckpointPace {
     }
 
     /// Raises the running checkpoint to the rate of the settings, because callers of other work wait for its end.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn lift_rate_limit(&mut self) {
         if !self.under_way.is_unlimited {
             self.under_way.is_unlimited = true;
             self.refresh();

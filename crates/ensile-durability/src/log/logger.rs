@@ -2,7 +2,7 @@
 //! §3.5).
 //!
 //! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
-//! `answer` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
+//! `sync_mark` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
 //! decides; this file acts.
 //!
 //! Invariants:
@@ -86,7 +86,7 @@ pub(crate) struct Logger {
     next_wanted: AtomicU64,
     next_ready: AtomicBool,
     /// True while the logger's thread works on its files. Waiters then step by themselves.
-    away: AtomicBool,
+    busy_with_files: AtomicBool,
 }
 
 /// State that only the stepping thread uses.
@@ -134,7 +134,7 @@ impl Logger {
             next,
             next_wanted: AtomicU64::new(0),
             next_ready: AtomicBool::new(false),
-            away: AtomicBool::new(false),
+            busy_with_files: AtomicBool::new(false),
         }
     }
 
@@ -165,25 +165,25 @@ impl Logger {
     }
 
     /// Runs `work` on the files, on the logger's thread. The thread takes no step meanwhile.
-    fn while_away<R>(&self, work: impl FnOnce() -> R) -> R {
+    fn while_busy_with_files<R>(&self, work: impl FnOnce() -> R) -> R {
         // Relaxed: the fence below orders the store before `work`.
-        self.away.store(true, Ordering::Relaxed);
-        // SeqCst: either `work` finds the request for a wake-up, or the waiter with the request finds `away` set
-        // (partner: the fence in `is_away`).
+        self.busy_with_files.store(true, Ordering::Relaxed);
+        // SeqCst: either `work` finds the request for a wake-up, or the waiter with the request finds `busy_with_files`
+        // set (partner: the fence in `is_busy_with_files`).
         fence(Ordering::SeqCst);
         let outcome = work();
         // Relaxed: a waiter with a stale true steps once in vain.
-        self.away.store(false, Ordering::Relaxed);
+        self.busy_with_files.store(false, Ordering::Relaxed);
         outcome
     }
 
     /// True if the logger's thread works on its files. Called by a waiter after a request for a step: the request may
     /// find no thread for milliseconds.
-    pub(super) fn is_away(&self) -> bool {
-        // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_away`).
+    pub(super) fn is_busy_with_files(&self) -> bool {
+        // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_busy_with_files`).
         fence(Ordering::SeqCst);
         // Relaxed: the fence above orders the load.
-        self.away.load(Ordering::Relaxed)
+        self.busy_with_files.load(Ordering::Relaxed)
     }
 
     /// True if a thread has asked for a step since the last wait.
@@ -262,7 +262,7 @@ impl Logger {
     /// Takes one step for a waiter of `epoch`, alone or not, while the logger's thread works on its files. Waiters that
     /// come meanwhile wait for the lock, and the next step serves all of them. False if the step is not for a waiter:
     /// the disk is full, or the device is busy.
-    pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
+    pub(super) fn step_for_epoch(&self, log: &Log, epoch: Epoch) -> bool {
         // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return false };
@@ -304,8 +304,8 @@ impl Logger {
             }
         };
         let submission = self.submit(log, &mut writer);
-        let answer = Self::answer(log, &writer, submission);
-        self.finish_submission(log, writer, answer, has_entries, by)
+        let submission = Self::sync_mark(log, &writer, submission);
+        self.finish_submission(log, writer, submission, has_entries, by)
     }
 
     /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. True if there were entries.
@@ -371,7 +371,7 @@ impl Logger {
 
     /// Syncs the file if the submission has a mark, and checks the file's name. No other part of a step waits for the
     /// medium.
-    fn answer(log: &Log, writer: &Writer, submission: Submission) -> Submission {
+    fn sync_mark(log: &Log, writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
         // L9: the names are checked before a result relies on the sync.
@@ -546,7 +546,7 @@ fn close_epoch_early(log: &Log) {
     match log.epochs.try_advance_early(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
         // L6: new commits are refused from here on, before the next tick of the heartbeat.
-        Advance::AtLimit => log.look_at_end(),
+        Advance::AtLimit => log.refuse_near_epoch_limit(),
         _ => {}
     }
 }

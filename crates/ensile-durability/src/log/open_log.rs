@@ -90,7 +90,7 @@ impl Log {
         if self.store.is_forked() {
             return;
         }
-        self.look_at_end();
+        self.refuse_near_epoch_limit();
         self.note_alive();
         // A closed log has written its last hint.
         if !self.refuses() {

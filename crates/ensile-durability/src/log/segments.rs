@@ -367,7 +367,7 @@ impl Segments {
     /// Continues in the next file, with a synced opening mark of d (L3). The caller has synced the name and zeros of
     /// the next file, and the current file. Returns the previous file, which the caller closes. Returns `None` if the
     /// disk has no space for the mark: the current file continues, and `next` stays.
-    pub(crate) fn go_on_in(
+    pub(crate) fn continue_in(
         &mut self,
         next: &mut Option<NextFile>,
         d: Epoch,

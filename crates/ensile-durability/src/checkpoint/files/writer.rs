@@ -6,7 +6,7 @@
 //! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
 //!   are whole).
 //!
-//! Neighbours: `part_walk` hands over full blocks; `crate::block` has the grammar; `reader` reads.
+//! Neighbours: `file_set_writer` hands over full blocks; `crate::block` has the grammar; `reader` reads.
 
 use std::sync::Arc;
 

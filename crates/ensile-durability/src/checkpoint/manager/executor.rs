@@ -21,15 +21,15 @@ use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
-use crate::checkpoint::disk_space::Room;
-use crate::checkpoint::files::range_files::{SetsOwner, SetsWork};
+use crate::checkpoint::disk_space::DiskSpace;
+use crate::checkpoint::files::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
 use crate::checkpoint::files::writer::{Beginning, PartShape};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
 use crate::checkpoint::picture::block_writer::BlockWriter;
 use crate::checkpoint::picture::location::PictureStamp;
-use crate::checkpoint::picture::page_writer::PageWork;
+use crate::checkpoint::picture::picture_part_writer::PicturePartWriter;
 use crate::checkpoint::range_partition::{RangeCut, deal, ranges_of};
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::state_machine::{Action, Circumstances, CutParts, NotInstalled, PartTask, Taken};
@@ -143,16 +143,16 @@ impl Checkpoints {
 
     /// Begins the checkpoint that is due, if about `bytes` bytes fit on the disks. Otherwise puts the checkpoint off.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
-        let look = || Room::look(&**self.store.disk(), self.checkpointers.len(), bytes);
+        let look = || DiskSpace::look(&**self.store.disk(), self.checkpointers.len(), bytes);
         match look().or_else(|why| if self.store.returned_space().free_all() { look() } else { Err(why) }) {
-            Ok(room) => {
+            Ok(disk_space) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
                     // E is read again, under the lock of the demands: the e_l that answers a demand comes after the
                     // demand.
                     let mut machine = self.machine.lock();
                     let seen = self.see(&machine);
-                    if !machine.begin(room, salt, &seen) {
+                    if !machine.begin(disk_space, salt, &seen) {
                         return CheckpointStep::Stopped;
                     }
                     if self.pace.lock().begin() {
@@ -169,7 +169,7 @@ impl Checkpoints {
             Err(why) => {
                 let answers = {
                     let mut machine = self.machine.lock();
-                    self.pace.lock().put_off();
+                    self.pace.lock().drop_next_callers();
                     machine.put_off(why, self.clock.nanos())
                 };
                 self.send(answers);
@@ -197,7 +197,7 @@ impl Checkpoints {
 
     /// Every commit sees the pages now (N1): carries the marks over to the pages, and announces the picture's freeze.
     fn announce_freeze(&self, walk: &dyn Walk) -> CheckpointStep {
-        let published = self.machine.lock().pages();
+        let published = self.machine.lock().open_pages();
         let (Some(attempt), Some(pages)) = (published, walk.pages()) else {
             // Another thread has ended the pages with the checkpoints.
             return CheckpointStep::Stopped;
@@ -220,7 +220,7 @@ impl Checkpoints {
     /// Cuts the state into parts, or deals the state's pages out. Every epoch below e_l is installed (K1, N2, E2).
     fn cut(&self, taken: &Taken, walk: &dyn Walk) -> CheckpointStep {
         let count = self.checkpointers.len();
-        let published = self.machine.lock().pages();
+        let published = self.machine.lock().open_pages();
         let parts = match (published, walk.pages()) {
             (Some(attempt), Some(pages)) => {
                 assert!(
@@ -271,18 +271,18 @@ impl Checkpoints {
 
     /// Makes the files of a part of a fuzzy or cycling checkpoint.
     fn begin_walk(&self, checkpointer: usize, task: PartTask) -> Result<PartUnderWay, String> {
-        let PartTask { number, low, salt, slices: sets, ticket, room, .. } = task;
+        let PartTask { number, low, salt, slices: sets, ticket, disk_space, .. } = task;
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
-        let owner = SetsOwner {
+        let owner = FileSetOwner {
             disk: Arc::clone(self.store.disk()),
             checkpointer: checkpointer as u32,
             shape: PartShape { files: self.config.files as u32, sync_bytes: self.config.sync_bytes },
             permit: self.permit.clone(),
             ticket,
-            room,
+            disk_space,
         };
-        let work = SetsWork::begin(owner, beginning, sets);
+        let work = FuzzyPartWriter::begin(owner, beginning, sets);
         Ok(PartUnderWay::Walk(Box::new(work.map_err(|error| error.to_string())?)))
     }
 
@@ -293,19 +293,20 @@ impl Checkpoints {
         task: PartTask,
         attempt: PictureAttempt,
     ) -> Result<PartUnderWay, String> {
-        let PartTask { number, low, slices, ticket, room, .. } = task;
-        let (stamp, file) = self.pictures.part(&**self.store.disk(), checkpointer)?;
+        let PartTask { number, low, slices, ticket, disk_space, .. } = task;
+        let (stamp, file) = self.pictures.open_page_file(&**self.store.disk(), checkpointer)?;
         assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
         let block = CheckpointBlock::with_permit(self.permit.clone());
-        let slices = PartSlices::new(slices.into_iter().flatten().collect(), ticket, room);
+        let slices = PartSlices::new(slices.into_iter().flatten().collect(), ticket, disk_space);
         let writer = BlockWriter::new(&file, stamp);
-        let work = PageWork::new(slices, attempt, self.entries, writer, self.config.sync_bytes, block);
+        let work =
+            PicturePartWriter::new(slices, attempt, self.entries, writer, self.config.sync_bytes, block);
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
     /// Writes the next block of this checkpointer's part, or ends the part. Gives the part up once the attempt has
     /// failed or the log has stopped.
-    pub(super) fn go_on(
+    pub(super) fn step_part(
         &self,
         checkpointer: usize,
         part: &mut Option<PartUnderWay>,
@@ -324,7 +325,7 @@ impl Checkpoints {
             let mut pace = self.pace.lock();
             if matches!(checked, Ok(true)) || matches!(health, Health::Full(_)) {
                 // K8: commits wait for the space that the checkpoint frees, or soon will wait.
-                pace.hurry();
+                pace.lift_rate_limit();
             }
             pace.wait(self.clock.nanos())
         };
@@ -378,11 +379,11 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint, walk: &dyn Walk) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.durable_min()), "K1, N12: D has reached e_h");
+        assert!(self.log.request_marks(installed.durable_min()), "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => {
-                let picture = self.machine.lock().picture();
+                let picture = self.machine.lock().published_attempt();
                 if let (Some(attempt), Some(pages)) = (picture, walk.pages()) {
                     // Before the next attempt publishes pages (N13).
                     pages.picture_installed(attempt);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::range_schedule::Taken;
 use crate::Health;
 use crate::block::Salt;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
@@ -103,7 +103,7 @@ pub(in crate::checkpoint) struct PartTask {
     /// upwards.
     pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
-    pub(in crate::checkpoint) room: Arc<Room>,
+    pub(in crate::checkpoint) disk_space: Arc<DiskSpace>,
 }
 
 /// Cut of the part of the state that an attempt takes.

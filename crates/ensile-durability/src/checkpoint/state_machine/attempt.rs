@@ -18,7 +18,7 @@ use super::range_schedule::{Taken, after_turn};
 use super::settings::Terms;
 use super::strategy::WalkEpochs;
 use super::turn::AttemptTurn;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{CheckpointReport, Ticket};
 use crate::control::recovery_time::LogWork;
@@ -33,7 +33,7 @@ pub(super) struct Attempt {
     /// Attempt of the published pages; `None` before the publication, and for other kinds.
     pub(super) pages: Option<PictureAttempt>,
     pub(super) ticket: Arc<Ticket>,
-    pub(super) room: Arc<Room>,
+    pub(super) disk_space: Arc<DiskSpace>,
     pub(super) occasion: Occasion,
     /// Time of the beginning, in nanoseconds.
     pub(super) began_nanos: u64,
@@ -66,8 +66,8 @@ impl Attempt {
     pub(super) fn part_task(&mut self, checkpointer: usize) -> Option<PartTask> {
         let slices = self.parts.take(checkpointer)?;
         let AttemptTurn { number, salt, .. } = self.turn;
-        let (ticket, room) = (Arc::clone(&self.ticket), Arc::clone(&self.room));
-        Some(PartTask { number, low: self.epochs.low(), pages: self.pages, salt, slices, ticket, room })
+        let (ticket, disk_space) = (Arc::clone(&self.ticket), Arc::clone(&self.disk_space));
+        Some(PartTask { number, low: self.epochs.low(), pages: self.pages, salt, slices, ticket, disk_space })
     }
 
     /// Returns the entry of the manifest for an attempt whose parts are all written. `before` is the installed

@@ -23,7 +23,7 @@ use super::turn::AttemptTurn;
 use super::upkeep::Upkeep;
 use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::Ticket;
 use crate::checkpoint::stats::CheckpointStats;
@@ -258,7 +258,12 @@ impl CheckpointStateMachine {
     }
 
     /// Begins an attempt that has room on the disks, and opens the walk. Returns false if the checkpoints have ended.
-    pub(in crate::checkpoint) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
+    pub(in crate::checkpoint) fn begin(
+        &mut self,
+        disk_space: DiskSpace,
+        salt: Salt,
+        seen: &Circumstances,
+    ) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
@@ -272,7 +277,7 @@ impl CheckpointStateMachine {
             epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
             pages: None,
             ticket: self.callers.take().unwrap_or_default(),
-            room: Arc::new(room),
+            disk_space: Arc::new(disk_space),
             occasion: self.schedule.occasion(),
             began_nanos: seen.now_nanos,
             logged: self.schedule.logged_work(),
@@ -286,19 +291,19 @@ impl CheckpointStateMachine {
     }
 
     /// Attempt with published pages, until the pages are ended.
-    pub(in crate::checkpoint) fn pages(&self) -> Option<PictureAttempt> {
+    pub(in crate::checkpoint) fn open_pages(&self) -> Option<PictureAttempt> {
         debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
         self.pages
     }
 
     /// Attempt that published pages for the picture under way, even after the pages are ended.
-    pub(in crate::checkpoint) fn picture(&self) -> Option<PictureAttempt> {
+    pub(in crate::checkpoint) fn published_attempt(&self) -> Option<PictureAttempt> {
         self.attempt.as_ref()?.pages
     }
 
     /// Returns the attempt with published pages, once, when no checkpointer is to take more pages. The caller then ends
     /// the pages (N13).
-    pub(in crate::checkpoint) fn gives_up_pages(&mut self) -> Option<PictureAttempt> {
+    pub(in crate::checkpoint) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
         if self.stage.needs_pages() { None } else { self.pages.take() }
     }
 

@@ -14,7 +14,8 @@
 //! - N1: a freeze is announced once every commit that may have missed the pages has ended.
 //! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `machine` and `attempt` ask; `store::installed_checkpoint` has the installed checkpoints, a variant for each kind too.
+//! Neighbours: `machine` and `attempt` ask; `store::installed_checkpoint` has the installed checkpoints, a variant for
+//! each kind too.
 
 use ensile_base::Epoch;
 

@@ -45,7 +45,7 @@ impl Logger {
         if next.is_over || log.waiters.has_ended() || now < next.not_before {
             return;
         }
-        let made = self.while_away(|| {
+        let made = self.while_busy_with_files(|| {
             // An earlier wake-up, sent before this thread was marked as away, takes precedence.
             if self.is_asked() { Ok(Some(false)) } else { next.make_some(log.store.disk(), wanted) }
         });
@@ -92,7 +92,7 @@ impl Logger {
         if next.is_over || log.waiters.has_ended() {
             return false;
         }
-        match self.while_away(|| next.make_ready(log.store.disk(), heavy)) {
+        match self.while_busy_with_files(|| next.make_ready(log.store.disk(), heavy)) {
             Ok(Some(())) => {}
             Ok(None) => return self.hold_roll(log, next, now_nanos),
             Err(error) => return stop(log, next, &error),
@@ -111,7 +111,7 @@ impl Logger {
         }
         let (synced, published) =
             (log.marks.frontier_epoch(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
-        let used = match writer.segments.go_on_in(&mut next.made, synced, published, now_nanos) {
+        let used = match writer.segments.continue_in(&mut next.made, synced, published, now_nanos) {
             Ok(Some(used)) => used,
             Ok(None) => {
                 drop(writer);
@@ -131,7 +131,7 @@ impl Logger {
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         drop(writer);
         log.counters.rolls.add(1);
-        match self.while_away(|| used.close(&**log.store.disk())) {
+        match self.while_busy_with_files(|| used.close(&**log.store.disk())) {
             Ok(closed) => self.closed.push(closed),
             Err(error) => return stop(log, next, &error),
         }

@@ -8,7 +8,7 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::super::validation::Findings;
-use crate::checkpoint::picture::coverage::{AgeFigures, SectionFigures};
+use crate::checkpoint::picture::blocks_read::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::reader::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::entry_type::EntryType;

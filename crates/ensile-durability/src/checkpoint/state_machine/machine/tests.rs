@@ -11,7 +11,7 @@ use super::super::{
 use crate::block::Salt;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
 use crate::checkpoint::picture::picture_set::ClosedPicture;
@@ -95,7 +95,7 @@ fn begun(low: u64) -> (CheckpointStateMachine, Arc<Ticket>) {
     let (ticket, answers) = machine.demand();
     answers.send();
     assert!(matches!(machine.decide(0, &seen(low)), Action::LookForRoom { .. }));
-    assert!(machine.begin(Room::default(), salt(), &seen(low)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(low)));
     (machine, ticket)
 }
 
@@ -376,7 +376,7 @@ fn picture() -> (CheckpointStateMachine, Arc<Ticket>) {
     let (ticket, answers) = machine.demand();
     answers.send();
     assert!(matches!(machine.decide(0, &seen(7)), Action::LookForRoom { .. }));
-    assert!(machine.begin(Room::default(), salt(), &seen(7)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(7)));
     assert!(matches!(machine.decide(0, &seen(7)), Action::Publish));
     (machine, ticket)
 }
@@ -440,7 +440,7 @@ fn n2_no_page_is_taken_before_every_commit_below_the_freeze_has_ended() {
 fn n12_a_picture_is_installed_once_marks_of_its_epoch_are_synced() {
     let (mut machine, ticket) = at_pages();
     machine.part_ended(1, written(1), Epoch::new(20));
-    assert_eq!(machine.gives_up_pages(), None, "the other part takes pages");
+    assert_eq!(machine.take_pages_to_end(), None, "the other part takes pages");
     machine.part_ended(0, written(2), Epoch::new(21));
     assert!(ends_once(&mut machine), "before its root is written");
     assert!(matches!(machine.decide(0, &seen(21)), Action::ClosePicture));
@@ -502,13 +502,13 @@ fn a_root_that_is_written_behind_the_end_changes_nothing() {
 
 /// Whether the attempt's pages are to be ended, and only once.
 fn ends_once(machine: &mut CheckpointStateMachine) -> bool {
-    machine.gives_up_pages() == Some(ATTEMPT) && machine.gives_up_pages().is_none()
+    machine.take_pages_to_end() == Some(ATTEMPT) && machine.take_pages_to_end().is_none()
 }
 
 #[test]
 fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
     for (mut machine, _) in [published(), announced(), at_pages()] {
-        assert_eq!(machine.gives_up_pages(), None);
+        assert_eq!(machine.take_pages_to_end(), None);
         machine.end(CLOSED, DurabilityError::Closed).send();
         assert!(ends_once(&mut machine));
     }
@@ -525,7 +525,7 @@ fn n13_pages_are_ended_once_whatever_ends_an_attempt() {
 fn n13_pages_that_are_published_behind_the_end_are_ended() {
     let (mut machine, _) = picture();
     machine.end(CLOSED, DurabilityError::Closed).send();
-    assert_eq!(machine.gives_up_pages(), None, "nobody ends what is not published yet");
+    assert_eq!(machine.take_pages_to_end(), None, "nobody ends what is not published yet");
     assert!(!machine.record_publication(pages(8)));
     assert!(ends_once(&mut machine));
 }
@@ -540,7 +540,7 @@ fn n13_the_next_attempt_has_pages_of_its_own() {
     machine.cleaned_up(SECOND).send();
     machine.demand().1.send();
     assert!(matches!(machine.decide(0, &seen(12)), Action::LookForRoom { .. }));
-    assert!(machine.begin(Room::default(), salt(), &seen(12)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(12)));
     assert!(matches!(machine.decide(0, &seen(12)), Action::Publish));
 }
 
@@ -561,19 +561,19 @@ fn n13_pages_that_have_ended_before_they_are_dealt_out_fail_the_attempt() {
 #[test]
 fn n13_a_picture_is_named_until_its_attempt_is_over() {
     let (mut machine, _) = at_pages();
-    assert!(machine.gives_up_pages().is_none() && machine.picture() == Some(ATTEMPT));
+    assert!(machine.take_pages_to_end().is_none() && machine.published_attempt() == Some(ATTEMPT));
     (0..2).for_each(|part| machine.part_ended(part, written(1), Epoch::new(20)));
     assert!(ends_once(&mut machine));
-    assert_eq!(machine.picture(), Some(ATTEMPT), "what is installed is told to its pages");
+    assert_eq!(machine.published_attempt(), Some(ATTEMPT), "what is installed is told to its pages");
     machine.end(CLOSED, DurabilityError::Closed).send();
-    assert_eq!(machine.picture(), None);
+    assert_eq!(machine.published_attempt(), None);
 }
 
 #[test]
 fn a_state_without_pages_fails_the_attempt() {
     let (mut machine, ticket) = picture();
     machine.cannot_publish("no pages");
-    assert_eq!(machine.gives_up_pages(), None);
+    assert_eq!(machine.take_pages_to_end(), None);
     assert!(matches!(machine.decide(0, &seen(7)), Action::CleanUp { .. }));
     machine.cleaned_up(SECOND).send();
     assert_eq!(failure(&ticket), "no pages");

@@ -8,7 +8,7 @@ use super::super::machine::tests::{machine_of, replayed_bytes, rules, salt, seen
 use super::super::{Action, CheckpointStateMachine, Circumstances, CutParts};
 use super::{Taken, TurnBytes, after_turn, is_cut_anew};
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Slice;
@@ -108,7 +108,7 @@ fn turn(
 ) -> (InstalledCheckpoint, CheckpointReport) {
     let seen = |epoch| Circumstances { log_bytes, has_marks: true, ..seen(epoch) };
     let Action::LookForRoom { .. } = machine.decide(0, &seen(low)) else { panic!("a turn is due") };
-    assert!(machine.begin(Room::default(), salt(), &seen(low)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(low)));
     let Action::Cut(taken) = machine.decide(0, &seen(low + 1)) else {
         panic!("every epoch below e_l is over")
     };
@@ -189,7 +189,7 @@ fn a_turn_that_fails_leaves_the_ranges_as_they_are_and_is_tried_again() {
     machine.set_rules(rules(Trigger { log_bytes: Some(1), ..Trigger::default() }), &seen(20));
     let seen = |epoch| Circumstances { log_bytes: 100, now_nanos: 100 * SECOND, ..seen(epoch) };
     assert!(matches!(machine.decide(0, &seen(20)), Action::LookForRoom { .. }));
-    assert!(machine.begin(Room::default(), salt(), &seen(20)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(20)));
     let Action::Cut(failed) = machine.decide(0, &seen(21)) else { panic!("it is opened") };
     assert!(machine.cut(CutParts::whole(vec![Vec::new(), Vec::new()])));
     assert!(matches!(machine.decide(0, &seen(21)), Action::WritePart(_)));
@@ -198,7 +198,7 @@ fn a_turn_that_fails_leaves_the_ranges_as_they_are_and_is_tried_again() {
     machine.cleaned_up(SECOND).send();
     assert_eq!(machine.owes_removal(), (Some(before), false));
     assert!(matches!(machine.decide(0, &seen(30)), Action::LookForRoom { .. }));
-    assert!(machine.begin(Room::default(), salt(), &seen(30)));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(30)));
     let Action::Cut(again) = machine.decide(0, &seen(31)) else { panic!("it is opened") };
     assert_eq!(again, failed);
 }
