@@ -84,7 +84,7 @@ impl Appender {
     /// [`DurabilityError::DiskFull`].
     #[inline]
     pub fn check(&self) -> Result<(), DurabilityError> {
-        if self.log.refuses() { self.check_refusal() } else { Ok(()) }
+        self.log.check()
     }
 
     /// Takes the worker's buffer and makes room for one entry with a body of up to `body_bytes`. Call before binding:
@@ -99,7 +99,7 @@ impl Appender {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
         plain_access::load(&*self.log);
         if self.log.refuses() {
-            self.check_refusal()?;
+            self.log.check_refusal()?;
         }
         let buffer = self.slot.take();
         if buffer.has_room(body_bytes) {
@@ -109,11 +109,6 @@ impl Appender {
             return Ok(());
         }
         self.change_buffer(buffer, body_bytes)
-    }
-
-    #[cold]
-    fn check_refusal(&self) -> Result<(), DurabilityError> {
-        self.log.refusal().map_or(Ok(()), Err)
     }
 
     /// Replaces a buffer without room for `body_bytes`, by a fresh buffer from the queue. May wait for the disk.
@@ -143,7 +138,7 @@ impl Appender {
         let step = (self.steps || self.log.is_in_waker()).then_some(&step as &dyn Fn());
         let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses(), step);
         let Some(fresh) = fresh.map_err(not_mapped)? else {
-            self.check_refusal()?;
+            self.log.check_refusal()?;
             // The log refused, and has continued since.
             return self.reserve(body_bytes);
         };

@@ -15,6 +15,7 @@
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 
 mod file_rotation;
+mod last_mark;
 mod state_machine;
 
 use std::time::Duration;
@@ -186,14 +187,9 @@ impl Logger {
         self.busy_with_files.load(Ordering::Relaxed)
     }
 
-    /// True if a thread has asked for a step since the last wait.
-    fn is_asked(&self) -> bool {
-        self.wake_up.is_asked()
-    }
-
-    /// Waits for the end of a running step.
+    /// Waits until no file is being made or closed, and for the end of a running step.
     pub(super) fn wait_for_step(&self) {
-        self.wait_for_files();
+        drop(self.next.lock());
         drop(self.writer.lock());
     }
 
@@ -474,46 +470,6 @@ impl Logger {
         }
         // A stale bind can lower c_w - 1 below an earlier claim. The earlier claim stays true (L1, C1).
         (claim.max(before), buffers)
-    }
-
-    /// Number of blocks of this log, for the hint of a close. Must be called between steps; 0 after a panic of a step.
-    pub(super) fn blocks(&self) -> u64 {
-        self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
-    }
-
-    /// Writes and syncs a mark of the whole claim, at close. The `last` mark also gives back the unused space. False if
-    /// the mark was not written. Everything is durable without the mark, so a full disk is no failure.
-    pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
-        let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.steps.is_closed() || log.waiters.has_ended() {
-            return false;
-        }
-        match self.end_with_mark(log, &mut writer, last) {
-            Ok(stands) => stands,
-            Err(error) => stop(log, writer, &error),
-        }
-    }
-
-    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
-        let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);
-        writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
-        assert!(!writer.steps.is_closed(), "the last mark is written once");
-        if last {
-            writer.steps.close();
-        }
-        match writer.segments.flush(|_| {}) {
-            // A mark of the first round is held, and is written in the second round.
-            Err(error) if error.is_full() => return Ok(false),
-            flushed => flushed?,
-        }
-        log.marks.advance(self.index, Frontier::Written, claim);
-        writer.segments.sync()?;
-        log.store.check_named(log.loggers.len())?;
-        log.marks.advance(self.index, Frontier::Synced, claim);
-        if last {
-            writer.segments.trim()?;
-        }
-        Ok(true)
     }
 }
 

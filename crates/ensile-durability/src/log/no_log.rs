@@ -37,7 +37,7 @@ impl Log {
     }
 
     #[cold]
-    fn check_refusal(&self) -> Result<(), DurabilityError> {
+    pub(super) fn check_refusal(&self) -> Result<(), DurabilityError> {
         self.refusal().map_or(Ok(()), Err)
     }
 

@@ -47,7 +47,7 @@ impl Logger {
         }
         let made = self.while_busy_with_files(|| {
             // An earlier wake-up, sent before this thread was marked as away, takes precedence.
-            if self.is_asked() { Ok(Some(false)) } else { next.make_some(log.store.disk(), wanted) }
+            if self.wake_up.is_asked() { Ok(Some(false)) } else { next.make_some(log.store.disk(), wanted) }
         });
         next.check();
         let made = made.and_then(|made| {
@@ -181,10 +181,5 @@ impl Logger {
         next.check();
         // Relaxed: a figure.
         self.next_bytes.store(0, Ordering::Relaxed);
-    }
-
-    /// Waits until no file is being made or closed.
-    pub(super) fn wait_for_files(&self) {
-        drop(self.next.lock());
     }
 }
