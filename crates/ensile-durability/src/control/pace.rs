@@ -34,11 +34,6 @@ impl WritePace {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }
 
-    /// Sets the limit in bytes a second.
-    fn set_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.bytes_per_second = bytes_per_second;
-    }
-
     /// Time to wait before the next block; zero for no wait.
     pub(crate) fn wait(&mut self, now_nanos: u64) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
@@ -177,7 +172,7 @@ impl CheckpointPace {
         };
         let rate = wanted.into_iter().chain(self.setting).min();
         assert!(rate.is_none_or(|rate| rate > 0), "settings and options were checked");
-        self.pace.set_rate(rate);
+        self.pace.bytes_per_second = rate;
     }
 
     /// As [`WritePace::wait`].
