@@ -10,6 +10,7 @@
 //! Neighbours: `state_machine` decides, `executor` carries out, `files` and `picture` write. The log has D, the store
 //! the manifest.
 
+mod construction;
 mod executor;
 mod last_picture;
 
@@ -24,31 +25,23 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
-use super::orphans;
-use super::pages::{Pages, WantedPages};
+use super::pages::Pages;
 use super::part::PartUnderWay;
-use super::picture::picture_set::{PagesOrigin, PictureKeeper};
+use super::picture::picture_set::PictureKeeper;
 use super::request::{CheckpointHandle, Ticket};
-use super::start::CheckpointStart;
-use super::state_machine::{
-    Answers, CLOSED, CheckpointStateMachine, Circumstances, OpenFigures, Rules, Terms,
-};
+use super::state_machine::{Answers, CLOSED, CheckpointStateMachine, Circumstances, Rules};
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::CheckpointPace;
-use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
 use crate::log::Log;
-use crate::number;
 use crate::panic_guard::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::reentrancy::{CallBack, CallBackScope, UserCode};
-use crate::store::claim::{Wanted, claim};
 use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::store::names::PartName;
 use crate::store::open_store::OpenStore;
-use crate::store::rates;
 use crate::wake_up::WakeUp;
 
 /// Reason for giving up an attempt when a step panics.
@@ -109,72 +102,6 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after
-    /// the recovery. `store`, `log` and `start` come from this recovery.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.
-    pub fn start(
-        store: &StdArc<OpenStore>,
-        log: &StdArc<Log>,
-        config: CheckpointConfig,
-        start: CheckpointStart,
-    ) -> Result<StdArc<Self>, DurabilityError> {
-        assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
-        config.check()?;
-        let is_without_log = !log.has_loggers();
-        if is_without_log && config.strategy != Strategy::Pictures {
-            return Err(DurabilityError::config("without a log checkpoints are pictures (K1)"));
-        }
-        let mut keeper = store.manifest();
-        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
-        let (locks, is_new) = claim(&mut keeper, &[wanted])?;
-        store.keep_locks(locks);
-        if is_new {
-            // The manifest lists the folders before a file is in a folder: when a folder's device is missing, an open
-            // does not mistake the mount point for the folder.
-            let next = keeper.manifest().clone();
-            keeper.replace(next)?;
-        }
-        let there = orphans::list::<PartName>(&**store.disk(), keeper.manifest())?;
-        let page_files = orphans::list::<PageFileName>(&**store.disk(), keeper.manifest())?;
-        let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
-        let open = keeper.manifest().open_generation();
-        let (generation, entries) = (open.number, open.entries);
-        drop(keeper);
-        assert!(installed.as_ref().is_none_or(|installed| *installed.generations().end() <= generation));
-        let number = free_number(installed.as_ref(), &there)?;
-        let origin = PagesOrigin { identity: database, entries, generation };
-        let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
-        let measured = start.measured;
-        let base = start.reopen(store, database, &config)?;
-        let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
-        let goes_on = pictures.pages_to_write() == WantedPages::Changed;
-        let terms = terms_of(&config, log, database, generation, goes_on);
-        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
-        let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
-        let rules = rules_of(&config, is_without_log);
-        let machine = CheckpointStateMachine::new(terms, rules, installed, number, opened, outlook);
-        Ok(StdArc::new(Self {
-            log: StdArc::clone(log),
-            store: StdArc::clone(store),
-            epochs: Arc::clone(store.epochs()),
-            clock: store.clock().clone(),
-            database,
-            generation,
-            entries,
-            pictures,
-            checkpointers: (0..config.checkpointers)
-                .map(|number| CheckpointerState::new(number, log))
-                .collect(),
-            machine: Mutex::new(machine),
-            pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
-            permit: LargePermit::default(),
-            counters: CheckpointCounters::default(),
-            config,
-        }))
-    }
-
     /// Checks that the settings allow checkpoints of this state. Call `check` before the first step.
     ///
     /// # Errors
@@ -470,28 +397,6 @@ impl Checkpoints {
     }
 }
 
-/// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
-/// first picture keeps pages of the installed picture.
-fn terms_of(
-    config: &CheckpointConfig,
-    log: &Log,
-    database: Identity,
-    generation: u64,
-    goes_on: bool,
-) -> Terms {
-    Terms {
-        strategy: config.strategy,
-        ranges: config.ranges as u32,
-        bandwidth: config.bandwidth,
-        checkpointers: config.checkpointers,
-        files: config.files as u32,
-        loggers: log.loggers() as u64,
-        database,
-        generation,
-        goes_on,
-    }
-}
-
 /// Returns the rules that begin checkpoints. Without a log there is no target for the recovery time, because a recovery
 /// replays nothing.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
@@ -499,37 +404,8 @@ fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
     Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
 }
 
-/// The prediction of recoveries, from the costs of this folder's earlier recoveries and of the last recovery.
-fn outlook_of(
-    disk: &dyn Disk,
-    database: Identity,
-    config: &CheckpointConfig,
-    measured: MeasuredRecovery,
-    opened: OpenFigures,
-) -> RecoveryOutlook {
-    let costs = rates::learn(disk, database, &measured);
-    let threads = if config.recovery_threads > 0 { config.recovery_threads as u64 } else { measured.threads };
-    let before = LogWork { bytes: opened.replayed_bytes, ..measured.replayed };
-    RecoveryOutlook::new(costs, threads, before, opened.now_nanos)
-}
-
 /// The state as [`Pages`], if pictures of the state can be taken.
 fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
     let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
     walk.pages().ok_or_else(|| DurabilityError::config(why))
-}
-
-/// Returns the number of the next checkpoint, above the numbers of the installed checkpoint and of all files in the
-/// folders (`there`).
-fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
-    let last = there.iter().max_by_key(|part| part.checkpoint);
-    let before = installed.map_or(0, InstalledCheckpoint::number);
-    number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
-        let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
-        DurabilityError::damaged_file(
-            &file,
-            0,
-            "no number is left behind that of the checkpoint that it names",
-        )
-    })
 }

@@ -32,10 +32,11 @@ impl PartUnderWay {
     /// # Errors
     /// The reason why the block has no room.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
-        match self {
-            Self::Walk(work) => work.check_room(disk, checkpointer),
-            Self::Pages(work) => work.slices.check_room(disk, checkpointer),
-        }
+        let disk_space = match self {
+            Self::Walk(work) => work.disk_space(),
+            Self::Pages(work) => work.slices.disk_space(),
+        };
+        disk_space.check(disk, checkpointer)
     }
 
     /// Writes one block, or one page. Without bandwidth (`has_bandwidth` is false) writes displaced versions only,

@@ -7,8 +7,6 @@
 
 use std::sync::Arc;
 
-use ensile_disk::Disk;
-
 use super::disk_space::DiskSpace;
 use super::request::Ticket;
 use super::walk::Slice;
@@ -42,12 +40,8 @@ impl PartSlices {
         Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, disk_space }
     }
 
-    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
-    ///
-    /// # Errors
-    /// The reason why the block has no room.
-    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
-        self.disk_space.check(disk, checkpointer)
+    pub(super) fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
     }
 
     /// The slice under way or the next slice, with the position of the next entry; `None` if no slice is left.

@@ -16,7 +16,7 @@ use crate::checkpoint::walk::Walk;
 /// A set of files under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct FileSetWriter {
-    pub(in crate::checkpoint) slices: PartSlices,
+    slices: PartSlices,
     /// e_l.
     low: Epoch,
     writer: PartWriter,

@@ -70,16 +70,8 @@ impl FuzzyPartWriter {
         Ok(Self { owner, current: Some(current), beginning, left, written: Vec::new() })
     }
 
-    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
-    ///
-    /// # Errors
-    /// The reason why the block has no room.
-    pub(in crate::checkpoint) fn check_room(
-        &self,
-        disk: &dyn Disk,
-        checkpointer: usize,
-    ) -> Result<bool, String> {
-        self.owner.disk_space.check(disk, checkpointer)
+    pub(in crate::checkpoint) fn disk_space(&self) -> &DiskSpace {
+        &self.owner.disk_space
     }
 
     /// Fills and writes one block, or goes over to the next set.
