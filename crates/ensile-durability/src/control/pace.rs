@@ -107,7 +107,6 @@ pub(crate) struct CheckpointPace {
     /// Callers of the running checkpoint, and of the next checkpoint.
     under_way: RateCallers,
     next: RateCallers,
-    /// Number of the next caller.
     next_caller: u64,
 }
 

@@ -50,7 +50,6 @@ const _: () = assert!(PREALLOCATE_FIRST_BYTES <= PREALLOCATE_STEP_BYTES_MAX && R
 enum Unwritten {
     /// Small blocks, contiguous.
     Gathered(Vec<u8>),
-    /// One large block.
     Block(Box<Buffer>),
 }
 
@@ -354,7 +353,6 @@ impl Segments {
         is_whole.then_some(closed)
     }
 
-    /// Name of the next file.
     pub(crate) fn next_name(&self) -> SegmentName {
         SegmentName { number: self.name.number + 1, ..self.name }
     }

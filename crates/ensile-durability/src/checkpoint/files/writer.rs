@@ -60,7 +60,6 @@ pub(crate) struct PartWriter {
 /// Shape of a checkpointer's part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartShape {
-    /// Number of files.
     pub(crate) files: u32,
     /// Number of unsynced bytes from which the files are synced.
     pub(crate) sync_bytes: u64,
@@ -70,7 +69,6 @@ pub(crate) struct PartShape {
 #[derive(Clone, Debug)]
 pub(crate) struct Beginning {
     pub(crate) number: u64,
-    /// The open generation.
     pub(crate) generation: u64,
     /// e_l: epochs from e_l on are skipped.
     pub(crate) low: Epoch,

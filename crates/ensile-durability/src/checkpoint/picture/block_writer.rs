@@ -53,7 +53,6 @@ impl BlockWriter {
         Self { held: HeldExtents::new(file), stamp, block: Vec::new(), bytes: 0 }
     }
 
-    /// The stamp of the picture.
     pub(crate) fn stamp(&self) -> PictureStamp {
         self.stamp
     }

@@ -60,7 +60,6 @@ pub(in crate::checkpoint) struct PagesWritten {
     pub(in crate::checkpoint) displaced: u64,
     /// Bytes of the tails' blocks, with headers and padding.
     pub(in crate::checkpoint) tail_bytes: u64,
-    /// Bytes of the written extents.
     pub(in crate::checkpoint) bytes: u64,
     /// The written extents, which are free again if the attempt fails.
     pub(in crate::checkpoint) held: Vec<HeldExtents>,

@@ -7,7 +7,7 @@
 //! - A block or page in memory takes no more bytes than its file has.
 //!
 //! Neighbours: recovery loads with this reader, a part of the directory at a time; [`blocks`] hands a page's blocks to
-//! a load and to a copy; [`super::location`] checks headers, [`super::coverage`] counts the blocks read;
+//! a load and to a copy; [`super::location`] checks headers, [`super::blocks_read`] counts the blocks read;
 //! [`super::version_check`] compares pages with the versions beside the pages, for a caller that keeps no rows.
 
 mod blocks;
@@ -67,7 +67,6 @@ pub(crate) struct ReadEntries<'r> {
     pub(crate) file: &'r str,
     pub(crate) offset: u64,
     pub(crate) entries: u32,
-    /// Bytes of extents.
     pub(crate) bytes: u64,
     /// The section of all entries, and the range of their keys; `None`: each entry names its own section.
     range: Option<PageRange<'r>>,
@@ -188,13 +187,12 @@ impl PictureReader {
         &self.root
     }
 
-    /// Bytes of the root.
     pub(crate) fn root_bytes(&self) -> u64 {
         self.of.root.extent.bytes()
     }
 
     /// Returns a copy of the figures of the blocks read so far.
-    pub(crate) fn coverage(&self) -> BlocksRead {
+    pub(crate) fn blocks_read(&self) -> BlocksRead {
         self.blocks_read.lock().clone()
     }
 

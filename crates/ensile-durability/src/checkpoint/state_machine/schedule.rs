@@ -82,12 +82,10 @@ impl CheckpointSchedule {
         self.outlook.applied_nanos()
     }
 
-    /// Target for the recovery time.
     pub(super) fn target(&self) -> Option<Duration> {
         self.rules.recovery_time
     }
 
-    /// Load of the database.
     pub(super) fn load(&self) -> f64 {
         self.load.load()
     }

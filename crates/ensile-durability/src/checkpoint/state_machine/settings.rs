@@ -15,7 +15,6 @@ pub(in crate::checkpoint) struct Rules {
     pub(in crate::checkpoint) policy: Box<dyn Policy>,
     /// Settings of the adaptive threshold, if the policy uses the load.
     pub(in crate::checkpoint) adaptive: Option<AdaptiveThreshold>,
-    /// Target for the recovery time.
     pub(in crate::checkpoint) recovery_time: Option<Duration>,
 }
 
@@ -32,7 +31,6 @@ pub(in crate::checkpoint) struct Terms {
     pub(in crate::checkpoint) files: u32,
     /// Number of loggers; 0 without a log.
     pub(in crate::checkpoint) loggers: u64,
-    /// Database of the checkpoints.
     pub(in crate::checkpoint) database: Identity,
     /// Number of the open generation.
     pub(in crate::checkpoint) generation: u64,

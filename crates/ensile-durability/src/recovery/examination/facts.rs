@@ -217,7 +217,7 @@ pub struct PictureFacts {
 impl PictureFacts {
     /// Facts about the picture, as far as the reader has read it.
     pub(super) fn from_reader(reader: &PictureReader) -> Self {
-        let reached = reader.coverage();
+        let reached = reader.blocks_read();
         let section = |(section, figures): (&u32, &SectionFigures)| SectionFacts {
             section: *section,
             pages: figures.pages,

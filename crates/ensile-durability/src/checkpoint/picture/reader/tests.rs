@@ -311,7 +311,7 @@ fn a_picture_is_read_as_it_was_written_and_counted() {
     let (disk, of) = written(&draft);
     let (rows, reader) = read(&disk, &of).expect("whole");
     assert_eq!(rows, rows_of(&draft));
-    let blocks_read = reader.coverage();
+    let blocks_read = reader.blocks_read();
     let sections: Vec<_> =
         blocks_read.sections.iter().map(|(number, of)| (*number, of.pages, of.entries)).collect();
     assert_eq!(sections, [(3, 3, 12), (5, 2, 1)]);
