@@ -18,168 +18,43 @@
 //! Neighbours: below, `buffers` has the entries of workers, and `store` the folders, which log and checkpoints share.
 //! `recovery` hands over the first files of a generation. Above, the engine's commits append, and its receipts wait.
 
-mod appender;
-mod archival;
+// Order of the modules: a file uses files above it. `open_log` and `logger` use each other.
 mod config;
-mod durable_epoch;
-mod inline_step;
-mod logger;
-mod shutdown;
-mod worker_scan;
-
-mod admission;
-mod epoch_reservation;
-#[cfg(all(test, loom))]
-mod loom_tests;
 mod marks;
-pub(crate) mod next_file;
-mod no_log;
-mod removal;
-pub(crate) mod segments;
-
-pub(crate) mod start;
+mod refusal;
 mod stats;
 mod waiters;
+mod worker_scan;
 
-use std::sync::Arc as StdArc;
-use std::time::Duration;
+pub(crate) mod next_file;
+pub(crate) mod segments;
 
-use ensile_base::clock::{Clock, unix_seconds};
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_epoch::{CommitSlot, Epochs};
+mod next_file_plan;
+
+mod logger;
+mod open_log;
+
+mod admission;
+mod appender;
+mod archival;
+mod durable_epoch;
+mod epoch_reservation;
+mod figures;
+mod inline_step;
+mod no_log;
+mod removal;
+mod shutdown;
+pub(crate) mod start;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 pub use admission::Health;
-use admission::Refusal;
 pub use appender::Appender;
 pub use config::LogConfig;
 pub use durable_epoch::Durable;
+pub use logger::LoggerStep;
+pub use open_log::Log;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
-
-use crate::store::open_store::OpenStore;
-use crate::wake_up::WakeUp;
-use logger::Logger;
-use marks::{Frontier, MarkTable};
-use stats::LogCounters;
-use waiters::Waiters;
-
-/// Result of one logger step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LoggerStep {
-    /// Nothing to write.
-    Idle,
-    /// Wrote buffers; their epoch is not closed yet.
-    Wrote,
-    /// Wrote a durable mark and synced it.
-    Synced,
-    /// The disk is full: the unwritten blocks stay in memory, and a later step tries again.
-    Held,
-    /// The log is poisoned or closed: this logger has no more work.
-    Stopped,
-}
-
-/// The log of an open database. Threads share a log by std's `Arc` under a model checker too: the checker's own `Arc`
-/// cannot be the type of a method's `self`.
-#[derive(Debug)]
-pub struct Log {
-    epochs: Arc<Epochs>,
-    clock: Clock,
-    loggers: Box<[Logger]>,
-    marks: MarkTable,
-    waiters: Waiters,
-    pub(crate) counters: LogCounters,
-    /// Largest memory of the buffers of one logger's workers, in bytes.
-    buffer_bytes_max: usize,
-    full_wait_nanos: u64,
-    next_logger: AtomicUsize,
-    /// True if every reserve is refused; `refusal` has the reason.
-    refuses: AtomicBool,
-    /// No panic under this lock leaves the refusal half changed.
-    refusal: Mutex<Refusal>,
-    /// Without loggers: wake-up of a picture for which a result waits.
-    picture_wanted: StdArc<WakeUp>,
-    /// Time before which no file is archived, after a failure, in nanoseconds of the clock.
-    archive_not_before: AtomicU64,
-    /// Folders of the log and their manifest, shared with the checkpoints.
-    pub(crate) store: StdArc<OpenStore>,
-}
-
-impl Log {
-    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls once, between commits: the slot
-    /// must not be bound now. Loggers get workers in turn.
-    #[must_use]
-    pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
-        assert!(self.has_loggers(), "entries are for a logger");
-        // Relaxed: only spreads workers; no partner.
-        let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
-        debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
-        Appender::new(StdArc::clone(self), logger, slot)
-    }
-
-    /// Number of loggers; each has one thread. Zero if pictures alone make epochs durable.
-    #[must_use]
-    pub fn loggers(&self) -> usize {
-        self.loggers.len()
-    }
-
-    /// Runs one iteration of the logger with this index, for the logger's thread. The step closes the epoch early if
-    /// strict results wait, and takes and writes the entries of its workers. If a closed epoch is complete, the step
-    /// writes a mark, syncs once, and announces D (L1 to L3).
-    pub fn logger_step(&self, logger: usize) -> LoggerStep {
-        if self.store.is_forked() {
-            return LoggerStep::Stopped;
-        }
-        self.loggers[logger].step(self)
-    }
-
-    /// Makes a part of the logger's next file, if due. The logger's thread calls this function after a step. The call
-    /// takes as long as the disk takes for a few megabytes; commits do not wait for the call.
-    pub fn logger_prepare(&self, logger: usize) {
-        if !self.store.is_forked() {
-            self.loggers[logger].prepare(self);
-        }
-    }
-
-    /// Waits until this logger has a reason to step, at most for `timeout`.
-    pub fn logger_wait(&self, logger: usize, timeout: Duration) {
-        if !self.store.is_forked() {
-            self.loggers[logger].wait(timeout);
-        }
-    }
-
-    /// Wakes every logger: for the heartbeat, after an epoch has closed.
-    pub fn wake_loggers(&self) {
-        if !self.store.is_forked() {
-            self.loggers.iter().for_each(Logger::wake);
-        }
-    }
-
-    /// Writes the hint of D if the last hint is a second old, and refuses commits if E is near the end of the reserved
-    /// epochs. The heartbeat calls this function, which waits for no sync.
-    pub fn hint_step(&self) {
-        if self.store.is_forked() {
-            return;
-        }
-        self.look_at_end();
-        self.note_alive();
-        // A closed log has written its last hint.
-        if !self.refuses() {
-            self.store.write_hint(self.marks.of_all(Frontier::Synced));
-        }
-    }
-
-    /// Records in mapped buffers that the process is alive. A much later change of the files then has another cause.
-    fn note_alive(&self) {
-        let now = if self.clock.is_manual() { self.clock.nanos() / 1_000_000_000 } else { unix_seconds() };
-        self.loggers.iter().for_each(|logger| logger.queue.note_alive(now));
-    }
-
-    /// Asks every logger to begin a new file soon, so that closed files hold the entries so far. Checkpoints ask before
-    /// a removal of log files, and the shipper before an upload. A logger with an empty file does nothing.
-    pub fn request_roll(&self) {
-        if !self.store.is_forked() {
-            self.loggers.iter().for_each(Logger::ask_roll);
-        }
-    }
-}

@@ -28,23 +28,23 @@ struct Device {
 
 /// The devices of a checkpoint under way, each with the bytes left to the log.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct DiskSpace {
     devices: Vec<Device>,
 }
 
-impl Room {
+impl DiskSpace {
     /// Checks that a checkpoint of about this size, in bytes, fits.
     ///
     /// # Errors
     /// The reason why the checkpoint does not fit, and the remedy.
     pub(crate) fn look(disk: &dyn Disk, checkpointers: usize, bytes: u64) -> Result<Self, String> {
-        let mut room = Self { devices: Vec::new() };
+        let mut space = Self { devices: Vec::new() };
         for checkpointer in 0..checkpointers {
-            room.add(disk, checkpointer);
+            space.add(disk, checkpointer);
         }
-        let covered: usize = room.devices.iter().map(|device| device.checkpointers.len()).sum();
+        let covered: usize = space.devices.iter().map(|device| device.checkpointers.len()).sum();
         assert_eq!(covered, checkpointers, "each checkpointer writes to one device");
-        for device in &mut room.devices {
+        for device in &mut space.devices {
             let Some(free) = free_bytes(disk, &device.folder) else { continue };
             device.left_bytes = free / LOG_SHARE;
             let expected = bytes / checkpointers as u64 * device.checkpointers.len() as u64;
@@ -59,7 +59,7 @@ impl Room {
                 ));
             }
         }
-        Ok(room)
+        Ok(space)
     }
 
     /// Adds the checkpointer's device. A plain folder is on the database's own device; a link may lead to another

@@ -14,8 +14,8 @@
 
 // In the order of a file's life: written, read.
 pub(crate) mod end_block;
-mod part_walk;
-pub(super) mod range_files;
+mod file_set_writer;
+pub(super) mod fuzzy_part_writer;
 pub(super) mod writer;
 
 pub(crate) mod reader;

@@ -1,6 +1,6 @@
 //! Checkpoints of an open database: the step of any checkpointer asks for the next action and carries out the action.
 //!
-//! The decisions are made under the lock of `Checkpoints::life`. An action is carried out without the lock.
+//! The decisions are made under the lock of `Checkpoints::machine`. An action is carried out without the lock.
 //!
 //! Invariants:
 //! - No disk access is made and no thread is woken under the lock of the decisions.
@@ -10,6 +10,7 @@
 //! Neighbours: `state_machine` decides, `executor` carries out, `files` and `picture` write. The log has D, the store
 //! the manifest.
 
+mod construction;
 mod executor;
 mod last_picture;
 
@@ -24,29 +25,23 @@ use ensile_epoch::Epochs;
 
 use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
-use super::orphans;
-use super::pages::{Pages, WantedPages};
+use super::pages::Pages;
 use super::part::PartUnderWay;
-use super::picture::picture_set::{PagesOrigin, PictureKeeper};
+use super::picture::picture_set::PictureKeeper;
 use super::request::{CheckpointHandle, Ticket};
-use super::start::CheckpointStart;
-use super::state_machine::{Answers, CLOSED, Circumstances, Life, OpenFigures, Rules, Terms};
+use super::state_machine::{Answers, CLOSED, CheckpointStateMachine, Circumstances, Rules};
 use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::CheckpointPace;
-use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
 use crate::identity::Identity;
 use crate::log::Log;
-use crate::number;
 use crate::panic_guard::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::reentrancy::{CallBack, CallBackScope, UserCode};
-use crate::store::claim::{Wanted, claim};
 use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::store::names::PartName;
 use crate::store::open_store::OpenStore;
-use crate::store::rates;
 use crate::wake_up::WakeUp;
 
 /// Reason for giving up an attempt when a step panics.
@@ -99,80 +94,14 @@ pub struct Checkpoints {
     pictures: PictureKeeper,
     checkpointers: Box<[CheckpointerState]>,
     /// State machine that decides the next action.
-    life: Mutex<Life>,
-    /// Locked after `life` where a caller locks `life` and `pace`.
+    machine: Mutex<CheckpointStateMachine>,
+    /// Locked after `machine` where a caller locks `machine` and `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
 
 impl Checkpoints {
-    /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after
-    /// the recovery. `store`, `log` and `start` come from this recovery.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] for settings that cannot work, or an error of the disk.
-    pub fn start(
-        store: &StdArc<OpenStore>,
-        log: &StdArc<Log>,
-        config: CheckpointConfig,
-        start: CheckpointStart,
-    ) -> Result<StdArc<Self>, DurabilityError> {
-        assert!(StdArc::ptr_eq(store, &log.store), "the log is in this store");
-        config.check()?;
-        let is_without_log = !log.has_loggers();
-        if is_without_log && config.strategy != Strategy::Pictures {
-            return Err(DurabilityError::config("without a log checkpoints are pictures (K1)"));
-        }
-        let mut keeper = store.manifest();
-        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: checkpoint_folder };
-        let (locks, is_new) = claim(&mut keeper, &[wanted])?;
-        store.keep_locks(locks);
-        if is_new {
-            // The manifest lists the folders before a file is in a folder: when a folder's device is missing, an open
-            // does not mistake the mount point for the folder.
-            let next = keeper.manifest().clone();
-            keeper.replace(next)?;
-        }
-        let there = orphans::list::<PartName>(&**store.disk(), keeper.manifest())?;
-        let page_files = orphans::list::<PageFileName>(&**store.disk(), keeper.manifest())?;
-        let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
-        let open = keeper.manifest().open_generation();
-        let (generation, entries) = (open.number, open.entries);
-        drop(keeper);
-        assert!(installed.as_ref().is_none_or(|installed| *installed.generations().end() <= generation));
-        let number = free_number(installed.as_ref(), &there)?;
-        let origin = PagesOrigin { identity: database, entries, generation };
-        let next_page = installed.as_ref().map_or(0, InstalledCheckpoint::next_page);
-        let measured = start.measured;
-        let base = start.reopen(store, database, &config)?;
-        let pictures = PictureKeeper::new(origin, config.checkpointers, &page_files, next_page, base)?;
-        let goes_on = pictures.pages_to_write() == WantedPages::Changed;
-        let terms = terms_of(&config, log, database, generation, goes_on);
-        let opened = OpenFigures { now_nanos: store.clock().nanos(), replayed_bytes: store.replayed_bytes() };
-        let outlook = outlook_of(&**store.disk(), database, &config, measured, opened);
-        let rules = rules_of(&config, is_without_log);
-        let life = Life::new(terms, rules, installed, number, opened, outlook);
-        Ok(StdArc::new(Self {
-            log: StdArc::clone(log),
-            store: StdArc::clone(store),
-            epochs: Arc::clone(store.epochs()),
-            clock: store.clock().clone(),
-            database,
-            generation,
-            entries,
-            pictures,
-            checkpointers: (0..config.checkpointers)
-                .map(|number| CheckpointerState::new(number, log))
-                .collect(),
-            life: Mutex::new(life),
-            pace: StdArc::new(Mutex::new(CheckpointPace::new(config.bandwidth))),
-            permit: LargePermit::default(),
-            counters: CheckpointCounters::default(),
-            config,
-        }))
-    }
-
     /// Checks that the settings allow checkpoints of this state. Call `check` before the first step.
     ///
     /// # Errors
@@ -193,7 +122,7 @@ impl Checkpoints {
     /// True if a backup must begin with a checkpoint: a picture is installed, or is the strategy. A picture is copied
     /// without the log behind the picture, so without later commits.
     #[must_use]
-    pub fn begin_backups(&self) -> bool {
+    pub fn backups_need_checkpoint(&self) -> bool {
         let keeper = self.store.manifest();
         let is_picture = keeper.manifest().checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
         is_picture || self.config.strategy == Strategy::Pictures
@@ -251,8 +180,8 @@ impl Checkpoints {
         }
         let rate = bytes_per_second.filter(|_| self.log.has_loggers());
         let (caller, (ticket, answers)) = {
-            let mut life = self.life.lock();
-            (self.pace.lock().ask(rate), life.demand())
+            let mut machine = self.machine.lock();
+            (self.pace.lock().ask(rate), machine.demand())
         };
         // The handle comes first: if a later call panics, the drop of the handle withdraws the caller's rate.
         let handle = CheckpointHandle::new(ticket, process, self.log.address());
@@ -276,12 +205,12 @@ impl Checkpoints {
             return Ok(());
         }
         {
-            let mut life = self.life.lock();
-            let seen = self.see(&life);
+            let mut machine = self.machine.lock();
+            let seen = self.see(&machine);
             if self.log.has_loggers() {
-                life.check_target(config.recovery_time)?;
+                machine.check_target(config.recovery_time)?;
             }
-            life.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
+            machine.set_rules(rules_of(config, !self.log.has_loggers()), &seen);
         }
         self.wake_all();
         Ok(())
@@ -319,7 +248,7 @@ impl Checkpoints {
     /// True if a checkpointer has panicked. The log goes on, and the caller then renews the log's reserved epochs (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
-        self.life.lock().last_error() == Some(PANICKED)
+        self.machine.lock().history().last_error() == Some(PANICKED)
     }
 
     /// Reason of the last failure, if three or more attempts in a row have failed.
@@ -328,7 +257,7 @@ impl Checkpoints {
         if self.store.is_forked() {
             return None;
         }
-        self.life.lock().repeated_failure()
+        self.machine.lock().history().repeated_failure()
     }
 
     /// Reason for putting off the next checkpoint, if the disk has no room for the checkpoint.
@@ -337,7 +266,7 @@ impl Checkpoints {
         if self.store.is_forked() {
             return None;
         }
-        self.life.lock().misfit().map(str::to_owned)
+        self.machine.lock().history().misfit().map(str::to_owned)
     }
 
     /// Statistics of the checkpoints; in a forked child only the counters.
@@ -348,7 +277,7 @@ impl Checkpoints {
         }
         let (page_file_bytes, page_file_bytes_free) = self.pictures.figures();
         let counted = CheckpointStats { page_file_bytes, page_file_bytes_free, ..self.counters.read() };
-        self.life.lock().stats(counted)
+        self.machine.lock().stats(counted)
     }
 
     /// Performs one iteration of a checkpointer: a block of the part, or the next action. The checkpointer's thread or
@@ -360,7 +289,7 @@ impl Checkpoints {
         // A checkpointer that panics leaves the attempt unfinished for good, so no caller must wait for the attempt.
         // The log goes on. Without loggers no result becomes durable any more, and the poisoned log reports the panic.
         let _guard = OnPanic::new(|| {
-            let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
+            let answers = self.machine.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
             if !self.log.has_loggers() {
                 self.log.poison(PANICKED);
@@ -381,14 +310,14 @@ impl Checkpoints {
             .then(|| self.store.returned_space().step(&**self.store.disk(), self.clock.nanos()))
             .flatten();
         let step = if part.is_some() {
-            self.go_on(checkpointer, &mut part, walk)
+            self.step_part(checkpointer, &mut part, walk)
         } else {
             let (action, seen) = {
                 // `seen` belongs to the stage that the decision reads, so the lock covers `see` and `decide`.
-                let mut life = self.life.lock();
+                let mut machine = self.machine.lock();
                 let (log_bytes, applied_nanos) = (self.log_bytes(walk), walk.applied_nanos());
-                let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&life) };
-                (life.decide(checkpointer, &seen), seen)
+                let seen = Circumstances { log_bytes, applied_nanos, ..self.see(&machine) };
+                (machine.decide(checkpointer, &seen), seen)
             };
             self.carry_out(checkpointer, action, &seen, &mut part, walk)
         };
@@ -405,7 +334,7 @@ impl Checkpoints {
         if self.config.strategy != Strategy::Pictures {
             return;
         }
-        let attempt = self.life.lock().gives_up_pages();
+        let attempt = self.machine.lock().take_pages_to_end();
         if let (Some(attempt), Some(pages)) = (attempt, walk.pages()) {
             // The next attempt may have begun meanwhile: the call ends only `attempt`.
             pages.end_pages(attempt);
@@ -414,15 +343,15 @@ impl Checkpoints {
 
     /// Collects the inputs of a decision. Asks the loggers for the marks that the checkpoint waits for. `step` adds the
     /// figures that the state measures.
-    fn see(&self, life: &Life) -> Circumstances {
-        let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
+    fn see(&self, machine: &CheckpointStateMachine) -> Circumstances {
+        let has_marks = machine.awaited_marks().is_some_and(|epoch| self.log.request_marks(epoch));
         Circumstances {
             now_nanos: self.clock.nanos(),
             epoch: self.epochs.now(),
             health: self.log.health(),
             log_bytes: self.log.bytes_written(),
             log_records: self.log.counters.entries.read(),
-            applied_nanos: life.applied_nanos(),
+            applied_nanos: machine.applied_nanos(),
             served: self.counters.served.read(),
             lost: self.counters.lost.read(),
             is_awaited: self.log.awaits_picture(),
@@ -444,8 +373,8 @@ impl Checkpoints {
             return;
         }
         let (was_open, answers) = {
-            let mut life = self.life.lock();
-            (!life.has_ended(), life.end(CLOSED, DurabilityError::Closed))
+            let mut machine = self.machine.lock();
+            (!machine.has_ended(), machine.end(CLOSED, DurabilityError::Closed))
         };
         self.send(answers);
         self.wake_all();
@@ -456,7 +385,7 @@ impl Checkpoints {
         }
         self.end_pages(walk);
         if was_open && !self.log.health().has_ended() {
-            let (installed, owes_removal) = self.life.lock().owes_removal();
+            let (installed, owes_removal) = self.machine.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, InstalledCheckpoint::number);
             self.abandon_picture();
             self.remove_leftovers(|part: PartName| part.checkpoint > kept);
@@ -468,28 +397,6 @@ impl Checkpoints {
     }
 }
 
-/// Returns the settings that are fixed while `database` is open, with open generation `generation`. `goes_on`: the
-/// first picture keeps pages of the installed picture.
-fn terms_of(
-    config: &CheckpointConfig,
-    log: &Log,
-    database: Identity,
-    generation: u64,
-    goes_on: bool,
-) -> Terms {
-    Terms {
-        strategy: config.strategy,
-        ranges: config.ranges as u32,
-        bandwidth: config.bandwidth,
-        checkpointers: config.checkpointers,
-        files: config.files as u32,
-        loggers: log.loggers() as u64,
-        database,
-        generation,
-        goes_on,
-    }
-}
-
 /// Returns the rules that begin checkpoints. Without a log there is no target for the recovery time, because a recovery
 /// replays nothing.
 fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
@@ -497,37 +404,8 @@ fn rules_of(config: &CheckpointConfig, is_without_log: bool) -> Rules {
     Rules { policy: config.policy(is_without_log), adaptive: config.adaptive, recovery_time }
 }
 
-/// The prediction of recoveries, from the costs of this folder's earlier recoveries and of the last recovery.
-fn outlook_of(
-    disk: &dyn Disk,
-    database: Identity,
-    config: &CheckpointConfig,
-    measured: MeasuredRecovery,
-    opened: OpenFigures,
-) -> RecoveryOutlook {
-    let costs = rates::learn(disk, database, &measured);
-    let threads = if config.recovery_threads > 0 { config.recovery_threads as u64 } else { measured.threads };
-    let before = LogWork { bytes: opened.replayed_bytes, ..measured.replayed };
-    RecoveryOutlook::new(costs, threads, before, opened.now_nanos)
-}
-
 /// The state as [`Pages`], if pictures of the state can be taken.
 fn pages_of(walk: &dyn Walk) -> Result<&dyn Pages, DurabilityError> {
     let why = "no pictures can be taken of this state: it has no pages, so its checkpoints must be fuzzy";
     walk.pages().ok_or_else(|| DurabilityError::config(why))
-}
-
-/// Returns the number of the next checkpoint, above the numbers of the installed checkpoint and of all files in the
-/// folders (`there`).
-fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
-    let last = there.iter().max_by_key(|part| part.checkpoint);
-    let before = installed.map_or(0, InstalledCheckpoint::number);
-    number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
-        let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
-        DurabilityError::damaged_file(
-            &file,
-            0,
-            "no number is left behind that of the checkpoint that it names",
-        )
-    })
 }

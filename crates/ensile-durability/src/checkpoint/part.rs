@@ -5,9 +5,9 @@
 
 use ensile_disk::Disk;
 
-use super::files::range_files::SetsWork;
+use super::files::fuzzy_part_writer::FuzzyPartWriter;
 use super::files::writer::PartWritten;
-use super::picture::page_writer::PageWork;
+use super::picture::picture_part_writer::PicturePartWriter;
 use super::picture::picture_set::PictureKeeper;
 use super::slices::PartStep;
 use super::walk::Walk;
@@ -16,9 +16,9 @@ use super::walk::Walk;
 #[derive(Debug)]
 pub(super) enum PartUnderWay {
     /// Part of a fuzzy or cycling checkpoint.
-    Walk(Box<SetsWork>),
+    Walk(Box<FuzzyPartWriter>),
     /// Part of a picture.
-    Pages(Box<PageWork>),
+    Pages(Box<PicturePartWriter>),
 }
 
 impl PartUnderWay {
@@ -32,10 +32,11 @@ impl PartUnderWay {
     /// # Errors
     /// The reason why the block has no room.
     pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
-        match self {
-            Self::Walk(work) => work.check_room(disk, checkpointer),
-            Self::Pages(work) => work.slices.check_room(disk, checkpointer),
-        }
+        let disk_space = match self {
+            Self::Walk(work) => work.disk_space(),
+            Self::Pages(work) => work.slices.disk_space(),
+        };
+        disk_space.check(disk, checkpointer)
     }
 
     /// Writes one block, or one page. Without bandwidth (`has_bandwidth` is false) writes displaced versions only,

@@ -26,7 +26,7 @@ pub(crate) mod directory;
 
 pub(crate) mod page;
 
-pub(crate) mod coverage;
+pub(crate) mod blocks_read;
 
 mod installed_file;
 
@@ -48,6 +48,6 @@ pub(super) mod base_picture;
 
 pub(crate) mod block_writer;
 
-pub(super) mod page_writer;
+pub(super) mod picture_part_writer;
 
 pub(super) mod picture_set;

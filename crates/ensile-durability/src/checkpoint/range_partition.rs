@@ -28,7 +28,6 @@ struct MeasuredRows {
 pub struct RangeCut {
     most: usize,
     pieces: Vec<MeasuredRows>,
-    /// Bytes of a full piece.
     piece_bytes: u64,
 }
 
@@ -140,7 +139,6 @@ pub(super) fn deal(mut slices: Vec<Slice>, ranges: &[KeyRange], parts: usize) ->
     result
 }
 
-/// The ranges with these starts.
 pub(super) fn ranges_of(starts: &[RangeStart]) -> Vec<KeyRange> {
     assert!(starts.first().is_some_and(RangeStart::is_first), "K4: no key is before the first range");
     let end = |at: usize| starts.get(at + 1).cloned();

@@ -128,7 +128,6 @@ impl Ticket {
         debug_assert!(self.slices_done.read() <= self.slices.read());
     }
 
-    /// Counts a written block of `bytes` bytes with `entries` entries.
     pub(crate) fn add_block(&self, bytes: u64, entries: u64) {
         debug_assert!(bytes > 0 && entries > 0, "a block without entries is not written");
         self.bytes.add(bytes);

@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use ensile_disk::Disk;
-
-use super::disk_space::Room;
+use super::disk_space::DiskSpace;
 use super::request::Ticket;
 use super::walk::Slice;
 
@@ -34,20 +32,16 @@ pub(super) struct PartSlices {
     /// Position in `current` of the next entry; empty: the beginning.
     resume: Vec<u8>,
     ticket: Arc<Ticket>,
-    room: Arc<Room>,
+    disk_space: Arc<DiskSpace>,
 }
 
 impl PartSlices {
-    pub(super) fn new(slices: Vec<Slice>, ticket: Arc<Ticket>, room: Arc<Room>) -> Self {
-        Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, room }
+    pub(super) fn new(slices: Vec<Slice>, ticket: Arc<Ticket>, disk_space: Arc<DiskSpace>) -> Self {
+        Self { left: slices.into_iter(), current: None, resume: Vec::new(), ticket, disk_space }
     }
 
-    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
-    ///
-    /// # Errors
-    /// The reason why the block has no room.
-    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<bool, String> {
-        self.room.check(disk, checkpointer)
+    pub(super) fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
     }
 
     /// The slice under way or the next slice, with the position of the next entry; `None` if no slice is left.

@@ -34,11 +34,6 @@ impl WritePace {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }
 
-    /// Sets the limit in bytes a second.
-    fn set_rate(&mut self, bytes_per_second: Option<u64>) {
-        self.bytes_per_second = bytes_per_second;
-    }
-
     /// Time to wait before the next block; zero for no wait.
     pub(crate) fn wait(&mut self, now_nanos: u64) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
@@ -112,7 +107,6 @@ pub(crate) struct CheckpointPace {
     /// Callers of the running checkpoint, and of the next checkpoint.
     under_way: RateCallers,
     next: RateCallers,
-    /// Number of the next caller.
     next_caller: u64,
 }
 
@@ -147,7 +141,7 @@ impl CheckpointPace {
     }
 
     /// Drops the callers of the next checkpoint: no checkpoint begins, and the callers get an error.
-    pub(crate) fn put_off(&mut self) {
+    pub(crate) fn drop_next_callers(&mut self) {
         self.next = RateCallers::default();
         self.refresh();
     }
@@ -160,7 +154,7 @@ impl CheckpointPace {
     }
 
     /// Raises the running checkpoint to the rate of the settings, because callers of other work wait for its end.
-    pub(crate) fn hurry(&mut self) {
+    pub(crate) fn lift_rate_limit(&mut self) {
         if !self.under_way.is_unlimited {
             self.under_way.is_unlimited = true;
             self.refresh();
@@ -177,7 +171,7 @@ impl CheckpointPace {
         };
         let rate = wanted.into_iter().chain(self.setting).min();
         assert!(rate.is_none_or(|rate| rate > 0), "settings and options were checked");
-        self.pace.set_rate(rate);
+        self.pace.bytes_per_second = rate;
     }
 
     /// As [`WritePace::wait`].

@@ -88,7 +88,6 @@ impl LogWork {
         [self.bytes as f64, self.entries as f64, self.applied_nanos as f64]
     }
 
-    /// Work since `base`.
     fn delta_since(&self, base: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(base.bytes),

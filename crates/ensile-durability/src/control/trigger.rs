@@ -37,7 +37,6 @@ pub(crate) struct Trigger {
     pub(crate) log_records: Option<u64>,
     /// Threshold by bytes, entries or time that follows the load.
     pub(crate) adaptive: Option<AdaptiveThreshold>,
-    /// Target of the recovery time.
     pub(crate) recovery_time: Option<Duration>,
     /// True without a log: only a checkpoint makes changes durable, so a small change is enough.
     pub(crate) is_without_log: bool,

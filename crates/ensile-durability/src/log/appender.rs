@@ -20,12 +20,12 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::{Arc, plain_access};
+use ensile_base::sync::{Arc, Ordering, plain_access};
 use ensile_disk::DiskError;
 use ensile_epoch::CommitSlot;
 
-use super::Log;
 use super::logger::Logger;
+use super::open_log::Log;
 use crate::DurabilityError;
 use crate::buffers::{Buffer, WorkerSlot};
 
@@ -43,8 +43,21 @@ pub struct Appender {
     steps: bool,
 }
 
+impl Log {
+    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls once, between commits: the slot
+    /// must not be bound now. Loggers get workers in turn.
+    #[must_use]
+    pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
+        assert!(self.has_loggers(), "entries are for a logger");
+        // Relaxed: only spreads workers; no partner.
+        let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
+        debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
+        Appender::new(StdArc::clone(self), logger, slot)
+    }
+}
+
 impl Appender {
-    pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
+    fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
         assert!(commit.bound_epoch().is_none(), "a worker attaches between commits");
         let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
@@ -71,7 +84,7 @@ impl Appender {
     /// [`DurabilityError::DiskFull`].
     #[inline]
     pub fn check(&self) -> Result<(), DurabilityError> {
-        if self.log.refuses() { self.check_refusal() } else { Ok(()) }
+        self.log.check()
     }
 
     /// Takes the worker's buffer and makes room for one entry with a body of up to `body_bytes`. Call before binding:
@@ -86,7 +99,7 @@ impl Appender {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
         plain_access::load(&*self.log);
         if self.log.refuses() {
-            self.check_refusal()?;
+            self.log.check_refusal()?;
         }
         let buffer = self.slot.take();
         if buffer.has_room(body_bytes) {
@@ -96,11 +109,6 @@ impl Appender {
             return Ok(());
         }
         self.change_buffer(buffer, body_bytes)
-    }
-
-    #[cold]
-    fn check_refusal(&self) -> Result<(), DurabilityError> {
-        self.log.refusal().map_or(Ok(()), Err)
     }
 
     /// Replaces a buffer without room for `body_bytes`, by a fresh buffer from the queue. May wait for the disk.
@@ -130,7 +138,7 @@ impl Appender {
         let step = (self.steps || self.log.is_in_waker()).then_some(&step as &dyn Fn());
         let fresh = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses(), step);
         let Some(fresh) = fresh.map_err(not_mapped)? else {
-            self.check_refusal()?;
+            self.log.check_refusal()?;
             // The log refused, and has continued since.
             return self.reserve(body_bytes);
         };

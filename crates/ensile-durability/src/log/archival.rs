@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use ensile_base::sync::Ordering;
 
-use super::Log;
+use super::open_log::Log;
 use crate::DurabilityError;
 use crate::store::archive::Archive;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};

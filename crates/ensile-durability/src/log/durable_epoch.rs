@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use ensile_base::Epoch;
 
-use super::Log;
 use super::marks::Frontier;
+use super::open_log::Log;
 use crate::DurabilityError;
 
 impl Log {
@@ -22,7 +22,7 @@ impl Log {
 
     /// Asks for synced marks of `epoch` in every log, with or without entries: a recovery will find at least this D
     /// (K1). A checkpoint calls repeatedly before its installation. True once the marks are synced.
-    pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
+    pub(crate) fn request_marks(&self, epoch: Epoch) -> bool {
         // Without a log, a recovery finds only the D of the picture itself.
         if !self.has_loggers() || self.marks.of_all(Frontier::Synced) >= epoch {
             return true;
@@ -52,7 +52,7 @@ impl Log {
                 self.picture_wanted.wake();
             } else if !alone || !self.step_as_waiter(epoch) {
                 self.wake_loggers();
-                self.step_for_those_away(epoch);
+                self.step_for_busy_loggers(epoch);
             }
         };
         let answer = self.waiters.wait(epoch, || self.clock.nanos(), begin);

@@ -8,8 +8,8 @@
 
 use ensile_disk::DiskError;
 
-use super::Log;
 use super::logger::Logger;
+use super::open_log::Log;
 
 impl Log {
     /// Reserves more epochs in the manifest after half of the epochs are used (L6). No caller may wait for the calling
@@ -19,7 +19,7 @@ impl Log {
             return;
         }
         if self.store.renew_epochs(|| self.waiters.has_ended()) {
-            self.look_at_end();
+            self.refuse_near_epoch_limit();
         }
     }
 
@@ -39,7 +39,7 @@ impl Log {
 
     /// Refuses commits while E is near the end of the reserved epochs, and expires results that have waited too long.
     /// The heartbeat and a logger call this function.
-    pub(crate) fn look_at_end(&self) {
+    pub(crate) fn refuse_near_epoch_limit(&self) {
         let ended = self.store.epochs_ended();
         if ended.is_some() != self.refusal.lock().epochs_ended.is_some() {
             let now = self.clock.nanos();

@@ -18,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ensile_base::Epoch;
 use ensile_base::sync::sleep;
 
-use super::Log;
 use super::logger::RETRY_WAIT;
+use super::open_log::Log;
 
 impl Log {
     /// Steps the loggers on the thread of a lone registered waiter, until `epoch` is durable. False if `epoch` is not
@@ -40,10 +40,10 @@ impl Log {
 
     /// Steps for the loggers whose threads work on files, until `epoch` is durable or the threads are back. A waiter
     /// calls after the wake-up of the loggers.
-    pub(super) fn step_for_those_away(&self, epoch: Epoch) {
+    pub(super) fn step_for_busy_loggers(&self, epoch: Epoch) {
         for logger in &self.loggers {
-            while logger.is_away() && !self.is_answered(epoch) {
-                if !self.stopping_on_panic(|| logger.step_of_leader(self, epoch)) {
+            while logger.is_busy_with_files() && !self.is_answered(epoch) {
+                if !self.stopping_on_panic(|| logger.step_for_epoch(self, epoch)) {
                     break;
                 }
                 if !self.is_answered(epoch) {

@@ -2,7 +2,7 @@
 //! §3.5).
 //!
 //! A step has four parts. `encode` makes blocks of the appended entries. `submit` writes the blocks to the file.
-//! `answer` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
+//! `sync_mark` syncs the file after a mark. `finish_submission` announces the epochs made durable. `state_machine`
 //! decides; this file acts.
 //!
 //! Invariants:
@@ -15,6 +15,7 @@
 //! Neighbours: `buffers` gives entries, `segments` writes blocks, `marks` and `waiters` take the durable epochs.
 
 mod file_rotation;
+mod last_mark;
 mod state_machine;
 
 use std::time::Duration;
@@ -25,14 +26,14 @@ use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
 use super::marks::Frontier;
+use super::next_file_plan::NextFilePlan;
+use super::open_log::Log;
 use super::segments::Segments;
 use super::worker_scan::scan_slots;
-use super::{Log, LoggerStep};
 use crate::buffers::{Buffer, BufferQueue, WorkerSlot};
 use crate::panic_guard::OnPanic;
 use crate::store::closed_files::{ClosedFile, ClosedFiles};
 use crate::wake_up::WakeUp;
-use file_rotation::NextFilePlan;
 use state_machine::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// Sleep of a logger while a strict result waits for a short event: the end of a commit, or the epoch's least length.
@@ -42,6 +43,21 @@ pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
 const PATIENCE: u32 = 16;
 /// Reason for the stop of a log after a panic in a step.
 const PANICKED: &str = "a logger panicked";
+
+/// Result of one logger step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggerStep {
+    /// Nothing to write.
+    Idle,
+    /// Wrote buffers; their epoch is not closed yet.
+    Wrote,
+    /// Wrote a durable mark and synced it.
+    Synced,
+    /// The disk is full: the unwritten blocks stay in memory, and a later step tries again.
+    Held,
+    /// The log is poisoned or closed: this logger has no more work.
+    Stopped,
+}
 
 /// One logger and its workers.
 #[derive(Debug)]
@@ -71,7 +87,7 @@ pub(crate) struct Logger {
     next_wanted: AtomicU64,
     next_ready: AtomicBool,
     /// True while the logger's thread works on its files. Waiters then step by themselves.
-    away: AtomicBool,
+    busy_with_files: AtomicBool,
 }
 
 /// State that only the stepping thread uses.
@@ -119,7 +135,7 @@ impl Logger {
             next,
             next_wanted: AtomicU64::new(0),
             next_ready: AtomicBool::new(false),
-            away: AtomicBool::new(false),
+            busy_with_files: AtomicBool::new(false),
         }
     }
 
@@ -150,35 +166,30 @@ impl Logger {
     }
 
     /// Runs `work` on the files, on the logger's thread. The thread takes no step meanwhile.
-    fn while_away<R>(&self, work: impl FnOnce() -> R) -> R {
+    fn while_busy_with_files<R>(&self, work: impl FnOnce() -> R) -> R {
         // Relaxed: the fence below orders the store before `work`.
-        self.away.store(true, Ordering::Relaxed);
-        // SeqCst: either `work` finds the request for a wake-up, or the waiter with the request finds `away` set
-        // (partner: the fence in `is_away`).
+        self.busy_with_files.store(true, Ordering::Relaxed);
+        // SeqCst: either `work` finds the request for a wake-up, or the waiter with the request finds `busy_with_files`
+        // set (partner: the fence in `is_busy_with_files`).
         fence(Ordering::SeqCst);
         let outcome = work();
         // Relaxed: a waiter with a stale true steps once in vain.
-        self.away.store(false, Ordering::Relaxed);
+        self.busy_with_files.store(false, Ordering::Relaxed);
         outcome
     }
 
     /// True if the logger's thread works on its files. Called by a waiter after a request for a step: the request may
     /// find no thread for milliseconds.
-    pub(super) fn is_away(&self) -> bool {
-        // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_away`).
+    pub(super) fn is_busy_with_files(&self) -> bool {
+        // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_busy_with_files`).
         fence(Ordering::SeqCst);
         // Relaxed: the fence above orders the load.
-        self.away.load(Ordering::Relaxed)
+        self.busy_with_files.load(Ordering::Relaxed)
     }
 
-    /// True if a thread has asked for a step since the last wait.
-    fn is_asked(&self) -> bool {
-        self.wake_up.is_asked()
-    }
-
-    /// Waits for the end of a running step.
+    /// Waits until no file is being made or closed, and for the end of a running step.
     pub(super) fn wait_for_step(&self) {
-        self.wait_for_files();
+        drop(self.next.lock());
         drop(self.writer.lock());
     }
 
@@ -247,7 +258,7 @@ impl Logger {
     /// Takes one step for a waiter of `epoch`, alone or not, while the logger's thread works on its files. Waiters that
     /// come meanwhile wait for the lock, and the next step serves all of them. False if the step is not for a waiter:
     /// the disk is full, or the device is busy.
-    pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
+    pub(super) fn step_for_epoch(&self, log: &Log, epoch: Epoch) -> bool {
         // Made before the lock, so that a panic releases the lock first.
         let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return false };
@@ -289,8 +300,8 @@ impl Logger {
             }
         };
         let submission = self.submit(log, &mut writer);
-        let answer = Self::answer(log, &writer, submission);
-        self.finish_submission(log, writer, answer, has_entries, by)
+        let submission = Self::sync_mark(log, &writer, submission);
+        self.finish_submission(log, writer, submission, has_entries, by)
     }
 
     /// Makes blocks of the appended entries, and a mark of the claim if a mark is due. True if there were entries.
@@ -356,7 +367,7 @@ impl Logger {
 
     /// Syncs the file if the submission has a mark, and checks the file's name. No other part of a step waits for the
     /// medium.
-    fn answer(log: &Log, writer: &Writer, submission: Submission) -> Submission {
+    fn sync_mark(log: &Log, writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
         assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
         // L9: the names are checked before a result relies on the sync.
@@ -460,46 +471,6 @@ impl Logger {
         // A stale bind can lower c_w - 1 below an earlier claim. The earlier claim stays true (L1, C1).
         (claim.max(before), buffers)
     }
-
-    /// Number of blocks of this log, for the hint of a close. Must be called between steps; 0 after a panic of a step.
-    pub(super) fn blocks(&self) -> u64 {
-        self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
-    }
-
-    /// Writes and syncs a mark of the whole claim, at close. The `last` mark also gives back the unused space. False if
-    /// the mark was not written. Everything is durable without the mark, so a full disk is no failure.
-    pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
-        let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.steps.is_closed() || log.waiters.has_ended() {
-            return false;
-        }
-        match self.end_with_mark(log, &mut writer, last) {
-            Ok(stands) => stands,
-            Err(error) => stop(log, writer, &error),
-        }
-    }
-
-    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
-        let claim = log.marks.frontier_epoch(self.index, Frontier::Appended);
-        writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
-        assert!(!writer.steps.is_closed(), "the last mark is written once");
-        if last {
-            writer.steps.close();
-        }
-        match writer.segments.flush(|_| {}) {
-            // A mark of the first round is held, and is written in the second round.
-            Err(error) if error.is_full() => return Ok(false),
-            flushed => flushed?,
-        }
-        log.marks.advance(self.index, Frontier::Written, claim);
-        writer.segments.sync()?;
-        log.store.check_named(log.loggers.len())?;
-        log.marks.advance(self.index, Frontier::Synced, claim);
-        if last {
-            writer.segments.trim()?;
-        }
-        Ok(true)
-    }
 }
 
 /// Stops the log after a failed call, before these locks are released, so that no other step syncs after the failure.
@@ -531,7 +502,7 @@ fn close_epoch_early(log: &Log) {
     match log.epochs.try_advance_early(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
         // L6: new commits are refused from here on, before the next tick of the heartbeat.
-        Advance::AtLimit => log.look_at_end(),
+        Advance::AtLimit => log.refuse_near_epoch_limit(),
         _ => {}
     }
 }

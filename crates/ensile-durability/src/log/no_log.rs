@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 
-use super::Log;
 use super::marks::Frontier;
+use super::open_log::Log;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::wake_up::WakeUp;
@@ -37,7 +37,7 @@ impl Log {
     }
 
     #[cold]
-    fn check_refusal(&self) -> Result<(), DurabilityError> {
+    pub(super) fn check_refusal(&self) -> Result<(), DurabilityError> {
         self.refusal().map_or(Ok(()), Err)
     }
 

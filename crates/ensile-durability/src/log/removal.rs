@@ -12,8 +12,8 @@
 
 use ensile_base::Epoch;
 
-use super::Log;
 use super::marks::Frontier;
+use super::open_log::Log;
 use crate::DurabilityError;
 use crate::store::closed_files::ClosedFile;
 use crate::store::leases::Clearance;

@@ -50,7 +50,6 @@ const _: () = assert!(PREALLOCATE_FIRST_BYTES <= PREALLOCATE_STEP_BYTES_MAX && R
 enum Unwritten {
     /// Small blocks, contiguous.
     Gathered(Vec<u8>),
-    /// One large block.
     Block(Box<Buffer>),
 }
 
@@ -354,7 +353,6 @@ impl Segments {
         is_whole.then_some(closed)
     }
 
-    /// Name of the next file.
     pub(crate) fn next_name(&self) -> SegmentName {
         SegmentName { number: self.name.number + 1, ..self.name }
     }
@@ -367,7 +365,7 @@ impl Segments {
     /// Continues in the next file, with a synced opening mark of d (L3). The caller has synced the name and zeros of
     /// the next file, and the current file. Returns the previous file, which the caller closes. Returns `None` if the
     /// disk has no space for the mark: the current file continues, and `next` stays.
-    pub(crate) fn go_on_in(
+    pub(crate) fn continue_in(
         &mut self,
         next: &mut Option<NextFile>,
         d: Epoch,

@@ -15,9 +15,9 @@ use ensile_base::sync::sleep;
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::Log;
 use super::logger::Logger;
 use super::marks::Frontier;
+use super::open_log::Log;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::reentrancy::{LogAddress, OutermostUserCode, WaitPermit, is_awaited, permit_wait};

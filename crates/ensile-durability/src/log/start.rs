@@ -9,11 +9,11 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex};
 use ensile_disk::{Disk, DiskError};
 
-use super::Log;
-use super::admission::Refusal;
 use super::config::LogConfig;
 use super::logger::Logger;
 use super::marks::{Frontier, MarkTable};
+use super::open_log::Log;
+use super::refusal::Refusal;
 use super::segments::Segments;
 use super::stats::LogCounters;
 use super::waiters::Waiters;

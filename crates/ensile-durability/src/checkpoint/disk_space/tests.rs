@@ -1,4 +1,4 @@
-//! Room for a checkpoint: by device, and at each bound.
+//! DiskSpace for a checkpoint: by device, and at each bound.
 //!
 //! Neighbours: the tests of [`super`].
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{FREE_BYTES_MIN, LOG_SHARE, Room};
+use super::{DiskSpace, FREE_BYTES_MIN, LOG_SHARE};
 use crate::store::names::checkpoint_folder;
 
 const FREE: u64 = 1 << 20;
@@ -22,7 +22,7 @@ fn with_free(bytes: u64) -> SimDisk {
 
 /// Is there room for a checkpoint of these bytes, of so many checkpointers?
 fn has_room(disk: &SimDisk, checkpointers: usize, bytes: u64) -> bool {
-    Room::look(disk, checkpointers, bytes).is_ok()
+    DiskSpace::look(disk, checkpointers, bytes).is_ok()
 }
 
 #[test]
@@ -45,16 +45,16 @@ fn a_checkpointer_on_a_device_of_its_own_takes_its_part_there() {
     let most = FREE / 4 - FREE / 4 / LOG_SHARE;
     assert!(has_room(&disk, 2, 2 * most) && !has_room(&disk, 2, 2 * most + 2), "a half goes there");
     assert!(has_room(&disk, 4, 4 * most) && !has_room(&disk, 4, 4 * most + 4), "a quarter goes there");
-    let room = Room::look(&disk, 2, 2 * most).expect("there is room");
+    let space = DiskSpace::look(&disk, 2, 2 * most).expect("there is room");
     disk.at("/fast").put("taken", vec![1; (FREE / 4 - FREE / 4 / LOG_SHARE + 1) as usize]);
-    assert_eq!(room.check(&disk, 0), Ok(false), "the other device has all that it had");
-    assert!(room.check(&disk, 1).is_err());
+    assert_eq!(space.check(&disk, 0), Ok(false), "the other device has all that it had");
+    assert!(space.check(&disk, 1).is_err());
 }
 
 #[test]
 fn an_attempt_hurries_once_half_is_gone_and_ends_before_it_takes_the_logs_part() {
     let disk = with_free(FREE);
-    let room = Room::look(&disk, 1, 0).expect("there is room");
+    let space = DiskSpace::look(&disk, 1, 0).expect("there is room");
     let left = FREE / LOG_SHARE;
     for (free, said) in [
         (FREE, Some(false)),
@@ -64,13 +64,13 @@ fn an_attempt_hurries_once_half_is_gone_and_ends_before_it_takes_the_logs_part()
         (left - 1, None),
     ] {
         disk.put("taken", vec![1; (FREE - free) as usize]);
-        assert_eq!(room.check(&disk, 0).ok(), said, "{free} bytes are free");
+        assert_eq!(space.check(&disk, 0).ok(), said, "{free} bytes are free");
     }
 }
 
 #[test]
 fn a_disk_that_does_not_say_what_is_free_is_tried() {
     let disk = SimDisk::new();
-    let room = Room::look(&disk, 2, u64::MAX / 2).expect("it is tried");
-    assert_eq!(room.check(&disk, 1), Ok(false));
+    let space = DiskSpace::look(&disk, 2, u64::MAX / 2).expect("it is tried");
+    assert_eq!(space.check(&disk, 1), Ok(false));
 }

@@ -47,12 +47,10 @@ pub(crate) struct PartReader {
 pub(crate) struct CheckpointRows<'r> {
     /// Section of the block's entries.
     pub(crate) section: u32,
-    /// Offset of the block in the file.
     pub(crate) offset: u64,
     /// Bytes of the block, with header and padding.
     pub(crate) bytes: u64,
     pub(crate) count: u32,
-    /// Kind of the entries.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
     /// Epoch above the epoch of every entry.

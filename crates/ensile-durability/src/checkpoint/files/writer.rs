@@ -6,7 +6,7 @@
 //! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed checkpoints
 //!   are whole).
 //!
-//! Neighbours: `part_walk` hands over full blocks; `crate::block` has the grammar; `reader` reads.
+//! Neighbours: `file_set_writer` hands over full blocks; `crate::block` has the grammar; `reader` reads.
 
 use std::sync::Arc;
 
@@ -60,7 +60,6 @@ pub(crate) struct PartWriter {
 /// Shape of a checkpointer's part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartShape {
-    /// Number of files.
     pub(crate) files: u32,
     /// Number of unsynced bytes from which the files are synced.
     pub(crate) sync_bytes: u64,
@@ -70,7 +69,6 @@ pub(crate) struct PartShape {
 #[derive(Clone, Debug)]
 pub(crate) struct Beginning {
     pub(crate) number: u64,
-    /// The open generation.
     pub(crate) generation: u64,
     /// e_l: epochs from e_l on are skipped.
     pub(crate) low: Epoch,

@@ -21,15 +21,15 @@ use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
-use crate::checkpoint::disk_space::Room;
-use crate::checkpoint::files::range_files::{SetsOwner, SetsWork};
+use crate::checkpoint::disk_space::DiskSpace;
+use crate::checkpoint::files::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
 use crate::checkpoint::files::writer::{Beginning, PartShape};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
 use crate::checkpoint::picture::block_writer::BlockWriter;
 use crate::checkpoint::picture::location::PictureStamp;
-use crate::checkpoint::picture::page_writer::PageWork;
+use crate::checkpoint::picture::picture_part_writer::PicturePartWriter;
 use crate::checkpoint::range_partition::{RangeCut, deal, ranges_of};
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::state_machine::{Action, Circumstances, CutParts, NotInstalled, PartTask, Taken};
@@ -83,12 +83,12 @@ impl Checkpoints {
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::ClosePicture => {
                 let closed = self.pictures.close();
-                self.life.lock().record_close(closed);
+                self.machine.lock().record_close(closed);
                 CheckpointStep::Worked
             }
             Action::GiveUpReserve => {
                 let had_any = self.log.give_up_reserve();
-                self.life.lock().reserve_given_up(had_any, seen);
+                self.machine.lock().reserve_given_up(had_any, seen);
                 CheckpointStep::Worked
             }
             Action::Install(installed) => match self.store.note_in_archive() {
@@ -98,13 +98,13 @@ impl Checkpoints {
             Action::Clear(installed) => {
                 let again = self.remove_covered(&installed);
                 self.make_reserve();
-                let answers = self.life.lock().record_clear(again, self.clock.nanos());
+                let answers = self.machine.lock().record_clear(again, self.clock.nanos());
                 self.send(answers);
                 CheckpointStep::Worked
             }
             Action::RemoveAgain(installed) => {
                 let again = self.remove_covered(&installed);
-                self.life.lock().removed_again(again);
+                self.machine.lock().removed_again(again);
                 CheckpointStep::Idle
             }
             Action::CleanUp { kept } => self.clean_up(kept),
@@ -115,7 +115,7 @@ impl Checkpoints {
     /// not installed (A3).
     fn not_archived(&self, error: &DurabilityError) -> CheckpointStep {
         let why = NotInstalled::OldStands(format!("the archive cannot be written: {error}"));
-        let (is_installed, answers) = self.life.lock().record_install(Err(why), self.clock.nanos());
+        let (is_installed, answers) = self.machine.lock().record_install(Err(why), self.clock.nanos());
         assert!(!is_installed, "the older manifest stands");
         self.send(answers);
         CheckpointStep::Worked
@@ -137,26 +137,26 @@ impl Checkpoints {
         // A disk was full, so all kept space is freed at once.
         self.store.returned_space().free_all();
         if let Err(error) = self.store.reserve().make() {
-            self.life.lock().note_error(&error.to_string());
+            self.machine.lock().note_error(&error.to_string());
         }
     }
 
     /// Begins the checkpoint that is due, if about `bytes` bytes fit on the disks. Otherwise puts the checkpoint off.
     fn look_for_room(&self, bytes: u64) -> CheckpointStep {
-        let look = || Room::look(&**self.store.disk(), self.checkpointers.len(), bytes);
+        let look = || DiskSpace::look(&**self.store.disk(), self.checkpointers.len(), bytes);
         match look().or_else(|why| if self.store.returned_space().free_all() { look() } else { Err(why) }) {
-            Ok(room) => {
+            Ok(disk_space) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
                     // E is read again, under the lock of the demands: the e_l that answers a demand comes after the
                     // demand.
-                    let mut life = self.life.lock();
-                    let seen = self.see(&life);
-                    if !life.begin(room, salt, &seen) {
+                    let mut machine = self.machine.lock();
+                    let seen = self.see(&machine);
+                    if !machine.begin(disk_space, salt, &seen) {
                         return CheckpointStep::Stopped;
                     }
                     if self.pace.lock().begin() {
-                        life.note_slowed();
+                        machine.note_slowed();
                     }
                 }
                 if self.config.strategy != Strategy::Pictures {
@@ -168,9 +168,9 @@ impl Checkpoints {
             }
             Err(why) => {
                 let answers = {
-                    let mut life = self.life.lock();
-                    self.pace.lock().put_off();
-                    life.put_off(why, self.clock.nanos())
+                    let mut machine = self.machine.lock();
+                    self.pace.lock().drop_next_callers();
+                    machine.put_off(why, self.clock.nanos())
                 };
                 self.send(answers);
                 CheckpointStep::Idle
@@ -184,32 +184,32 @@ impl Checkpoints {
         let pages = match pages_of(walk) {
             Ok(pages) => pages,
             Err(error) => {
-                self.life.lock().cannot_publish(&error.to_string());
+                self.machine.lock().cannot_publish(&error.to_string());
                 return CheckpointStep::Worked;
             }
         };
         let published = pages.publish_pages(self.config.page_bytes, self.pictures.pages_to_write());
         // `record_publication` runs at once: from here on the pages are ended even if a later call panics.
-        let goes_on = self.life.lock().record_publication(published);
+        let goes_on = self.machine.lock().record_publication(published);
         assert!(published.epoch <= self.epochs.now(), "N1: it is E, read behind the publication");
         if goes_on { CheckpointStep::Worked } else { CheckpointStep::Stopped }
     }
 
     /// Every commit sees the pages now (N1): carries the marks over to the pages, and announces the picture's freeze.
     fn announce_freeze(&self, walk: &dyn Walk) -> CheckpointStep {
-        let published = self.life.lock().pages();
+        let published = self.machine.lock().open_pages();
         let (Some(attempt), Some(pages)) = (published, walk.pages()) else {
             // Another thread has ended the pages with the checkpoints.
             return CheckpointStep::Stopped;
         };
         // Before the freeze: no commit of an epoch at or after the freeze may find a page that lacks a mark (N7).
         if let Err(ended) = pages.carry_marks(attempt) {
-            self.life.lock().pages_have_ended(&ended.to_string());
+            self.machine.lock().pages_have_ended(&ended.to_string());
             return CheckpointStep::Worked;
         }
         let freeze = self.epochs.announce_freeze();
         let freeze = freeze.expect("E was two above the freeze before when the pages were published");
-        if !self.life.lock().record_freeze(freeze) {
+        if !self.machine.lock().record_freeze(freeze) {
             return CheckpointStep::Stopped;
         }
         // The roll closes files, so that covered entries stand in closed files, which can be removed.
@@ -220,14 +220,14 @@ impl Checkpoints {
     /// Cuts the state into parts, or deals the state's pages out. Every epoch below e_l is installed (K1, N2, E2).
     fn cut(&self, taken: &Taken, walk: &dyn Walk) -> CheckpointStep {
         let count = self.checkpointers.len();
-        let published = self.life.lock().pages();
+        let published = self.machine.lock().open_pages();
         let parts = match (published, walk.pages()) {
             (Some(attempt), Some(pages)) => {
                 assert!(
                     self.epochs.is_installed_below(self.epochs.newest_freeze()),
                     "N2: E is above the freeze"
                 );
-                let Some(checkpoint) = self.life.lock().number_under_way() else {
+                let Some(checkpoint) = self.machine.lock().number_under_way() else {
                     return CheckpointStep::Stopped;
                 };
                 let (generation, epoch) = (self.generation, self.epochs.newest_freeze().previous());
@@ -235,14 +235,14 @@ impl Checkpoints {
                 match pages.page_slices(attempt, count) {
                     Ok(parts) => CutParts::whole(parts),
                     Err(ended) => {
-                        self.life.lock().pages_have_ended(&ended.to_string());
+                        self.machine.lock().pages_have_ended(&ended.to_string());
                         return CheckpointStep::Worked;
                     }
                 }
             }
             _ => cut_walk(taken, count, walk),
         };
-        if !self.life.lock().cut(parts) {
+        if !self.machine.lock().cut(parts) {
             return CheckpointStep::Stopped;
         }
         self.wake_all();
@@ -271,18 +271,18 @@ impl Checkpoints {
 
     /// Makes the files of a part of a fuzzy or cycling checkpoint.
     fn begin_walk(&self, checkpointer: usize, task: PartTask) -> Result<PartUnderWay, String> {
-        let PartTask { number, low, salt, slices: sets, ticket, room, .. } = task;
+        let PartTask { number, low, salt, slices: sets, ticket, disk_space, .. } = task;
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
-        let owner = SetsOwner {
+        let owner = FileSetOwner {
             disk: Arc::clone(self.store.disk()),
             checkpointer: checkpointer as u32,
             shape: PartShape { files: self.config.files as u32, sync_bytes: self.config.sync_bytes },
             permit: self.permit.clone(),
             ticket,
-            room,
+            disk_space,
         };
-        let work = SetsWork::begin(owner, beginning, sets);
+        let work = FuzzyPartWriter::begin(owner, beginning, sets);
         Ok(PartUnderWay::Walk(Box::new(work.map_err(|error| error.to_string())?)))
     }
 
@@ -293,30 +293,31 @@ impl Checkpoints {
         task: PartTask,
         attempt: PictureAttempt,
     ) -> Result<PartUnderWay, String> {
-        let PartTask { number, low, slices, ticket, room, .. } = task;
-        let (stamp, file) = self.pictures.part(&**self.store.disk(), checkpointer)?;
+        let PartTask { number, low, slices, ticket, disk_space, .. } = task;
+        let (stamp, file) = self.pictures.open_page_file(&**self.store.disk(), checkpointer)?;
         assert_eq!((stamp.checkpoint, stamp.epoch.next()), (number, low), "it is of this picture");
         let block = CheckpointBlock::with_permit(self.permit.clone());
-        let slices = PartSlices::new(slices.into_iter().flatten().collect(), ticket, room);
+        let slices = PartSlices::new(slices.into_iter().flatten().collect(), ticket, disk_space);
         let writer = BlockWriter::new(&file, stamp);
-        let work = PageWork::new(slices, attempt, self.entries, writer, self.config.sync_bytes, block);
+        let work =
+            PicturePartWriter::new(slices, attempt, self.entries, writer, self.config.sync_bytes, block);
         Ok(PartUnderWay::Pages(Box::new(work)))
     }
 
     /// Writes the next block of this checkpointer's part, or ends the part. Gives the part up once the attempt has
     /// failed or the log has stopped.
-    pub(super) fn go_on(
+    pub(super) fn step_part(
         &self,
         checkpointer: usize,
         part: &mut Option<PartUnderWay>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
-        let (is_walking, health) = (self.life.lock().is_walking(), self.log.health());
+        let (is_walking, health) = (self.machine.lock().is_walking(), self.log.health());
         if !is_walking || health.has_ended() {
             *part = None;
-            let mut life = self.life.lock();
-            life.part_left();
-            return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
+            let mut machine = self.machine.lock();
+            machine.part_left();
+            return if machine.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
         }
         let Some(work) = part else { return CheckpointStep::Waiting };
         let checked = work.check_room(&**self.store.disk(), checkpointer);
@@ -324,7 +325,7 @@ impl Checkpoints {
             let mut pace = self.pace.lock();
             if matches!(checked, Ok(true)) || matches!(health, Health::Full(_)) {
                 // K8: commits wait for the space that the checkpoint frees, or soon will wait.
-                pace.hurry();
+                pace.lift_rate_limit();
             }
             pace.wait(self.clock.nanos())
         };
@@ -362,8 +363,8 @@ impl Checkpoints {
     fn end_part(&self, checkpointer: usize, part: Option<PartUnderWay>) {
         match part.map(|part| part.end(&self.pictures)).transpose() {
             Ok(written) => {
-                let mut life = self.life.lock();
-                life.part_ended(checkpointer, written.unwrap_or_default(), self.epochs.now());
+                let mut machine = self.machine.lock();
+                machine.part_ended(checkpointer, written.unwrap_or_default(), self.epochs.now());
             }
             Err(reason) => self.part_failed(&reason),
         }
@@ -372,17 +373,17 @@ impl Checkpoints {
     /// Reports that this checkpointer's part cannot be written: the attempt fails, and the other checkpointers stop
     /// writing.
     fn part_failed(&self, reason: &str) {
-        self.life.lock().part_failed(reason);
+        self.machine.lock().part_failed(reason);
         self.wake_all();
     }
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint, walk: &dyn Walk) -> CheckpointStep {
-        assert!(self.log.has_marks_of(installed.durable_min()), "K1, N12: D has reached e_h");
+        assert!(self.log.request_marks(installed.durable_min()), "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => {
-                let picture = self.life.lock().picture();
+                let picture = self.machine.lock().published_attempt();
                 if let (Some(attempt), Some(pages)) = (picture, walk.pages()) {
                     // Before the next attempt publishes pages (N13).
                     pages.picture_installed(attempt);
@@ -404,7 +405,7 @@ impl Checkpoints {
         if let Ok(installed) = &result {
             self.log.picture_installed(installed.durable_min());
         }
-        let (is_installed, answers) = self.life.lock().record_install(result, self.clock.nanos());
+        let (is_installed, answers) = self.machine.lock().record_install(result, self.clock.nanos());
         self.counters.installed.add(u64::from(is_installed));
         if is_installed && !self.log.has_loggers() {
             // After the report: a caller that hears of a durable result finds the picture that holds the result (N18).
@@ -430,7 +431,7 @@ impl Checkpoints {
         // The removal has freed space.
         self.log.wake_loggers();
         self.make_reserve();
-        let answers = self.life.lock().cleaned_up(self.clock.nanos());
+        let answers = self.machine.lock().cleaned_up(self.clock.nanos());
         self.send(answers);
         CheckpointStep::Worked
     }
@@ -484,7 +485,7 @@ impl Checkpoints {
             Ok(count) => self.counters.files_removed.add(count),
             Err(error) => {
                 self.counters.removals_failed.add(1);
-                self.life.lock().note_error(&error.to_string());
+                self.machine.lock().note_error(&error.to_string());
             }
         }
     }

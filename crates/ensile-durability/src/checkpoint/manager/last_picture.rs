@@ -23,7 +23,7 @@ impl Checkpoints {
     /// result is exact once all commits have ended.
     #[must_use]
     pub fn has_changes(&self, walk: &dyn Walk) -> bool {
-        !self.log.has_loggers() && self.life.lock().has_changed(walk.changed_bytes())
+        !self.log.has_loggers() && self.machine.lock().has_changed(walk.changed_bytes())
     }
 
     /// Takes a last picture of a database without a log, if there are changes. The caller has ended its commits.
@@ -37,7 +37,7 @@ impl Checkpoints {
             return Ok(());
         }
         self.log.use_kept_epochs();
-        self.life.lock().begin_last();
+        self.machine.lock().begin_last();
         let mut taken = self.take_one(walk);
         // The reserve exists for such a moment, and may suffice.
         if taken.is_err() && self.log.give_up_reserve() {
@@ -84,7 +84,7 @@ impl Checkpoints {
         if self.store.is_forked() || self.log.has_loggers() {
             return None;
         }
-        let life = self.life.lock();
-        life.last().filter(|last| last.high >= epoch).cloned()
+        let machine = self.machine.lock();
+        machine.history().last().filter(|last| last.high >= epoch).cloned()
     }
 }

@@ -35,7 +35,6 @@ pub(super) struct KnownPicture {
     pub(super) directory: PageDirectory,
     pub(super) removes: Vec<RemovesPlace>,
     pub(super) root: ExtentPlace,
-    /// Files of the picture.
     pub(super) files: Vec<ListedPageFile>,
     /// True if the next picture may keep the pages.
     pub(super) may_be_kept: bool,

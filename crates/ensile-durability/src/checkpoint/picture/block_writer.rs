@@ -7,8 +7,8 @@
 //! - A tail stands behind the last block of a page that is written now, in the free bytes of the page's last unit, and
 //!   is written with the page. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
-//! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `page_writer` writes a checkpointer's
-//! part, `picture_set` the directory.
+//! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `picture_part_writer` writes a
+//! checkpointer's part, `picture_set` the directory.
 
 use ensile_base::checksum::crc32c;
 use std::sync::Arc;
@@ -53,7 +53,6 @@ impl BlockWriter {
         Self { held: HeldExtents::new(file), stamp, block: Vec::new(), bytes: 0 }
     }
 
-    /// The stamp of the picture.
     pub(crate) fn stamp(&self) -> PictureStamp {
         self.stamp
     }

@@ -97,7 +97,6 @@ pub(crate) struct PageDirectory {
 }
 
 impl PageDirectory {
-    /// The pages in order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = &PagePlace> {
         self.parts.iter().flat_map(|part| &part.pages)
     }

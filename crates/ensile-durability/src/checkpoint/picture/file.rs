@@ -98,7 +98,6 @@ impl PageFile {
         Ok(taken)
     }
 
-    /// The file's entry in the manifest.
     pub(crate) fn manifest_entry(&self) -> ListedPageFile {
         self.listed
     }
@@ -185,7 +184,6 @@ impl HeldExtents {
         Self { file: Arc::clone(file), extents: Vec::new() }
     }
 
-    /// The file of the extents.
     pub(crate) fn file(&self) -> &PageFile {
         &self.file
     }
@@ -200,7 +198,6 @@ impl HeldExtents {
         Ok(extent)
     }
 
-    /// Gives back the extent taken last.
     pub(crate) fn give_back_last(&mut self) {
         let last = self.extents.pop().expect("something was taken");
         self.file.give_back([last]);

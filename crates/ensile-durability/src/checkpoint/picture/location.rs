@@ -36,7 +36,6 @@ pub(super) fn encode_extent(place: ExtentPlace, out: &mut Vec<u8>) {
 pub(crate) struct PictureStamp {
     /// The checkpoint's number.
     pub(crate) checkpoint: u64,
-    /// The open generation.
     pub(crate) generation: u64,
     /// e_c.
     pub(crate) epoch: Epoch,
@@ -99,7 +98,6 @@ pub(crate) struct BlockSpan {
 }
 
 impl BlockSpan {
-    /// All bytes of an extent.
     pub(crate) fn from_extent(extent: Extent) -> Self {
         debug_assert!(extent.is_whole(), "a file has all of {extent:?}");
         Self { folder: extent.folder, offset: extent.offset(), bytes: extent.bytes() }

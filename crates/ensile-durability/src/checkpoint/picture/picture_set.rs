@@ -17,7 +17,7 @@
 //! - N13: extents that a failed attempt took are free, and the installed picture is the base of the next attempt.
 //! - No disk access is made under the keeper's lock.
 //!
-//! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::page_writer`] asks for
+//! Neighbours: `manager` calls the keeper, one step of a picture after another; [`super::picture_part_writer`] asks for
 //! numbers.
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use super::directory::PageDirectory;
 use super::file::{HeldExtents, PageFile};
 use super::location::{PageBound, PictureStamp};
 use super::page::PagePlace;
-use super::page_writer::PagesWritten;
+use super::picture_part_writer::PagesWritten;
 use super::root::TailPlace;
 use crate::DurabilityError;
 use crate::block::Salt;
@@ -169,7 +169,7 @@ impl PictureKeeper {
     ///
     /// # Errors
     /// An error of the disk, or no number left for the file.
-    pub(in crate::checkpoint) fn part(
+    pub(in crate::checkpoint) fn open_page_file(
         &self,
         disk: &dyn Disk,
         checkpointer: usize,

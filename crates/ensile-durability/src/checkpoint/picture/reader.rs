@@ -7,7 +7,7 @@
 //! - A block or page in memory takes no more bytes than its file has.
 //!
 //! Neighbours: recovery loads with this reader, a part of the directory at a time; [`blocks`] hands a page's blocks to
-//! a load and to a copy; [`super::location`] checks headers, [`super::coverage`] counts the blocks read;
+//! a load and to a copy; [`super::location`] checks headers, [`super::blocks_read`] counts the blocks read;
 //! [`super::version_check`] compares pages with the versions beside the pages, for a caller that keeps no rows.
 
 mod blocks;
@@ -18,7 +18,7 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::coverage::{CUT, Reached};
+use super::blocks_read::{BlocksRead, CUT};
 use super::directory::{DirectoryPart, PageDirectory, decode_part, is_part};
 use super::installed_file::OpenedPageFile;
 use super::loaded_picture::LoadedPicture;
@@ -47,7 +47,7 @@ pub(crate) struct PictureReader {
     /// The pages of each part of the directory, or the damage of the part.
     parts: Vec<Result<Vec<PagePlace>, DurabilityError>>,
     /// A block or page is added as a whole.
-    reached: Mutex<Reached>,
+    blocks_read: Mutex<BlocksRead>,
 }
 
 /// Buffers of one thread for reading, used again from page to page.
@@ -67,7 +67,6 @@ pub(crate) struct ReadEntries<'r> {
     pub(crate) file: &'r str,
     pub(crate) offset: u64,
     pub(crate) entries: u32,
-    /// Bytes of extents.
     pub(crate) bytes: u64,
     /// The section of all entries, and the range of their keys; `None`: each entry names its own section.
     range: Option<PageRange<'r>>,
@@ -138,8 +137,8 @@ impl PictureReader {
     pub(crate) fn open(disk: &dyn Disk, of: &PictureCheckpoint) -> Result<Self, DurabilityError> {
         let files = of.files.iter().map(|listed| OpenedPageFile::open(disk, of, *listed));
         let files: Vec<OpenedPageFile> = files.collect::<Result<_, _>>()?;
-        let (root, parts, reached) = (Root::default(), Vec::new(), Mutex::default());
-        let mut reader = Self { of: of.clone(), files, root, parts, reached };
+        let (root, parts, blocks_read) = (Root::default(), Vec::new(), Mutex::default());
+        let mut reader = Self { of: of.clone(), files, root, parts, blocks_read };
         let mut block = Vec::new();
         let header = reader.block(&of.root, BlockName::root(of.number), &mut block)?;
         let root = Root::decode(payload_of(&header, &block), header.kind, header.entries, of.number);
@@ -188,14 +187,13 @@ impl PictureReader {
         &self.root
     }
 
-    /// Bytes of the root.
     pub(crate) fn root_bytes(&self) -> u64 {
         self.of.root.extent.bytes()
     }
 
     /// Returns a copy of the figures of the blocks read so far.
-    pub(crate) fn coverage(&self) -> Reached {
-        self.reached.lock().clone()
+    pub(crate) fn blocks_read(&self) -> BlocksRead {
+        self.blocks_read.lock().clone()
     }
 
     /// The picture's files, each with a length in bytes.
@@ -253,8 +251,8 @@ impl PictureReader {
 
     /// Name of each file, and offset of the end of the file's last block in bytes, once all blocks are read.
     pub(crate) fn ends(&self) -> impl Iterator<Item = (&str, u64)> {
-        let reached = self.reached.lock();
-        let ends: Vec<_> = self.files.iter().map(|file| reached.end_in(file.listed.name)).collect();
+        let blocks_read = self.blocks_read.lock();
+        let ends: Vec<_> = self.files.iter().map(|file| blocks_read.end_in(file.listed.name)).collect();
         self.files.iter().map(|file| &*file.name).zip(ends)
     }
 
@@ -290,7 +288,7 @@ impl PictureReader {
             if let Some(read) = read {
                 take(&read)?;
             }
-            self.reached.lock().add_page(page, payload_bytes, self.root.parts[index].place.extent);
+            self.blocks_read.lock().add_page(page, payload_bytes, self.root.parts[index].place.extent);
         }
         Ok(())
     }
@@ -349,12 +347,12 @@ impl PictureReader {
         buffers: &'r mut PageBuffers,
     ) -> Result<ReadEntries<'r>, DurabilityError> {
         let read = self.removes_again(index, buffers)?;
-        let mut reached = self.reached.lock();
+        let mut blocks_read = self.blocks_read.lock();
         match self.root.beside_at(index) {
-            BesidePlace::Block(block) => reached.add_removes(read.entries, block.place.extent),
-            BesidePlace::Tail(tail) => reached.add_tail(read.entries, tail.bytes),
+            BesidePlace::Block(block) => blocks_read.add_removes(read.entries, block.place.extent),
+            BesidePlace::Tail(tail) => blocks_read.add_tail(read.entries, tail.bytes),
         }
-        drop(reached);
+        drop(blocks_read);
         Ok(read)
     }
 
@@ -420,9 +418,9 @@ impl PictureReader {
     /// # Errors
     /// [`DurabilityError::Damaged`].
     pub(crate) fn check_reached(&self) -> Result<(), DurabilityError> {
-        let reached = self.reached.lock();
+        let blocks_read = self.blocks_read.lock();
         for OpenedPageFile { listed, name, bytes, .. } in &self.files {
-            if let Some((extent, detail)) = reached.fault_in(listed.name, *bytes) {
+            if let Some((extent, detail)) = blocks_read.fault_in(listed.name, *bytes) {
                 return Err(DurabilityError::damaged_file(name, extent.offset(), detail));
             }
         }
@@ -450,7 +448,7 @@ impl PictureReader {
         block: &mut Vec<u8>,
     ) -> Result<Header, DurabilityError> {
         let header = self.block_in(place, name, block)?;
-        self.reached.lock().add(place.extent);
+        self.blocks_read.lock().add(place.extent);
         Ok(header)
     }
 

@@ -38,7 +38,6 @@ pub(crate) struct DirectoryPlace {
 }
 
 impl DirectoryPlace {
-    /// Name of the part's block.
     pub(super) fn block_name(&self) -> BlockName {
         BlockName { kind: BlockKind::DirectoryPart, number: self.number, checkpoint: self.checkpoint }
     }
@@ -55,7 +54,6 @@ pub(crate) struct RemovesPlace {
 }
 
 impl RemovesPlace {
-    /// Name of the block.
     pub(super) fn block_name(&self) -> BlockName {
         BlockName { kind: BlockKind::PendingRemoves, number: self.number, checkpoint: self.checkpoint }
     }
@@ -172,7 +170,6 @@ impl Root {
         found.ok().map(|at| &self.tails[at])
     }
 
-    /// Kind of the root's block.
     pub(crate) fn kind(&self) -> BlockKind {
         if self.tails.is_empty() { BlockKind::Root } else { BlockKind::RootWithTails }
     }

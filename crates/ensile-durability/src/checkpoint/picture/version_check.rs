@@ -232,7 +232,6 @@ impl BesideKeys {
     }
 }
 
-/// Section and key at the start of a part.
 fn starts(part: &DirectoryPlace) -> (u32, &[u8]) {
     (part.bound.section, &part.bound.first_key)
 }

@@ -1,6 +1,6 @@
 //! Inputs and outputs of the decisions over checkpoints.
 //!
-//! Neighbours: `super` decides; `manager` fills [`Circumstances`], carries out the [`Action`]s and sends the
+//! Neighbours: `machine` decides; `manager` fills [`Circumstances`], carries out the [`Action`]s and sends the
 //! [`Answers`].
 
 use ensile_base::Epoch;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::range_schedule::Taken;
 use crate::Health;
 use crate::block::Salt;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
@@ -37,7 +37,7 @@ pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) is_awaited: bool,
     /// True if the reserve for a full disk exists.
     pub(in crate::checkpoint) has_reserve: bool,
-    /// True if every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
+    /// True if every log has a synced mark of the epoch that [`super::CheckpointStateMachine::awaited_marks`] names.
     pub(in crate::checkpoint) has_marks: bool,
     /// Number of loggers' attempts to write to a full disk.
     pub(in crate::checkpoint) full_tries: u64,
@@ -51,7 +51,8 @@ impl Circumstances {
     }
 }
 
-/// Next action of a checkpointer.
+/// Next action of a checkpointer. A variant names the methods of [`super::CheckpointStateMachine`] that record the
+/// outcome.
 #[derive(Debug)]
 pub(in crate::checkpoint) enum Action {
     /// Nothing, for good.
@@ -66,28 +67,27 @@ pub(in crate::checkpoint) enum Action {
     GoOn,
     /// Make the reserve that is missing.
     MakeReserve,
-    /// Check that a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
-    /// [`super::Life::put_off`].
+    /// Check that a checkpoint of about `bytes` bytes fits, then call `begin` or `put_off`.
     LookForRoom { bytes: u64 },
-    /// Publish a picture's pages: [`super::Life::record_publication`] or [`super::Life::cannot_publish`].
+    /// Publish a picture's pages: `record_publication` or `cannot_publish`.
     Publish,
-    /// Announce the freeze of the picture whose pages are published: [`super::Life::record_freeze`].
+    /// Announce the freeze of the picture whose pages are published: `record_freeze`.
     Announce,
-    /// Cut the part of the state that the attempt takes into a part for each checkpointer: [`super::Life::cut`].
+    /// Cut the part of the state that the attempt takes into a part for each checkpointer: `cut`.
     Cut(Taken),
-    /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
+    /// Write this part: `part_ended`, `part_failed` or `part_left`.
     WritePart(PartTask),
-    /// Write the directory and the root of the picture whose parts are written: [`super::Life::record_close`].
+    /// Write the directory and the root of the picture whose parts are written: `record_close`.
     ClosePicture,
-    /// Give up the reserve, so that the marks of e_h find space: [`super::Life::reserve_given_up`].
+    /// Give up the reserve, so that the marks of e_h find space: `reserve_given_up`.
     GiveUpReserve,
-    /// Name the checkpoint in the manifest: [`super::Life::record_install`].
+    /// Name the checkpoint in the manifest: `record_install`.
     Install(InstalledCheckpoint),
-    /// Remove the files that the checkpoint covers: [`super::Life::record_clear`].
+    /// Remove the files that the checkpoint covers: `record_clear`.
     Clear(InstalledCheckpoint),
-    /// Remove the covered files again, because a lease kept the files: [`super::Life::removed_again`].
+    /// Remove the covered files again, because a lease kept the files: `removed_again`.
     RemoveAgain(InstalledCheckpoint),
-    /// Remove the files of checkpoints with larger numbers than this: [`super::Life::cleaned_up`].
+    /// Remove the files of checkpoints with larger numbers than this: `cleaned_up`.
     CleanUp { kept: u64 },
 }
 
@@ -103,7 +103,7 @@ pub(in crate::checkpoint) struct PartTask {
     /// upwards.
     pub(in crate::checkpoint) slices: Vec<Vec<Slice>>,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
-    pub(in crate::checkpoint) room: Arc<Room>,
+    pub(in crate::checkpoint) disk_space: Arc<DiskSpace>,
 }
 
 /// Cut of the part of the state that an attempt takes.

@@ -1,6 +1,6 @@
 //! The stages of a checkpoint's life, and the permitted successors of each stage.
 //!
-//! Neighbours: `super` has a diagram of the stages, and moves from stage to stage.
+//! Neighbours: [`super`] has a diagram of the stages; `machine` moves from stage to stage.
 
 /// Stage of the life of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Differences between kinds of checkpoints: the opening of a walk, the end of a walk, and the marks demanded after the
 //! walk. Pure.
 //!
-//! All kinds have the same stages, defined in `super`. A kind is a variant here, and each difference is a method.
+//! All kinds have the same stages, defined in [`super`]. A kind is a variant here, and each difference is a method.
 //!
 //! ```text
 //! fuzzy, cycling:
@@ -14,11 +14,12 @@
 //! - N1: a freeze is announced once every commit that may have missed the pages has ended.
 //! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `super` asks; `store::installed_checkpoint` has the installed checkpoints, a variant for each kind too.
+//! Neighbours: `machine` and `attempt` ask; `store::installed_checkpoint` has the installed checkpoints, a variant for
+//! each kind too.
 
 use ensile_base::Epoch;
 
-use super::Terms;
+use super::settings::Terms;
 use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::files::end_block::seal;

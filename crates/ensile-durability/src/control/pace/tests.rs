@@ -68,7 +68,7 @@ fn a_checkpoint_has_the_rate_at_which_it_was_asked_for_and_delays_no_other_calle
         let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "nobody asked");
         pace.ask(Some(100_000));
-        pace.put_off();
+        pace.drop_next_callers();
         let _ = pace.begin();
         assert_eq!(takes(&mut pace), alone, "those who asked were told that there is none");
         pace.ask(Some(100_000));
@@ -108,7 +108,7 @@ fn a_rate_holds_while_its_caller_waits_and_no_longer_than_others_can() {
         // Others wait who have not asked.
         let low = pace.ask(Some(1)).expect("it has a rate");
         assert!(pace.begin());
-        pace.hurry();
+        pace.lift_rate_limit();
         assert_eq!(rate(&pace), setting);
         pace.ask(Some(7)).expect("it has a rate");
         pace.remove_caller(low);

@@ -12,76 +12,13 @@
 //! Neighbours: `next_file` and `segments` do the work; a step of `logger` decides when work is due.
 
 use ensile_base::sync::{MutexGuard, Ordering};
-use ensile_disk::DiskError;
 
-use super::{Log, Logger, PANICKED, Writer, poison_on_panic, stop};
+use super::{Logger, PANICKED, Writer, poison_on_panic, stop};
 use crate::log::marks::Frontier;
 use crate::log::next_file::NextFile;
-use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
-use crate::store::names::SegmentName;
-
-/// The next file as far as prepared, and the limits of its preparation.
-#[derive(Debug)]
-pub(super) struct NextFilePlan {
-    made: Option<NextFile>,
-    name: SegmentName,
-    /// Least initial size of the file, in bytes.
-    first_bytes: u64,
-    /// Time before which no new attempt is made, in nanoseconds of the clock.
-    not_before: u64,
-    /// True once no next file will exist.
-    is_over: bool,
-}
-
-impl NextFilePlan {
-    pub(super) fn new(segments: &Segments) -> Self {
-        let (name, first_bytes) = (segments.next_name(), segments.first_bytes());
-        Self { made: None, name, first_bytes, not_before: 0, is_over: false }
-    }
-
-    /// Makes the file ready now. If `heavy`, the log has many writes, and the file gets no zeros. `None`, here and
-    /// below, means that the disk has no space.
-    fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
-        let first_bytes = self.first_bytes;
-        match self.get_or_create(log, first_bytes)? {
-            Some(made) => made.make_ready(&**log.store.disk(), first_bytes, heavy),
-            None => Ok(None),
-        }
-    }
-
-    /// Makes a part of the file, with `wanted` bytes of zeros in the end. True once the file is ready.
-    fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
-        match self.get_or_create(log, wanted)? {
-            Some(made) => made.make_some(&**log.store.disk()),
-            None => Ok(None),
-        }
-    }
-
-    /// The next file, created now if missing, with `wanted` zeros to come.
-    fn get_or_create(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
-        assert!(!self.is_over, "a log that has ended begins no file");
-        if self.made.is_none() {
-            self.made = NextFile::create(log.store.disk(), self.name, wanted)?;
-        }
-        Ok(self.made.as_mut())
-    }
-
-    /// Checks that the prepared file has the next name, and that no file exists after the end.
-    fn check(&self) {
-        assert!(
-            self.made.as_ref().is_none_or(|made| made.name == self.name),
-            "a file of another name is made"
-        );
-        assert!(!self.is_over || self.made.is_none(), "a file is made that is not going to be used");
-        assert!(self.first_bytes > 0, "a file without space");
-    }
-
-    /// Removes the prepared file, and prevents attempts for [`ROLL_PAUSE_NANOS`]. True if the file existed.
-    fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
-        self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
-        self.made.take().map_or(Ok(false), |made| made.discard(&**log.store.disk()).map(|()| true))
-    }
-}
+use crate::log::next_file_plan::NextFilePlan;
+use crate::log::open_log::Log;
+use crate::log::segments::Segments;
 
 impl Logger {
     /// Notes the wanted zeros of the next file, in bytes, for [`Logger::prepare`]; 0 if the file is not due.
@@ -108,12 +45,14 @@ impl Logger {
         if next.is_over || log.waiters.has_ended() || now < next.not_before {
             return;
         }
-        let made = self.while_away(|| {
+        let made = self.while_busy_with_files(|| {
             // An earlier wake-up, sent before this thread was marked as away, takes precedence.
-            if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
+            if self.wake_up.is_asked() { Ok(Some(false)) } else { next.make_some(log.store.disk(), wanted) }
         });
         next.check();
-        let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
+        let made = made.and_then(|made| {
+            made.map_or_else(|| next.give_up(&**log.store.disk(), log.clock.nanos()).map(|_| false), Ok)
+        });
         // Relaxed: a figure.
         self.next_bytes.store(next.made.as_ref().map_or(0, NextFile::bytes), Ordering::Relaxed);
         match made {
@@ -153,7 +92,7 @@ impl Logger {
         if next.is_over || log.waiters.has_ended() {
             return false;
         }
-        match self.while_away(|| next.make_ready(log, heavy)) {
+        match self.while_busy_with_files(|| next.make_ready(log.store.disk(), heavy)) {
             Ok(Some(())) => {}
             Ok(None) => return self.hold_roll(log, next, now_nanos),
             Err(error) => return stop(log, next, &error),
@@ -172,7 +111,7 @@ impl Logger {
         }
         let (synced, published) =
             (log.marks.frontier_epoch(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
-        let used = match writer.segments.go_on_in(&mut next.made, synced, published, now_nanos) {
+        let used = match writer.segments.continue_in(&mut next.made, synced, published, now_nanos) {
             Ok(Some(used)) => used,
             Ok(None) => {
                 drop(writer);
@@ -192,7 +131,7 @@ impl Logger {
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         drop(writer);
         log.counters.rolls.add(1);
-        match self.while_away(|| used.close(&**log.store.disk())) {
+        match self.while_busy_with_files(|| used.close(&**log.store.disk())) {
             Ok(closed) => self.closed.push(closed),
             Err(error) => return stop(log, next, &error),
         }
@@ -202,7 +141,7 @@ impl Logger {
     /// Continues in the current file, because the disk has no space for a new file. False if the log has stopped.
     fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
-        if let Err(error) = next.give_up(log) {
+        if let Err(error) = next.give_up(&**log.store.disk(), log.clock.nanos()) {
             return stop(log, next, &error);
         }
         // Relaxed: a hint for the next step.
@@ -223,7 +162,7 @@ impl Logger {
         // Relaxed, both: hints; the file's state is read under its lock.
         self.next_wanted.store(0, Ordering::Relaxed);
         self.next_ready.store(false, Ordering::Relaxed);
-        match next.give_up(log) {
+        match next.give_up(&**log.store.disk(), log.clock.nanos()) {
             // The disk has space now, and any log may wait for space.
             Ok(true) => log.wake_loggers(),
             Ok(false) => {}
@@ -238,14 +177,9 @@ impl Logger {
     pub(in crate::log) fn end_next(&self, log: &Log) {
         let mut next = self.next.lock();
         next.is_over = true;
-        let _ = next.give_up(log);
+        let _ = next.give_up(&**log.store.disk(), log.clock.nanos());
         next.check();
         // Relaxed: a figure.
         self.next_bytes.store(0, Ordering::Relaxed);
-    }
-
-    /// Waits until no file is being made or closed.
-    pub(super) fn wait_for_files(&self) {
-        drop(self.next.lock());
     }
 }

@@ -54,7 +54,7 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
             let mut next =
                 NextFile::create(&shared, segments.next_name(), 0).expect("creates").expect("has space");
             next.make_ready(&*shared, segments.first_bytes(), true).expect("makes").expect("has space");
-            let used = segments.go_on_in(&mut Some(next), epoch, Epoch::new(9), 0).expect("rolls");
+            let used = segments.continue_in(&mut Some(next), epoch, Epoch::new(9), 0).expect("rolls");
             used.expect("has space").close(&*shared).expect("closes");
         }
     }

@@ -8,7 +8,7 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::super::validation::Findings;
-use crate::checkpoint::picture::coverage::{AgeFigures, SectionFigures};
+use crate::checkpoint::picture::blocks_read::{AgeFigures, SectionFigures};
 use crate::checkpoint::picture::reader::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::entry_type::EntryType;
@@ -215,7 +215,7 @@ pub struct PictureFacts {
 impl PictureFacts {
     /// Facts about the picture, as far as the reader has read it.
     pub(super) fn from_reader(reader: &PictureReader) -> Self {
-        let reached = reader.coverage();
+        let reached = reader.blocks_read();
         let section = |(section, figures): (&u32, &SectionFigures)| SectionFacts {
             section: *section,
             pages: figures.pages,

@@ -112,7 +112,7 @@ impl Database {
         let shared = self.shared();
         let source = checkpoints.disk();
         let found = match &shared.log {
-            Some(log) if !checkpoints.begin_backups() => {
+            Some(log) if !checkpoints.backups_need_checkpoint() => {
                 wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
                 CopySource::backup(source, options)?
             }

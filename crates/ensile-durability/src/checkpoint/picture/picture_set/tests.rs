@@ -8,7 +8,7 @@ use crate::block::Header;
 use crate::block::entries::FramedEntries;
 use crate::block::scan::{At, Scanner};
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::page::PageContents;
 use crate::checkpoint::pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage};
 use crate::checkpoint::pending_removes::{DisplacedBlock, section_and_body};
@@ -16,7 +16,7 @@ use crate::checkpoint::picture::block_writer::BlockWriter;
 use crate::checkpoint::picture::directory::{decode_part, is_part};
 use crate::checkpoint::picture::extents::FreeUnits;
 use crate::checkpoint::picture::location::BlockName;
-use crate::checkpoint::picture::page_writer::PageWork;
+use crate::checkpoint::picture::picture_part_writer::PicturePartWriter;
 use crate::checkpoint::picture::root::{BesidePlace, Root, TailPlace};
 use crate::checkpoint::request::Ticket;
 use crate::checkpoint::slices::{PartSlices, PartStep};
@@ -182,11 +182,11 @@ fn write(
     let ticket = Arc::new(Ticket::default());
     ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
     for (checkpointer, slices) in parts.into_iter().enumerate() {
-        let (stamp, file) = keeper.part(disk, checkpointer)?;
-        let slices = PartSlices::new(slices, Arc::clone(&ticket), Arc::new(Room::default()));
+        let (stamp, file) = keeper.open_page_file(disk, checkpointer)?;
+        let slices = PartSlices::new(slices, Arc::clone(&ticket), Arc::new(DiskSpace::default()));
         let (attempt, writer) = (PictureAttempt::new(number), BlockWriter::new(&file, stamp));
         let block = CheckpointBlock::new();
-        let mut work = PageWork::new(slices, attempt, EntryKind::Values, writer, 64 << 10, block);
+        let mut work = PicturePartWriter::new(slices, attempt, EntryKind::Values, writer, 64 << 10, block);
         while work.step(made, keeper, true)? != Some(PartStep::Ended) {}
         keeper.part_written(work.end()?);
     }

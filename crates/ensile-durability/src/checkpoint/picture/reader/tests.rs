@@ -311,18 +311,18 @@ fn a_picture_is_read_as_it_was_written_and_counted() {
     let (disk, of) = written(&draft);
     let (rows, reader) = read(&disk, &of).expect("whole");
     assert_eq!(rows, rows_of(&draft));
-    let reached = reader.coverage();
+    let blocks_read = reader.blocks_read();
     let sections: Vec<_> =
-        reached.sections.iter().map(|(number, of)| (*number, of.pages, of.entries)).collect();
+        blocks_read.sections.iter().map(|(number, of)| (*number, of.pages, of.entries)).collect();
     assert_eq!(sections, [(3, 3, 12), (5, 2, 1)]);
     // An entry is framed by twelve bytes.
-    let payload: Vec<_> = reached.sections.values().map(|of| of.payload_bytes).collect();
+    let payload: Vec<_> = blocks_read.sections.values().map(|of| of.payload_bytes).collect();
     assert_eq!(payload, [4 * 13 + 8 * 14, 13]);
-    assert_eq!((reached.removes, reached.tails, reached.displaced), (2, 2, 4));
-    assert_eq!(reached.tail_bytes, 2 * (HEADER_BYTES as u64 + 24));
-    let ages: Vec<_> = reached.ages.iter().map(|(checkpoint, age)| (*checkpoint, age.pages)).collect();
+    assert_eq!((blocks_read.removes, blocks_read.tails, blocks_read.displaced), (2, 2, 4));
+    assert_eq!(blocks_read.tail_bytes, 2 * (HEADER_BYTES as u64 + 24));
+    let ages: Vec<_> = blocks_read.ages.iter().map(|(checkpoint, age)| (*checkpoint, age.pages)).collect();
     assert_eq!(ages, [(7, 1), (9, 4)]);
-    let used: u64 = reader.files().map(|(file, _)| reached.bytes_in(file)).sum();
+    let used: u64 = reader.files().map(|(file, _)| blocks_read.bytes_in(file)).sum();
     assert_eq!(used, of.bytes);
 }
 
@@ -553,16 +553,16 @@ fn two_blocks_that_share_a_unit_are_damage_though_both_are_right() {
     entry(&body, 2, &mut payload);
     let header = Header { section: 3, entries: 1, ..OWN.header(BlockKind::Page, 1, anywhere) };
     let outer = making.write(header, 0, &payload);
-    let reached = |extents: &[ExtentPlace]| {
-        let mut reached = Reached::default();
-        extents.iter().for_each(|place| reached.add(place.extent));
+    let blocks_read = |extents: &[ExtentPlace]| {
+        let mut blocks_read = BlocksRead::default();
+        extents.iter().for_each(|place| blocks_read.add(place.extent));
         let file = PageFileName { folder: 0, number: 6 };
-        reached.fault_in(file, making.files[0].len() as u64)
+        blocks_read.fault_in(file, making.files[0].len() as u64)
     };
     assert_eq!((outer.extent.units, inner_crc == 0), (2, false));
-    assert_eq!(reached(&[outer]), None);
-    assert_eq!(reached(&[inner]), None);
-    let (extent, detail) = reached(&[outer, inner]).expect("they overlap");
+    assert_eq!(blocks_read(&[outer]), None);
+    assert_eq!(blocks_read(&[inner]), None);
+    let (extent, detail) = blocks_read(&[outer, inner]).expect("they overlap");
     assert!(extent == inner.extent && detail.contains("share this place"), "{extent:?}: {detail}");
 }
 

@@ -28,7 +28,7 @@ fn compared(draft: &Draft, bytes_max: usize) -> Result<usize, DurabilityError> {
     }
     // A block that is read once more is counted once.
     assert_eq!(
-        reader.coverage().removes + reader.coverage().tails,
+        reader.blocks_read().removes + reader.blocks_read().tails,
         reader.root().removes_block_count() as u64
     );
     reader.check_reached()?;
@@ -76,7 +76,7 @@ fn n12_a_block_that_is_read_once_more_for_the_next_span_is_reached_once() {
     for limit in LIMITS {
         let (disk, of) = written(&draft);
         let reader = PictureReader::open(&disk, &of).expect("whole");
-        let before: u64 = reader.files().map(|(file, _)| reader.coverage().bytes_in(file)).sum();
+        let before: u64 = reader.files().map(|(file, _)| reader.blocks_read().bytes_in(file)).sum();
         let (mut keys, mut buffers) = (BesideKeys::with_limit(limit), PageBuffers::default());
         let mut blocks = 0;
         for block in 0..reader.root().removes_block_count() {
@@ -87,7 +87,7 @@ fn n12_a_block_that_is_read_once_more_for_the_next_span_is_reached_once() {
         for part in 0..reader.root().parts.len() {
             keys.turn_to(&reader, part, &Keys).expect("one TID each");
         }
-        let reached: u64 = reader.files().map(|(file, _)| reader.coverage().bytes_in(file)).sum();
+        let reached: u64 = reader.files().map(|(file, _)| reader.blocks_read().bytes_in(file)).sum();
         assert_eq!(reached, before + blocks, "limit {limit}");
         // "Two blocks of the picture share this place", said of one that was added twice.
         assert_eq!(reader.check_reached().err().map(|error| error.to_string()), None, "limit {limit}");

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 
-use super::super::tests::{life_of, rules, salt, seen};
-use super::super::{Action, Circumstances, CutParts, Life};
+use super::super::machine::tests::{machine_of, replayed_bytes, rules, salt, seen};
+use super::super::{Action, CheckpointStateMachine, Circumstances, CutParts};
 use super::{Taken, TurnBytes, after_turn, is_cut_anew};
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Slice;
@@ -101,28 +101,36 @@ fn a_turn_takes_the_range_whose_last_one_is_the_longest_ago() {
 
 /// A turn that begins at E = `low`: cut by `cut`, walked until E = `high`, and installed. What was installed, and what
 /// is reported.
-fn turn(life: &mut Life, (low, high): (u64, u64), log_bytes: u64) -> (InstalledCheckpoint, CheckpointReport) {
+fn turn(
+    machine: &mut CheckpointStateMachine,
+    (low, high): (u64, u64),
+    log_bytes: u64,
+) -> (InstalledCheckpoint, CheckpointReport) {
     let seen = |epoch| Circumstances { log_bytes, has_marks: true, ..seen(epoch) };
-    let Action::LookForRoom { .. } = life.decide(0, &seen(low)) else { panic!("a turn is due") };
-    assert!(life.begin(Room::default(), salt(), &seen(low)));
-    let Action::Cut(taken) = life.decide(0, &seen(low + 1)) else { panic!("every epoch below e_l is over") };
+    let Action::LookForRoom { .. } = machine.decide(0, &seen(low)) else { panic!("a turn is due") };
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(low)));
+    let Action::Cut(taken) = machine.decide(0, &seen(low + 1)) else {
+        panic!("every epoch below e_l is over")
+    };
     let starts = if let Taken::All { wanted } = taken { starts(wanted as usize) } else { Vec::new() };
     let slice = Slice { section: 1, from: Box::default(), to: None };
     let sets = starts.len().max(1);
-    assert!(life.cut(CutParts { starts, parts: vec![vec![vec![slice]; sets]; 2] }));
+    assert!(machine.cut(CutParts { starts, parts: vec![vec![vec![slice]; sets]; 2] }));
     for checkpointer in 0..2 {
-        let Action::WritePart(task) = life.decide(checkpointer, &seen(low + 1)) else {
+        let Action::WritePart(task) = machine.decide(checkpointer, &seen(low + 1)) else {
             panic!("it has a part")
         };
         assert_eq!(task.slices.len(), sets);
         let written = PartWritten { entries: 5, displaced: 0, tail_bytes: 0, bytes: 50, ends: vec![1] };
-        life.part_ended(checkpointer, vec![written; sets], Epoch::new(high));
+        machine.part_ended(checkpointer, vec![written; sets], Epoch::new(high));
     }
-    let Action::Install(installed) = life.decide(0, &seen(high + 1)) else { panic!("its marks are synced") };
-    life.record_install(Ok(installed.clone()), SECOND).1.send();
-    assert!(matches!(life.decide(0, &seen(high + 1)), Action::Clear(_)));
-    life.record_clear(None, SECOND).send();
-    (installed, life.last().expect("installed").clone())
+    let Action::Install(installed) = machine.decide(0, &seen(high + 1)) else {
+        panic!("its marks are synced")
+    };
+    machine.record_install(Ok(installed.clone()), SECOND).1.send();
+    assert!(matches!(machine.decide(0, &seen(high + 1)), Action::Clear(_)));
+    machine.record_clear(None, SECOND).send();
+    (installed, machine.history().last().expect("installed").clone())
 }
 
 fn epochs(installed: &InstalledCheckpoint) -> (u64, u64) {
@@ -131,9 +139,9 @@ fn epochs(installed: &InstalledCheckpoint) -> (u64, u64) {
 
 #[test]
 fn k5_the_least_e_l_moves_on_by_one_range_a_turn_and_the_largest_e_h_is_demanded() {
-    let mut life = life_of(Strategy::Cycling);
-    life.demand().1.send();
-    let (installed, report) = turn(&mut life, (7, 9), 0);
+    let mut machine = machine_of(Strategy::Cycling);
+    machine.demand().1.send();
+    let (installed, report) = turn(&mut machine, (7, 9), 0);
     assert_eq!((epochs(&installed), installed.number(), report.number), ((7, 9), 3, 3));
     let of = |report: CheckpointReport| {
         let turn = report.turn.expect("it is a turn");
@@ -141,11 +149,11 @@ fn k5_the_least_e_l_moves_on_by_one_range_a_turn_and_the_largest_e_h_is_demanded
     };
     assert_eq!(of(report), (0, 3, 3, 300));
     // From here on by time.
-    life.set_rules(rules(Trigger { log_bytes: Some(300), ..Trigger::default() }), &seen(20));
+    machine.set_rules(rules(Trigger { log_bytes: Some(300), ..Trigger::default() }), &seen(20));
     for (at, covered) in [(0, 7), (1, 7), (2, 20), (0, 22), (1, 24)] {
-        let low = 20 + 2 * (life.last().expect("installed").number - 3);
-        let log_bytes = 100 * (life.last().expect("installed").number - 2);
-        let (installed, report) = turn(&mut life, (low, low + 1), log_bytes);
+        let low = 20 + 2 * (machine.history().last().expect("installed").number - 3);
+        let log_bytes = 100 * (machine.history().last().expect("installed").number - 2);
+        let (installed, report) = turn(&mut machine, (low, low + 1), log_bytes);
         assert_eq!(epochs(&installed), (covered, low + 1));
         assert_eq!(report.low.number(), covered, "what the log is needed from");
         assert_eq!(of(report), (at, 1, 3, 100));
@@ -154,44 +162,44 @@ fn k5_the_least_e_l_moves_on_by_one_range_a_turn_and_the_largest_e_h_is_demanded
 
 #[test]
 fn a_turn_of_n_is_due_after_an_nth_of_the_log_and_recovery_replays_from_the_least_e_l() {
-    let mut life = life_of(Strategy::Cycling);
-    life.demand().1.send();
-    turn(&mut life, (7, 9), 1000);
-    life.set_rules(rules(Trigger { log_bytes: Some(300), ..Trigger::default() }), &seen(20));
+    let mut machine = machine_of(Strategy::Cycling);
+    machine.demand().1.send();
+    turn(&mut machine, (7, 9), 1000);
+    machine.set_rules(rules(Trigger { log_bytes: Some(300), ..Trigger::default() }), &seen(20));
     let at = |log_bytes| Circumstances { log_bytes, ..seen(20) };
-    assert!(matches!(life.decide(0, &at(1099)), Action::Rest));
-    turn(&mut life, (20, 21), 1100);
-    assert_eq!(life.replayed_bytes(1150), 150, "two ranges need the log from the first turn on");
-    turn(&mut life, (30, 31), 1200);
-    turn(&mut life, (40, 41), 1300);
-    assert_eq!(life.replayed_bytes(1350), 250, "from the second turn on");
+    assert!(matches!(machine.decide(0, &at(1099)), Action::Rest));
+    turn(&mut machine, (20, 21), 1100);
+    assert_eq!(replayed_bytes(&machine, 1150), 150, "two ranges need the log from the first turn on");
+    turn(&mut machine, (30, 31), 1200);
+    turn(&mut machine, (40, 41), 1300);
+    assert_eq!(replayed_bytes(&machine, 1350), 250, "from the second turn on");
     let interval = Some(Duration::from_secs(9));
-    life.set_rules(rules(Trigger { interval, ..Trigger::default() }), &seen(20));
+    machine.set_rules(rules(Trigger { interval, ..Trigger::default() }), &seen(20));
     let at =
         |seconds: u64| Circumstances { now_nanos: (1 + seconds) * SECOND, log_bytes: 2 << 20, ..seen(50) };
-    assert!(matches!(life.decide(0, &at(2)), Action::Rest));
-    assert!(matches!(life.decide(0, &at(3)), Action::LookForRoom { bytes: 100 }));
+    assert!(matches!(machine.decide(0, &at(2)), Action::Rest));
+    assert!(matches!(machine.decide(0, &at(3)), Action::LookForRoom { bytes: 100 }));
 }
 
 #[test]
 fn a_turn_that_fails_leaves_the_ranges_as_they_are_and_is_tried_again() {
-    let mut life = life_of(Strategy::Cycling);
-    life.demand().1.send();
-    let (before, _) = turn(&mut life, (7, 9), 0);
-    life.set_rules(rules(Trigger { log_bytes: Some(1), ..Trigger::default() }), &seen(20));
+    let mut machine = machine_of(Strategy::Cycling);
+    machine.demand().1.send();
+    let (before, _) = turn(&mut machine, (7, 9), 0);
+    machine.set_rules(rules(Trigger { log_bytes: Some(1), ..Trigger::default() }), &seen(20));
     let seen = |epoch| Circumstances { log_bytes: 100, now_nanos: 100 * SECOND, ..seen(epoch) };
-    assert!(matches!(life.decide(0, &seen(20)), Action::LookForRoom { .. }));
-    assert!(life.begin(Room::default(), salt(), &seen(20)));
-    let Action::Cut(failed) = life.decide(0, &seen(21)) else { panic!("it is opened") };
-    assert!(life.cut(CutParts::whole(vec![Vec::new(), Vec::new()])));
-    assert!(matches!(life.decide(0, &seen(21)), Action::WritePart(_)));
-    life.part_failed("no space");
-    assert!(matches!(life.decide(0, &seen(21)), Action::CleanUp { kept: 3 }));
-    life.cleaned_up(SECOND).send();
-    assert_eq!(life.owes_removal(), (Some(before), false));
-    assert!(matches!(life.decide(0, &seen(30)), Action::LookForRoom { .. }));
-    assert!(life.begin(Room::default(), salt(), &seen(30)));
-    let Action::Cut(again) = life.decide(0, &seen(31)) else { panic!("it is opened") };
+    assert!(matches!(machine.decide(0, &seen(20)), Action::LookForRoom { .. }));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(20)));
+    let Action::Cut(failed) = machine.decide(0, &seen(21)) else { panic!("it is opened") };
+    assert!(machine.cut(CutParts::whole(vec![Vec::new(), Vec::new()])));
+    assert!(matches!(machine.decide(0, &seen(21)), Action::WritePart(_)));
+    machine.part_failed("no space");
+    assert!(matches!(machine.decide(0, &seen(21)), Action::CleanUp { kept: 3 }));
+    machine.cleaned_up(SECOND).send();
+    assert_eq!(machine.owes_removal(), (Some(before), false));
+    assert!(matches!(machine.decide(0, &seen(30)), Action::LookForRoom { .. }));
+    assert!(machine.begin(DiskSpace::default(), salt(), &seen(30)));
+    let Action::Cut(again) = machine.decide(0, &seen(31)) else { panic!("it is opened") };
     assert_eq!(again, failed);
 }
 

@@ -3,17 +3,17 @@
 //!
 //! Invariant: K4: a set is ended before the next set begins, and has the slices of its range.
 //!
-//! Neighbours: `manager` steps the share through [`crate::checkpoint::part`]; [`super::part_walk`] walks and writes a
-//! set.
+//! Neighbours: `manager` steps the share through [`crate::checkpoint::part`]; [`super::file_set_writer`] walks and
+//! writes a set.
 
 use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
-use super::part_walk::PartWork;
+use super::file_set_writer::FileSetWriter;
 use super::writer::{Beginning, PartShape, PartWriter, PartWritten};
 use crate::checkpoint::block::{CheckpointBlock, LargePermit};
-use crate::checkpoint::disk_space::Room;
+use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::request::Ticket;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::{Slice, Walk};
@@ -22,31 +22,31 @@ const UNDER_WAY: &str = "a set is under way until the part ends or fails";
 
 /// Owner of the files, and the shape of a set.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct SetsOwner {
+pub(in crate::checkpoint) struct FileSetOwner {
     pub(in crate::checkpoint) disk: Arc<dyn Disk>,
     pub(in crate::checkpoint) checkpointer: u32,
     pub(in crate::checkpoint) shape: PartShape,
     pub(in crate::checkpoint) permit: LargePermit,
     pub(in crate::checkpoint) ticket: Arc<Ticket>,
-    pub(in crate::checkpoint) room: Arc<Room>,
+    pub(in crate::checkpoint) disk_space: Arc<DiskSpace>,
 }
 
-impl SetsOwner {
+impl FileSetOwner {
     /// Makes the files of a set.
-    fn begin(&self, beginning: &Beginning, slices: Vec<Slice>) -> Result<PartWork, DiskError> {
+    fn begin(&self, beginning: &Beginning, slices: Vec<Slice>) -> Result<FileSetWriter, DiskError> {
         let writer = PartWriter::create(&self.disk, beginning, self.checkpointer, self.shape)?;
-        let slices = PartSlices::new(slices, Arc::clone(&self.ticket), Arc::clone(&self.room));
+        let slices = PartSlices::new(slices, Arc::clone(&self.ticket), Arc::clone(&self.disk_space));
         let block = CheckpointBlock::with_permit(self.permit.clone());
-        Ok(PartWork::new(slices, beginning.low, writer, block))
+        Ok(FileSetWriter::new(slices, beginning.low, writer, block))
     }
 }
 
 /// The sets of a checkpointer, with one set under way.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct SetsWork {
-    owner: SetsOwner,
+pub(in crate::checkpoint) struct FuzzyPartWriter {
+    owner: FileSetOwner,
     /// Set under way; `None` after a set that could not be begun, when the part has failed.
-    current: Option<PartWork>,
+    current: Option<FileSetWriter>,
     /// Facts in the opening blocks of the files under way. Numbers go up by one from set to set.
     beginning: Beginning,
     /// Slices of the sets that are not begun, by set.
@@ -54,13 +54,13 @@ pub(in crate::checkpoint) struct SetsWork {
     written: Vec<PartWritten>,
 }
 
-impl SetsWork {
+impl FuzzyPartWriter {
     /// Begins the first of these sets.
     ///
     /// # Errors
     /// An error of the disk.
     pub(in crate::checkpoint) fn begin(
-        owner: SetsOwner,
+        owner: FileSetOwner,
         beginning: Beginning,
         sets: Vec<Vec<Slice>>,
     ) -> Result<Self, DiskError> {
@@ -70,16 +70,8 @@ impl SetsWork {
         Ok(Self { owner, current: Some(current), beginning, left, written: Vec::new() })
     }
 
-    /// Checks that a block still has room on the disk. Returns true if half of the free space at the start has gone.
-    ///
-    /// # Errors
-    /// The reason why the block has no room.
-    pub(in crate::checkpoint) fn check_room(
-        &self,
-        disk: &dyn Disk,
-        checkpointer: usize,
-    ) -> Result<bool, String> {
-        self.owner.room.check(disk, checkpointer)
+    pub(in crate::checkpoint) fn disk_space(&self) -> &DiskSpace {
+        &self.owner.disk_space
     }
 
     /// Fills and writes one block, or goes over to the next set.

@@ -33,7 +33,7 @@ pub(crate) struct AgeFigures {
 
 /// The blocks read so far of a picture.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reached {
+pub(crate) struct BlocksRead {
     extents: Vec<Extent>,
     /// Numbers of pages, with the extent of the directory part that names the page.
     numbers: BTreeMap<u64, Extent>,
@@ -51,7 +51,7 @@ pub(crate) struct Reached {
     pub(crate) displaced: u64,
 }
 
-impl Reached {
+impl BlocksRead {
     /// Notes that the block at `extent` was read.
     pub(super) fn add(&mut self, extent: Extent) {
         assert!(extent.is_whole(), "{extent:?} was read");

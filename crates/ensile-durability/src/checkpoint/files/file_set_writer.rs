@@ -1,9 +1,9 @@
-//! Work of a checkpointer on a part: the slices to walk, the block to fill, and the files to write.
+//! Writer of a set of files: the slices to walk, the block to fill, and the files to write.
 //!
-//! Invariant: K1: the work asks for no entry of an epoch >= e_l, and walks every slice to its end.
+//! Invariant: K1: the writer asks for no entry of an epoch >= e_l, and walks every slice to its end.
 //!
-//! Neighbours: `range_files` steps the work, a block at a time; the state's [`Walk`] fills the block, `writer` has the
-//! files.
+//! Neighbours: `fuzzy_part_writer` steps the writer, a block at a time; the state's [`Walk`] fills the block, `writer`
+//! has the files.
 
 use ensile_base::Epoch;
 use ensile_disk::DiskError;
@@ -13,17 +13,17 @@ use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::Walk;
 
-/// A part under way.
+/// A set of files under way.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PartWork {
-    pub(in crate::checkpoint) slices: PartSlices,
+pub(in crate::checkpoint) struct FileSetWriter {
+    slices: PartSlices,
     /// e_l.
     low: Epoch,
     writer: PartWriter,
     block: CheckpointBlock,
 }
 
-impl PartWork {
+impl FileSetWriter {
     pub(in crate::checkpoint) fn new(
         slices: PartSlices,
         low: Epoch,

@@ -1,4 +1,4 @@
-//! Work of a checkpointer on a part of a picture: takes page after page, and writes the page into an extent of the
+//! Writer of a checkpointer's part of a picture: takes page after page, and writes the page into an extent of the
 //! folder's page file.
 //!
 //! Invariants:
@@ -8,7 +8,7 @@
 //! - N17: a part takes whole slices. A page that keeps its range keeps its number.
 //! - No entry of an epoch above e_c is written (N2, N15).
 //!
-//! Neighbours: `manager` steps the work, a page at a time; [`super::block_writer`] has the blocks,
+//! Neighbours: `manager` steps the writer, a page at a time; [`super::block_writer`] has the blocks,
 //! [`super::picture_set`] the whole picture.
 
 use ensile_base::{Epoch, Tid};
@@ -31,7 +31,7 @@ use crate::recoverable::EntryKind;
 
 /// A part of a picture under way.
 #[derive(Debug)]
-pub(in crate::checkpoint) struct PageWork {
+pub(in crate::checkpoint) struct PicturePartWriter {
     pub(in crate::checkpoint) slices: PartSlices,
     attempt: PictureAttempt,
     kind: EntryKind,
@@ -60,13 +60,12 @@ pub(in crate::checkpoint) struct PagesWritten {
     pub(in crate::checkpoint) displaced: u64,
     /// Bytes of the tails' blocks, with headers and padding.
     pub(in crate::checkpoint) tail_bytes: u64,
-    /// Bytes of the written extents.
     pub(in crate::checkpoint) bytes: u64,
     /// The written extents, which are free again if the attempt fails.
     pub(in crate::checkpoint) held: Vec<HeldExtents>,
 }
 
-impl PageWork {
+impl PicturePartWriter {
     /// Begins a part with these slices. `writer` writes the part's blocks, and syncs them once at least `sync_bytes`
     /// are unsynced.
     pub(in crate::checkpoint) fn new(

@@ -1,0 +1,458 @@
+//! The state machine of checkpoints: the stage, the attempt under way, and the decision of the next action.
+//!
+//! Neighbours: [`super`] has the diagram of the stages; `outcomes` records the outcomes of actions.
+
+mod outcomes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+
+use super::action::{Action, Answers, Circumstances};
+use super::attempt::Attempt;
+use super::callers::Callers;
+use super::history::AttemptHistory;
+use super::parts::AttemptParts;
+use super::range_schedule::Taken;
+use super::schedule::CheckpointSchedule;
+use super::settings::{OpenFigures, Rules, Terms};
+use super::state::{Duty, Stage};
+use super::strategy::{NextOpening, WalkEpochs};
+use super::turn::AttemptTurn;
+use super::upkeep::Upkeep;
+use crate::block::Salt;
+use crate::checkpoint::config::Strategy;
+use crate::checkpoint::disk_space::DiskSpace;
+use crate::checkpoint::pages::PictureAttempt;
+use crate::checkpoint::request::Ticket;
+use crate::checkpoint::stats::CheckpointStats;
+use crate::control::recovery_time::{RecoveryForecast, RecoveryOutlook};
+use crate::control::trigger::Situation;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::{DurabilityError, Health};
+
+/// Reason for refusing a checkpoint after the close.
+pub(in crate::checkpoint) const CLOSED: &str = "the database was closed";
+
+/// Checkpoints of an open database. At most one checkpoint is under way, and at most one is installed.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct CheckpointStateMachine {
+    terms: Terms,
+    stage: Stage,
+    attempt: Option<Attempt>,
+    /// Attempt with published pages, until the pages are ended.
+    pages: Option<PictureAttempt>,
+    callers: Callers,
+    next_number: u64,
+    installed: Option<InstalledCheckpoint>,
+    schedule: CheckpointSchedule,
+    history: AttemptHistory,
+    upkeep: Upkeep,
+    /// True once the database closes and takes the last picture.
+    is_last: bool,
+}
+
+impl CheckpointStateMachine {
+    /// Creates the state machine of a database with these figures of its open. Every existing checkpoint has a smaller
+    /// number than `number`. `outlook` predicts recoveries.
+    pub(in crate::checkpoint) fn new(
+        terms: Terms,
+        rules: Rules,
+        installed: Option<InstalledCheckpoint>,
+        number: u64,
+        opened: OpenFigures,
+        outlook: RecoveryOutlook,
+    ) -> Self {
+        assert!(installed.as_ref().is_none_or(|installed| installed.number() < number), "numbers come once");
+        assert!(terms.checkpointers > 0 && terms.files > 0);
+        assert!(terms.loggers > 0 || terms.strategy == Strategy::Pictures, "K1: a fuzzy one needs a log");
+        assert!(terms.generation > 0, "a database that is open has a generation");
+        Self {
+            schedule: CheckpointSchedule::new(rules, outlook, terms.bandwidth, opened),
+            terms,
+            stage: Stage::Idle,
+            attempt: None,
+            pages: None,
+            callers: Callers::default(),
+            next_number: number,
+            installed,
+            history: AttemptHistory::new(opened.now_nanos),
+            upkeep: Upkeep::new(opened.now_nanos),
+            is_last: false,
+        }
+    }
+
+    /// Returns the ticket of the next checkpoint: see [`Callers::demand`].
+    pub(in crate::checkpoint) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+        self.callers.demand()
+    }
+
+    /// Epoch whose synced mark the checkpoint awaits in every log (K1). `None` if the checkpoint awaits no marks.
+    pub(in crate::checkpoint) fn awaited_marks(&self) -> Option<Epoch> {
+        self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?.epochs.durable_min()
+    }
+
+    /// Replaces the rules: see [`CheckpointSchedule::set_rules`].
+    pub(in crate::checkpoint) fn set_rules(&mut self, rules: Rules, seen: &Circumstances) {
+        self.schedule.set_rules(rules, seen);
+    }
+
+    /// Checks that a checkpoint can keep this target for the recovery time.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`]: the load and the fixed costs of a recovery alone take at least as long as the
+    /// target.
+    pub(in crate::checkpoint) fn check_target(
+        &self,
+        target: Option<Duration>,
+    ) -> Result<(), DurabilityError> {
+        let refusal = self.forecast(self.schedule.logged_work().bytes, target).refusal();
+        refusal.map_or(Ok(()), |why| Err(DurabilityError::config(why)))
+    }
+
+    /// Measured time of applying the logged entries: see [`CheckpointSchedule::applied_nanos`].
+    pub(in crate::checkpoint) fn applied_nanos(&self) -> Option<u64> {
+        self.schedule.applied_nanos()
+    }
+
+    /// Predicts a recovery after `log_bytes` of log since the open.
+    fn forecast(&self, log_bytes: u64, target: Option<Duration>) -> RecoveryForecast {
+        self.schedule.forecast(self.installed.as_ref(), &self.next_taken(), log_bytes, target)
+    }
+
+    /// Decides the next action of a checkpointer that has no part.
+    pub(in crate::checkpoint) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
+        assert!(checkpointer < self.terms.checkpointers, "there is no such checkpointer");
+        self.schedule.observe(seen);
+        match &seen.health {
+            Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
+            Health::Removed(name) => return Action::Stop(self.end(name, DurabilityError::Removed)),
+            Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Closed)),
+            Health::Running | Health::Full(_) | Health::EpochsEnded(_) | Health::Forked => {}
+        }
+        match self.stage {
+            Stage::Ended => Action::Stop(Answers::default()),
+            Stage::Busy(_) => Action::Wait,
+            Stage::Idle => self.decide_idle(seen),
+            Stage::Opening => self.decide_opening(seen),
+            Stage::Walking => self.next_part(checkpointer),
+            Stage::Closing => {
+                self.enter(Stage::Busy(Duty::ClosePicture));
+                Action::ClosePicture
+            }
+            Stage::Walked => self.decide_walked(seen),
+            Stage::Clearing => {
+                self.enter(Stage::Busy(Duty::Clear));
+                Action::Clear(self.installed.clone().expect("a checkpoint was installed before this stage"))
+            }
+            Stage::Failing if !self.under_way().parts.are_finished() => Action::Wait,
+            Stage::Failing => {
+                self.enter(Stage::Busy(Duty::CleanUp));
+                Action::CleanUp { kept: self.installed_number() }
+            }
+        }
+    }
+
+    /// Decides while no checkpoint is under way: makes the missing reserve, repeats a removal, or asks the rules.
+    fn decide_idle(&mut self, seen: &Circumstances) -> Action {
+        if !seen.has_reserve && self.upkeep.begin_reserve(seen.now_nanos) {
+            return Action::MakeReserve;
+        }
+        if self.upkeep.is_removal_due(seen.now_nanos) {
+            self.enter(Stage::Busy(Duty::RemoveAgain));
+            return Action::RemoveAgain(self.installed.clone().expect("it made files unneeded"));
+        }
+        let taken = self.next_taken();
+        let turns = taken.turns();
+        let since = self.schedule.log.scaled(seen, turns);
+        let situation = Situation {
+            is_demanded: self.callers.are_waiting(),
+            is_awaited: seen.is_awaited,
+            failures: self.history.failures,
+            is_log_full: matches!(seen.health, Health::Full(_)),
+            since_end: self.history.since_end(seen.now_nanos),
+            turns,
+            log_bytes: since.bytes,
+            log_records: since.entries,
+            load: self.schedule.load(),
+            checkpoint_bytes: self.installed.as_ref().map_or(0, InstalledCheckpoint::bytes),
+            recovery: self.forecast(seen.log_bytes, self.schedule.target()),
+        };
+        if !self.schedule.is_due(&situation) {
+            return Action::Rest;
+        }
+        self.enter(Stage::Busy(Duty::LookForRoom));
+        // The first picture that keeps installed pages has no prediction, and is tried.
+        let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
+        Action::LookForRoom { bytes: self.history.expected_bytes(first_bytes, taken == Taken::Whole) }
+    }
+
+    /// Part of the state that an attempt takes if the attempt begins now.
+    fn next_taken(&self) -> Taken {
+        match self.terms.strategy {
+            Strategy::Fuzzy | Strategy::Pictures => Taken::Whole,
+            Strategy::Cycling => {
+                Taken::next(self.installed.as_ref(), self.terms.ranges, self.callers.are_waiting())
+            }
+        }
+    }
+
+    /// Decides the next step before the walk.
+    fn decide_opening(&mut self, seen: &Circumstances) -> Action {
+        let (duty, action) = match self.under_way().epochs.next_opening(seen.epoch) {
+            NextOpening::Epoch(epoch) => return self.wait_for_epoch(seen, epoch),
+            NextOpening::Pages => (Duty::Publish, Action::Publish),
+            NextOpening::Freeze => {
+                self.attempt_mut().logged = self.schedule.logged_work();
+                (Duty::Announce, Action::Announce)
+            }
+            NextOpening::Parts => (Duty::Cut, Action::Cut(self.under_way().turn.taken.clone())),
+        };
+        self.enter(Stage::Busy(duty));
+        action
+    }
+
+    /// Waits until E reaches `epoch`. If no further epoch can begin (L6), the attempt is given up.
+    fn wait_for_epoch(&mut self, seen: &Circumstances, epoch: Epoch) -> Action {
+        // A close may use the reserved epochs.
+        if let (Health::EpochsEnded(reason), false) = (&seen.health, self.is_last) {
+            self.fail_without_parts(format!("no epoch ends any more: {reason}").into());
+            return Action::GoOn;
+        }
+        if seen.epoch < epoch { Action::CloseEpoch } else { Action::Wait }
+    }
+
+    /// Hands out this checkpointer's part once. After the part the checkpointer waits for the other parts.
+    fn next_part(&mut self, checkpointer: usize) -> Action {
+        self.attempt_mut().part_task(checkpointer).map_or(Action::Wait, Action::WritePart)
+    }
+
+    /// Decides after the walk: installs the checkpoint once every log has the awaited marks.
+    fn decide_walked(&mut self, seen: &Circumstances) -> Action {
+        let loggers = self.terms.loggers;
+        let attempt = self.under_way();
+        if seen.has_marks {
+            let installed = attempt.to_install(self.installed.as_ref(), &self.terms);
+            self.enter(Stage::Busy(Duty::Install));
+            return Action::Install(installed);
+        }
+        let Health::Full(reason) = &seen.health else {
+            // A mark covers only epochs that have ended.
+            let ended = attempt.durable_min().next();
+            return self.wait_for_epoch(seen, ended);
+        };
+        // No mark is written on a full disk. An installed checkpoint frees space, so this attempt may use the reserve.
+        // If the reserve is too small, the attempt's own files may fill the disk, and the attempt fails.
+        match attempt.gave_up_at {
+            None => {
+                self.enter(Stage::Busy(Duty::GiveUpReserve));
+                Action::GiveUpReserve
+            }
+            Some(before) if seen.full_tries <= before + loggers => Action::Wait,
+            Some(_) => {
+                self.fail(not_durable(reason));
+                Action::GoOn
+            }
+        }
+    }
+
+    /// Begins an attempt that has room on the disks, and opens the walk. Returns false if the checkpoints have ended.
+    pub(in crate::checkpoint) fn begin(
+        &mut self,
+        disk_space: DiskSpace,
+        salt: Salt,
+        seen: &Circumstances,
+    ) -> bool {
+        if !self.is_at(Duty::LookForRoom) {
+            return false;
+        }
+        assert!(self.attempt.is_none(), "one at a time");
+        self.history.note_room();
+        // A caller's ticket decides the turn, so the turn comes first.
+        let turn = AttemptTurn::new(self.next_number, salt, self.next_taken());
+        self.attempt = Some(Attempt {
+            turn,
+            parts: AttemptParts::new(self.terms.checkpointers),
+            epochs: WalkEpochs::open(self.terms.strategy, seen.epoch),
+            pages: None,
+            ticket: self.callers.take().unwrap_or_default(),
+            disk_space: Arc::new(disk_space),
+            occasion: self.schedule.occasion(),
+            began_nanos: seen.now_nanos,
+            logged: self.schedule.logged_work(),
+            gave_up_at: None,
+            is_slowed: false,
+            failure: None,
+        });
+        self.next_number += 1;
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// Attempt with published pages, until the pages are ended.
+    pub(in crate::checkpoint) fn open_pages(&self) -> Option<PictureAttempt> {
+        debug_assert!(self.pages.is_none() || self.terms.strategy == Strategy::Pictures);
+        self.pages
+    }
+
+    /// Attempt that published pages for the picture under way, even after the pages are ended.
+    pub(in crate::checkpoint) fn published_attempt(&self) -> Option<PictureAttempt> {
+        self.attempt.as_ref()?.pages
+    }
+
+    /// Returns the attempt with published pages, once, when no checkpointer is to take more pages. The caller then ends
+    /// the pages (N13).
+    pub(in crate::checkpoint) fn take_pages_to_end(&mut self) -> Option<PictureAttempt> {
+        if self.stage.needs_pages() { None } else { self.pages.take() }
+    }
+
+    /// True if checkpointers may go on with their parts.
+    pub(in crate::checkpoint) fn is_walking(&self) -> bool {
+        self.stage == Stage::Walking
+    }
+
+    /// Ends the checkpoints, and answers every waiting caller with `error(reason)`. Files stay as they are.
+    pub(in crate::checkpoint) fn end(
+        &mut self,
+        reason: &str,
+        error: fn(Arc<str>) -> DurabilityError,
+    ) -> Answers {
+        if self.stage == Stage::Ended {
+            return Answers::default();
+        }
+        let reason: Arc<str> = reason.into();
+        let attempt = self.attempt.take();
+        let failed = u64::from(attempt.is_some());
+        let waiting = self.callers.refuse(error(Arc::clone(&reason)));
+        let tickets = attempt.map(|attempt| attempt.ticket).into_iter().chain(waiting);
+        let outcomes = tickets.map(|ticket| (ticket, Err(error(Arc::clone(&reason))))).collect();
+        self.history.note_error(reason);
+        self.enter(Stage::Ended);
+        Answers { outcomes, failed, put_off: None }
+    }
+
+    pub(in crate::checkpoint) fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// Installed checkpoint, and true if covered files are still to be removed.
+    pub(in crate::checkpoint) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
+        assert!(self.installed.is_some() || self.upkeep.remove_again_nanos.is_none(), "nothing is covered");
+        (self.installed.clone(), self.upkeep.remove_again_nanos.is_some())
+    }
+
+    /// True if commits, which logged `log_bytes` so far, have changed bytes since the installed e_l was fixed.
+    pub(in crate::checkpoint) fn has_changed(&self, log_bytes: u64) -> bool {
+        self.schedule.log.has_changed(log_bytes)
+    }
+
+    /// Records that the database closes: later attempts may use the epochs reserved for a close (L6).
+    pub(in crate::checkpoint) fn begin_last(&mut self) {
+        assert_eq!(self.terms.loggers, 0, "N18: a log has the last changes");
+        self.is_last = true;
+    }
+
+    /// Outcomes of the attempts so far.
+    pub(in crate::checkpoint) fn history(&self) -> &AttemptHistory {
+        &self.history
+    }
+
+    /// Notes an error outside an attempt.
+    pub(in crate::checkpoint) fn note_error(&mut self, error: &str) {
+        self.history.note_error(error.into());
+    }
+
+    /// Adds the figures of this type to `counted`.
+    pub(in crate::checkpoint) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
+        let recovery = (self.terms.loggers > 0)
+            .then(|| self.forecast(self.schedule.logged_work().bytes, self.schedule.target()));
+        CheckpointStats {
+            last_error: self.history.last_error().map(str::to_owned),
+            misfit: self.history.misfit().map(str::to_owned),
+            last: self.history.last().cloned(),
+            running: self.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
+            unreachable: recovery.and_then(|recovery| recovery.refusal()),
+            recovery,
+            ..self.schedule.stats(counted)
+        }
+    }
+
+    /// Number of the checkpoint under way. `None` if the attempt has ended.
+    pub(in crate::checkpoint) fn number_under_way(&self) -> Option<u64> {
+        self.attempt.as_ref().map(|attempt| attempt.turn.number)
+    }
+
+    /// Number of the installed checkpoint; 0 if no checkpoint is installed.
+    pub(in crate::checkpoint) fn installed_number(&self) -> u64 {
+        self.installed.as_ref().map_or(0, InstalledCheckpoint::number)
+    }
+
+    /// True if a checkpointer carries out `duty`. False if the checkpoints have ended meanwhile.
+    fn is_at(&self, duty: Duty) -> bool {
+        assert!(
+            matches!(self.stage, Stage::Busy(_) | Stage::Ended),
+            "an action's outcome comes once: {:?}",
+            self.stage
+        );
+        self.stage == Stage::Busy(duty)
+    }
+
+    /// Moves to the stage `next`, which the diagram permits.
+    fn enter(&mut self, next: Stage) {
+        assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
+        self.stage = next;
+        self.check();
+    }
+
+    /// Gives the attempt up. The first reason counts.
+    fn fail(&mut self, reason: Arc<str>) {
+        self.attempt_mut().failure.get_or_insert(reason);
+        self.enter(Stage::Failing);
+    }
+
+    /// Gives the attempt up while no checkpointer writes a part.
+    fn fail_without_parts(&mut self, reason: Arc<str>) {
+        self.attempt_mut().parts.abandon();
+        self.fail(reason);
+    }
+
+    /// Ends the attempt, and returns to `Idle`.
+    fn leave_attempt(&mut self) -> Attempt {
+        let attempt = self.attempt.take().expect("one was under way");
+        self.enter(Stage::Idle);
+        attempt
+    }
+
+    fn under_way(&self) -> &Attempt {
+        self.attempt.as_ref().expect("this stage has an attempt")
+    }
+
+    fn attempt_mut(&mut self) -> &mut Attempt {
+        self.attempt.as_mut().expect("this stage has an attempt")
+    }
+
+    /// Checks the invariants between two events.
+    fn check(&self) {
+        assert_eq!(self.attempt.is_some(), self.stage.has_attempt(), "{:?}", self.stage);
+        assert_eq!(self.callers.are_refused(), self.stage == Stage::Ended);
+        assert!(self.next_number > self.installed_number(), "numbers come once");
+        let Some(attempt) = &self.attempt else { return };
+        assert!(attempt.turn.last_number() < self.next_number);
+        match self.stage {
+            Stage::Walked | Stage::Closing => {
+                assert!(attempt.parts.are_finished(), "K1: no checkpointer walks when E is read");
+            }
+            Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
+            Stage::Clearing => assert_eq!(attempt.turn.last_number(), self.installed_number()),
+            _ => {}
+        }
+    }
+}
+
+fn not_durable(reason: &str) -> Arc<str> {
+    format!("its epochs cannot become durable: {reason}").into()
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(super) mod tests;
