@@ -105,7 +105,9 @@ impl<'s> Modules<'s> {
             let is_mere_re_export = |path: &Path<'_>| {
                 path.in_use && !path.renamed && path.segments.last().is_some_and(|n| !names.contains(n))
             };
-            for path in paths.iter().filter(|path| !is_mere_re_export(path)) {
+            // `pub(super)` names no item.
+            let is_scope = |path: &Path<'_>| matches!(path.segments[..], ["super" | "self" | "crate"]);
+            for path in paths.iter().filter(|path| !is_scope(path) && !is_mere_re_export(path)) {
                 let to = self.absolute(from, &path.segments).and_then(|path| self.definer(&path, 4));
                 let Some(to) = to.filter(|to| to != from && to.first() == from.first()) else { continue };
                 let first = || FirstUse { line: path.line, named: path.segments.join("::") };
