@@ -18,7 +18,7 @@
 //! Neighbours: below, `buffers` has the entries of workers, and `store` the folders, which log and checkpoints share.
 //! `recovery` hands over the first files of a generation. Above, the engine's commits append, and its receipts wait.
 
-// Order of the modules: a file uses files above it. `open_log` and `logger` use each other.
+// Order of the modules, low to high: a file uses files before it. `open_log` and `logger` use each other.
 mod config;
 mod marks;
 mod refusal;

@@ -31,7 +31,7 @@
 //! differences between kinds of checkpoints. `manager` carries out the actions and reports their outcomes. `control`
 //! decides when a checkpoint is due.
 
-// Order of the modules: a file uses files above it.
+// Order of the modules, low to high: a file uses files before it.
 mod occasion;
 mod settings;
 mod state;

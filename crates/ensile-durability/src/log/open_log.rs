@@ -1,8 +1,8 @@
 //! The handle of an open database's log: the shared parts of the log, and the calls of the threads that drive its
 //! loggers.
 //!
-//! Neighbours: `logger` steps with this handle; the files above add the calls of workers, waiters, checkpoints and the
-//! close. `start` makes the handle.
+//! Neighbours: `start` makes the handle, and `logger` steps with the handle. `appender`, `durable_epoch`, `removal`,
+//! `shutdown` and other files add the calls of workers, waiters, checkpoints and the close.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Start of a log from the result of a recovery.
 //!
-//! Neighbours: `recovery::install_generation` makes the start state; the store is started first; `super` has the log.
+//! Neighbours: `recovery::install_generation` makes the start state; the store is started first; `open_log` has the
+//! log.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
