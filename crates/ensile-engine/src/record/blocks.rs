@@ -16,11 +16,12 @@ use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
+use super::layout::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, PAGED};
 use super::ownership::{RetiredRecord, VersionRoom};
 use super::pending_removes::{PendingRemove, RemovePlace};
+use super::reference::{Address, Record};
 use super::tid_word::Word;
 use super::version_page::VersionPage;
-use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
 
 /// A worker's memory for records and nodes.
 #[derive(Debug)]

@@ -20,10 +20,11 @@ use ensile_memory::SizeClass;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
+use super::layout::ADDRESS_BITS;
 use super::ownership::VersionRoom;
 use super::pin_scope::Boundary;
 use super::tid_word::Word;
-use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
+use super::{HEADER_BYTES, Record, Scratch, Seen};
 use crate::commit::{commit_read_only, serialization_point};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};

@@ -16,7 +16,7 @@
 
 use ensile_epoch::Pinned;
 
-use super::{Address, Handle, Record};
+use super::reference::{Address, Handle, Record};
 
 /// Room for a version that nothing links to. Not `Copy`.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, 
 use ensile_durability::PictureAttempt;
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 
-use super::pad_with_zeros;
+use super::layout::pad_with_zeros;
 use super::pending_removes::{PageMarks, PageState};
 
 /// Length of a bound's slice in bytes.

@@ -32,7 +32,7 @@ use ensile_base::sync::{AtomicU64, Ordering, plain_access};
 use ensile_base::{Epoch, Tid};
 use ensile_memory::{FREED_WORD, SizeClass};
 
-use super::ADDRESS_MASK;
+use super::layout::ADDRESS_MASK;
 
 /// Header of a block, in front of key and value. The fields are atomics, so that loom sees their order.
 #[repr(C)]

@@ -28,7 +28,7 @@
 use ensile_base::Epoch;
 use ensile_epoch::{Epochs, Expired, PinHandle, Pinned};
 
-use super::Handle;
+use super::reference::Handle;
 
 /// Types of data kept under a pin: a type for each lifetime of a pin.
 pub(crate) trait Family {

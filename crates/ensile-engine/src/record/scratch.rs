@@ -8,7 +8,7 @@
 use ensile_base::limits::KEEP_BYTES_MAX;
 use zerocopy::IntoBytes;
 
-use super::FIRST_BYTES;
+use super::layout::FIRST_BYTES;
 
 /// Number of reads that a large buffer counts for. A transaction with so many reads checks the size of its kept space
 /// at its end.

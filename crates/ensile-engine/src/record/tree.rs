@@ -16,8 +16,9 @@ use ensile_index::{
 
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
 use super::ownership::{Absent, Becomes, RetiredRecord, Unlinked};
+use super::reference::{Address, Record};
 use super::tid_word::Word;
-use super::{Address, LeafChanges, LeafWitness, Record};
+use super::witness::{LeafChanges, LeafWitness};
 
 /// A tree of records.
 #[derive(Debug)]

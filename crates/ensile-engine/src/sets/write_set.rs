@@ -23,8 +23,8 @@ use crate::record::ownership::{Absent, PreservedVersion, Unlinked, VersionRoom};
 use crate::record::pin_scope::forgets;
 use crate::record::tid_word::Word;
 use crate::record::{Handle, Record};
-use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
+use ensile_base::limits::KEEP_BYTES_MAX;
 
 /// Kind of the change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
