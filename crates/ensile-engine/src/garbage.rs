@@ -276,14 +276,14 @@ impl ReplayGarbage {
 impl Garbage {
     /// Adds a page of versions. A commit of `epoch` superseded the page's last version; only snapshot readers can reach
     /// the versions.
-    pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
+    pub(crate) fn add_page(&mut self, epoch: Epoch, page: PageBlock) {
         self.pages.push(epoch, page);
         self.for_snapshots.add(PageBlock::BYTES);
     }
 
     /// Adds nodes that inserts have retired. The tag is the current epoch, long after the unlink.
     #[cold]
-    pub(crate) fn nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
+    pub(crate) fn add_nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
         let now = epochs.now();
         while let Some(node) = retired.nodes.pop_below(Epoch::MAX) {
             debug_assert!(now < Epoch::MAX, "no tag is beyond all limits");
@@ -299,7 +299,7 @@ impl Garbage {
         let is_version = record.becomes() == Becomes::Version;
         let Some(record) = record.into_retired() else { return };
         if is_version {
-            self.version(epoch, record);
+            self.add_version(epoch, record);
         } else {
             self.add_unlinked(record, epochs);
         }
@@ -308,7 +308,7 @@ impl Garbage {
     /// Adds a version that a commit of `epoch` superseded, with a block of its own. A version in a page is freed with
     /// the page.
     #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
+    pub(crate) fn add_version(&mut self, epoch: Epoch, version: RetiredRecord) {
         self.for_snapshots.add(version.bytes());
         self.versions.push(epoch, version);
     }
@@ -323,7 +323,7 @@ impl Garbage {
 
     /// Adds a record that became absent in `epoch`, with the word `word`. The record belongs to its registrar from now
     /// on (U1). `pinned` is the pin of the transaction that made the record absent or placed the record.
-    pub(crate) fn unhook<'p>(
+    pub(crate) fn add_unhook<'p>(
         &mut self,
         epoch: Epoch,
         table: u32,
@@ -562,7 +562,7 @@ impl Garbage {
         table.side.raise(unhook.word.tid());
         match take_out(&unhook, &table.tree, worker, epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
-                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                table.tree.remove_emptied_leaf(&unhook.key, removed, &mut nodes, pinned);
                 let is_bare = unhook.record.record().is_without_versions();
                 let list = if is_bare { &mut self.buried_bare } else { &mut self.buried };
                 list.push(epochs.now(), unhook);
@@ -651,7 +651,7 @@ impl Garbage {
                 let (mut retired_bytes, epochs) = (0, horizon.epochs);
                 let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
                 let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
-                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                table.tree.remove_emptied_leaf(&unhook.key, removed, &mut nodes, pinned);
                 self.for_pins.add(retired_bytes);
                 // SAFETY: the record was just removed from the tree.
                 let record = unsafe { unhook.record.into_retired() };
@@ -663,7 +663,7 @@ impl Garbage {
                 if record.is_unlinked() {
                     self.add_unlinked(record, horizon.epochs);
                 } else {
-                    self.version(horizon.epochs.now(), record);
+                    self.add_version(horizon.epochs.now(), record);
                 }
             }
             None => {}

@@ -71,7 +71,7 @@ impl<'p> InLeaf<'p> {
 pub(crate) fn follow<'k, 'p>(skip: SkipRef<'p>, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
     let root = skip.root();
     root.prefetch();
-    skip.lead(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
+    skip.strip_shared(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
 }
 
 /// A validated answer of one layer.

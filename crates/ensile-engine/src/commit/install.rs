@@ -36,11 +36,14 @@ impl Locked<'_, '_, '_> {
         let commit = &mut *locked.commit;
         let settings = &commit.shared.settings;
         let is_beside =
-            settings.before_images || settings.process_safe || commit.worker.displaced.is_any_needed;
+            settings.before_images || settings.process_safe || commit.worker.prepared_pages.is_any_needed;
         if !settings.commits_plainly && is_beside {
             return commit.install_beside(tid, boundary);
         }
-        debug_assert!(!commit.worker.displaced.is_any_needed, "nothing is left where there are no pictures");
+        debug_assert!(
+            !commit.worker.prepared_pages.is_any_needed,
+            "nothing is left where there are no pictures"
+        );
         commit.install(tid, boundary);
         commit.append(tid, has_taken_effect);
     }
@@ -58,7 +61,7 @@ impl Commit<'_, '_> {
         } else if is_appended {
             self.append(tid, |write| write.kind == WriteKind::Put || !write.before.is_absent());
         }
-        if self.worker.displaced.is_any_needed {
+        if self.worker.prepared_pages.is_any_needed {
             self.leave_and_install(tid, boundary);
         } else {
             self.install(tid, boundary);
@@ -73,8 +76,8 @@ impl Commit<'_, '_> {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        let Worker { displaced, shared: own, .. } = &mut *self.worker;
-        installing.leave_and_install(entries, order, displaced, own);
+        let Worker { prepared_pages, shared: own, .. } = &mut *self.worker;
+        installing.leave_and_install(entries, order, prepared_pages, own);
     }
 
     /// Installs every write in lock order, and releases the lock of each record. No picture needs a version of these
@@ -193,10 +196,10 @@ impl<'p> Installing<'_, 'p> {
         &self,
         entries: &mut [Write<'p>],
         order: &[LockOrder<'p>],
-        displaced: &mut PreparedPages,
+        prepared_pages: &mut PreparedPages,
         own: &WorkerShared,
     ) {
-        let mut leaving = displaced.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        let mut leaving = prepared_pages.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
         for (at, lock) in (0..).zip(order) {
             let write = &mut entries[lock.at as usize];
             write.effect = match leaving.next_if(|prepared| prepared.lock == at) {

@@ -365,7 +365,7 @@ fn with_rows(clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)> {
 
 /// Whether the version of the only write was copied, and whether its page is closed, which was found.
 fn prepared(commit: &Commit<'_, '_>) -> (bool, bool) {
-    let [prepared] = &commit.worker.displaced.pages[..] else { panic!("one write") };
+    let [prepared] = &commit.worker.prepared_pages.pages[..] else { panic!("one write") };
     let map = commit.shared.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
     let page = prepared.page_in(map.expect("a picture has begun")).expect("nobody has published another one");
     (prepared.version.is_some(), page.is_closed())

@@ -114,7 +114,7 @@ impl OpenDatabase {
     fn end_shipping(&self) -> std::result::Result<(), DurabilityError> {
         let ended = self.shared.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
         if ended.is_err() {
-            self.threads.leave(SHIPPER);
+            self.threads.detach(SHIPPER);
         }
         ended
     }

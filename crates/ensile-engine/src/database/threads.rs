@@ -40,7 +40,7 @@ impl Threads {
 
     /// Detaches the thread with this name: no `join` waits for the thread. A close detaches a shipper whose store does
     /// not answer. The thread ends when its call to the store returns.
-    pub(crate) fn leave(&self, name: &str) {
+    pub(crate) fn detach(&self, name: &str) {
         self.handles.lock().retain(|handle| handle.thread().name() != Some(name));
     }
 

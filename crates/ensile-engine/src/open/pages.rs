@@ -64,14 +64,14 @@ impl Pages for SharedState {
                 pictures.begin();
                 let is_carried_over = carried.is_some();
                 let since = self.logged_tables.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
-                pictures.may_take(attempt, since);
+                pictures.allow_takes(attempt, since);
             }
         }
         // SeqCst: the maps are published before E is read (N7); partner: a commit's fence after the read of its epoch
         // (C1).
         fence(Ordering::SeqCst);
         let epoch = self.epochs.now();
-        pictures.attempts.lock().was_published(attempt, epoch);
+        pictures.attempts.lock().note_published(attempt, epoch);
         PublishedPages { attempt, epoch }
     }
 
@@ -83,7 +83,7 @@ impl Pages for SharedState {
         }
         let Some(marks) = attempts.marks_to_carry() else { return Ok(()) };
         self.carry_over(marks);
-        attempts.has_carried_over(attempt);
+        attempts.note_carried_over(attempt);
         Ok(())
     }
 
@@ -210,7 +210,7 @@ impl SharedState {
     fn catch_up(&self, attempts: &mut PictureAttempts) {
         if let Some(marks) = attempts.marks_missed(self.epochs.now()) {
             self.carry_over(marks);
-            attempts.has_caught_up();
+            attempts.note_caught_up();
         }
     }
 
@@ -261,13 +261,13 @@ impl SharedState {
         // The second check is under the lock: the picture may have ended in the meantime, with the next picture
         // published.
         if let Some(why) = self.displaced_too_much() {
-            self.give_way(&mut attempts, why);
+            self.abandon_picture(&mut attempts, why);
         }
     }
 
     /// Ends the picture under way for the reason `why`, and closes its pages. Does nothing without a picture under way.
-    pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
-        if let Some(ended) = attempts.give_way(why) {
+    pub(crate) fn abandon_picture(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
+        if let Some(ended) = attempts.abandon_newest(why) {
             self.close_pages(attempts, ended);
         }
     }
@@ -329,7 +329,7 @@ impl SharedState {
         debug_assert!(!attempts.goes_on(ended), "an attempt that goes on has open pages");
         let pictures = self.own_pictures();
         self.logged_tables.end_picture();
-        pictures.take_no_more();
+        pictures.forbid_takes();
         // Tables added after this have no open page.
         for (_, table) in self.logged_tables.all_tables() {
             let mut pin = self.epochs.register_pin();

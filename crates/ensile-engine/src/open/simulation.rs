@@ -13,7 +13,7 @@ use ensile_durability::{CheckpointStep, LoggerStep, Pages, Walk, WantedPages};
 
 use crate::database::Database;
 use crate::open::builder::Builder;
-use crate::open::threads::{boundary_step, step};
+use crate::open::threads::{boundary_step, heartbeat_tick};
 
 impl Builder {
     /// Replaces the machine's disk.
@@ -47,7 +47,7 @@ impl Database {
     /// Runs a tick of the heartbeat.
     pub fn heartbeat_step(&self) {
         if self.shared().is_own_process() {
-            step(self.shared(), &mut drop);
+            heartbeat_tick(self.shared(), &mut drop);
         }
     }
 

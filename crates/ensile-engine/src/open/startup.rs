@@ -76,7 +76,7 @@ impl Builder {
     pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
         UserCode::check_outside()?;
         self.check_bounds()?;
-        self.check_level()?;
+        self.check_log_settings()?;
         self.checkpoint_config().check()?;
         self.check_shipping(opening)?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };

@@ -47,8 +47,8 @@ const BOUNDARY_SLEEPS_MAX: u32 = 32;
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
     threads.spawn("ensile-heartbeat".to_owned(), move || {
-        keep(&heart, 0);
-        heartbeat(&heart, step);
+        pin_own_thread(&heart, 0);
+        heartbeat(&heart, heartbeat_tick);
     })?;
     // With several memory nodes a worker's memory belongs on the worker's node (Silo §5.1), so the worker touches the
     // memory first.
@@ -61,7 +61,7 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
         for logger in 0..log.loggers() {
             let (log, shared) = (StdArc::clone(log), Arc::clone(shared));
             threads.spawn(format!("ensile-log-{logger}"), move || {
-                keep(&shared, logger);
+                pin_own_thread(&shared, logger);
                 while log.logger_step(logger) != LoggerStep::Stopped {
                     log.logger_prepare(logger);
                     log.logger_wait(logger, shared.settings.epoch_interval);
@@ -73,7 +73,7 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
         let shared = Arc::clone(shared);
         let loggers = shared.log.as_ref().map_or(0, |log| log.loggers());
         threads.spawn(format!("ensile-ckpt-{checkpointer}"), move || {
-            keep(&shared, loggers + checkpointer);
+            pin_own_thread(&shared, loggers + checkpointer);
             checkpoint(&shared, checkpointer);
         })?;
     }
@@ -96,7 +96,7 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
 
 /// Pins the calling thread of the database to a core, if workers are pinned. `number` selects a core, from the end of
 /// the list of cores.
-fn keep(shared: &SharedState, number: usize) {
+fn pin_own_thread(shared: &SharedState, number: usize) {
     if let Some(cores) = &shared.cores {
         cores.keep_own_thread(number);
     }
@@ -104,13 +104,13 @@ fn keep(shared: &SharedState, number: usize) {
 
 /// Runs a tick each interval. Between ticks the heartbeat serves a boundary soon after its begin, and frees the garbage
 /// of workers in small steps.
-fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
+fn heartbeat(shared: &SharedState, tick: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
     let _guard = StopOnPanic { shared };
     let interval = shared.settings.epoch_interval;
     let mut left = interval;
     while !shared.stop.wait(left) {
         left = interval;
-        step(shared, &mut |advanced| {
+        tick(shared, &mut |advanced| {
             if shared.settings.snapshots {
                 left = interval.saturating_sub(serve_boundary(shared, advanced));
             }
@@ -216,7 +216,7 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 /// Runs a tick: begins an epoch, updates the limits of freeable garbage, frees some garbage of workers and long unused
 /// memory (M2), and expires readers that hold back too much (E6). `then` is called as soon as the result of the epoch's
 /// begin is known.
-pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
+pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
     shared.gate.end_overdue(&shared.clock);
     let advanced = advance(shared);
     if !matches!(advanced, Advance::Advanced(_)) {

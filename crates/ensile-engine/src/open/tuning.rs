@@ -314,7 +314,7 @@ impl Builder {
 
     /// Refuses settings that contradict the presence or the absence of a log, such as an archive in memory or no
     /// logger.
-    pub(super) fn check_level(&self) -> Result<()> {
+    pub(super) fn check_log_settings(&self) -> Result<()> {
         let is_archived = matches!(self.archiving, Archiving::To(_));
         if is_archived && self.path.is_none() && self.disk.is_none() {
             return Err(Error::Misuse(

@@ -25,7 +25,7 @@ use super::ownership::VersionRoom;
 use super::pin_scope::Boundary;
 use super::tid_word::Word;
 use super::{HEADER_BYTES, Record, Scratch, Seen};
-use crate::commit::{commit_read_only, serialization_point};
+use crate::commit::{serialization_point, validate_reads_once};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
 
@@ -390,7 +390,7 @@ fn read_both(one: &Block, other: &Block) -> Option<[Tid; 2]> {
         }
         sets.reads.push(block.seen(word));
     }
-    commit_read_only(&sets, &UnhookedEpoch::default(), pinned()).ok()?;
+    validate_reads_once(&sets, &UnhookedEpoch::default(), pinned()).ok()?;
     Some([sets.reads[0].word.tid(), sets.reads[1].word.tid()])
 }
 

@@ -359,7 +359,7 @@ impl RecordTree {
 
     /// Unlinks a leaf that the key's removal left empty, and folds a layer that the removal left with nothing but the
     /// way to another layer.
-    pub(crate) fn prune(
+    pub(crate) fn remove_emptied_leaf(
         &self,
         key: &[u8],
         removed: KeyRemoval,
@@ -396,7 +396,7 @@ impl RecordTree {
         let Some(removed) = self.0.take_out(key, record.address().value(), pinned) else {
             unreachable!("the record has entered")
         };
-        self.prune(key, removed, nodes, pinned);
+        self.remove_emptied_leaf(key, removed, nodes, pinned);
     }
 
     /// Visits the keys of a range in order.

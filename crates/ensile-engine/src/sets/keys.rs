@@ -153,7 +153,7 @@ pub(crate) struct KeyPlace<'p> {
     /// Position in the table of keys.
     pub(crate) met: Option<usize>,
     /// Result of the read that noted the key as the only key.
-    pub(crate) only: Option<FoundPlace<'p>>,
+    pub(crate) only_read: Option<FoundPlace<'p>>,
 }
 
 /// Result of a point read: the key's record, and the key's position in the read-set if the read entered the key.

@@ -110,7 +110,7 @@ impl Sets<'_> {
         expect: Expect,
     ) -> Result<()> {
         if value.is_some() {
-            self.dead.put(table, key);
+            self.dead.forget_ranges_with(table, key);
         }
         let met = self.writes.find_key(table, key);
         match self.writes.write_position(met) {

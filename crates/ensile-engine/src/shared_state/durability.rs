@@ -36,13 +36,13 @@ impl SharedState {
     /// The durable epoch D. In memory a commit is lost only with the process, so no result waits for D.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {
-        self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
+        self.log.as_ref().map_or(self.fixed_durable_epoch, |log| log.durable_epoch())
     }
 
     /// Outcome of the wait for `epoch` without a running `Log`: in memory, or in read-only operation after an open on a
     /// full disk. D stands still there, so the call fails for an epoch above D.
     pub(crate) fn check_durable(&self, epoch: Epoch) -> Result<()> {
-        let durable = self.durable_without_log;
+        let durable = self.fixed_durable_epoch;
         if epoch <= durable {
             return Ok(());
         }

@@ -66,7 +66,7 @@ impl SharedState {
     /// Collects from time to time after a commit without writes. Such a commit leaves no garbage.
     #[inline]
     pub(crate) fn collect_now_and_then(&self, worker: &mut Worker, pinned: Pinned<'_>) {
-        if worker.is_to_collect() {
+        if worker.count_read_and_check_due() {
             self.collect(worker, 0, pinned);
         }
     }

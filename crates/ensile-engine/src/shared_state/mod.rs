@@ -52,7 +52,7 @@ pub(crate) struct SharedState {
     pub(crate) read_only: Option<StdArc<str>>,
     /// D of a database without a running `Log`: the largest epoch in memory, and the recovered D in read-only
     /// operation.
-    durable_without_log: Epoch,
+    fixed_durable_epoch: Epoch,
     /// Lock of the folder of a database without a log, against other processes.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: OwnedMemory,
@@ -155,7 +155,7 @@ impl SharedState {
         let since = parts.epochs.newest_freeze();
         let pictures = settings.pictures.then(|| Pictures::new(&settings, loaded_pages.is_some()));
         let collector = Collector::new(settings.garbage_bytes_max);
-        let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
+        let fixed_durable_epoch = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
         let (marks, gate) = (parts.process.marks(), Gate::new(parts.process.clone()));
         marks.set(OPEN, 1);
@@ -165,7 +165,7 @@ impl SharedState {
             epochs: parts.epochs,
             log: parts.log,
             read_only,
-            durable_without_log,
+            fixed_durable_epoch,
             folder_lock: Mutex::new(folder_lock),
             memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,

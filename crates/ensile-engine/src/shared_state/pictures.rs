@@ -134,7 +134,7 @@ impl PictureAttempts {
     }
 
     /// Notes that the attempt's maps were published; `epoch` is E after the publication.
-    pub(crate) fn was_published(&mut self, attempt: PictureAttempt, epoch: Epoch) {
+    pub(crate) fn note_published(&mut self, attempt: PictureAttempt, epoch: Epoch) {
         if attempt.number() == self.newest {
             self.marks_due = Some(epoch.plus(2));
         }
@@ -148,7 +148,7 @@ impl PictureAttempts {
     }
 
     /// Notes that the missed marks are carried over.
-    pub(crate) fn has_caught_up(&mut self) {
+    pub(crate) fn note_caught_up(&mut self) {
         debug_assert!(!self.has_marks && !self.is_published, "marks were missed");
         self.has_marks = true;
     }
@@ -159,7 +159,7 @@ impl PictureAttempts {
     }
 
     /// Notes that the attempt's maps have all marks.
-    pub(crate) fn has_carried_over(&mut self, attempt: PictureAttempt) {
+    pub(crate) fn note_carried_over(&mut self, attempt: PictureAttempt) {
         debug_assert!(self.goes_on(attempt), "marks are carried over while the attempt goes on");
         self.has_marks = true;
     }
@@ -183,8 +183,8 @@ impl PictureAttempts {
         if attempt.number() == self.newest { self.end() } else { None }
     }
 
-    /// As [`PictureAttempts::end`], with this reason.
-    pub(crate) fn give_way(&mut self, why: PagesEnded) -> Option<PictureAttempt> {
+    /// Ends the newest attempt for this reason, as [`PictureAttempts::end`] does.
+    pub(crate) fn abandon_newest(&mut self, why: PagesEnded) -> Option<PictureAttempt> {
         let ended = self.end();
         if ended.is_some() {
             self.gave_way = Some((self.newest, why));
@@ -263,7 +263,7 @@ impl Pictures {
     }
 
     /// Allows takes for the attempt: its maps of the freeze `since` are published.
-    pub(crate) fn may_take(&self, attempt: PictureAttempt, since: Epoch) {
+    pub(crate) fn allow_takes(&self, attempt: PictureAttempt, since: Epoch) {
         let mut taken = self.taken.lock();
         debug_assert!(taken.attempt.is_none(), "the picture before has ended");
         // Late versions of the picture before are freed where a take finds them (N13).
@@ -271,7 +271,7 @@ impl Pictures {
     }
 
     /// Ends takes for the attempt under way. No later take hands out its versions.
-    pub(crate) fn take_no_more(&self) {
+    pub(crate) fn forbid_takes(&self) {
         self.taken.lock().attempt = None;
     }
 

@@ -313,7 +313,7 @@ impl<'db> Transaction<'db> {
                 #[cfg(debug_assertions)]
                 sets.check();
                 sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
-                commit::commit_read_only(sets, &self.database.unhooked, pinned)
+                commit::validate_reads_once(sets, &self.database.unhooked, pinned)
             },
             |_| Err(Error::Expired),
         )

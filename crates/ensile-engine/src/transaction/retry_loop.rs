@@ -107,7 +107,7 @@ impl<'s> Losses<'s> {
     }
 
     /// Prepares the next run after a loss: waits a little, or for a turn if the closure must have a turn.
-    fn after_one(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
+    fn wait_for_next_run(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
         self.count += 1;
         if let Some(turn) = self.turn.take() {
             self.note_lost_turn(turn.is_over(), shared.clock.nanos());
@@ -397,7 +397,7 @@ impl Database {
         tx.count_retry();
         let is_large = tx.reads() > Losses::LARGE_READS;
         let losses = losses.get_or_insert_with(|| Losses::begin(shared.clock.nanos(), limits));
-        tx.renew_after(|| losses.after_one(is_large, shared))
+        tx.renew_after(|| losses.wait_for_next_run(is_large, shared))
     }
 
     /// Runs a batch of independent small transactions with overlapped descents, each with its own commit and its own

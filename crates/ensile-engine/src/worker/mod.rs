@@ -164,7 +164,7 @@ pub(crate) struct Worker {
     /// Room for before-images in the log.
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
-    pub(crate) displaced: PreparedPages,
+    pub(crate) prepared_pages: PreparedPages,
     /// Number of read-only commits since the last collection.
     reads_since: u32,
     /// Limits at which everything free has been freed; `None` if a collection may free more.
@@ -187,7 +187,7 @@ impl Worker {
             is_turned_away: false,
             is_behind_a_lock: false,
             images: ImageRoom::default(),
-            displaced: PreparedPages::default(),
+            prepared_pages: PreparedPages::default(),
             reads_since: 0,
             collected: None,
         }
@@ -207,8 +207,9 @@ impl Worker {
     }
 
     /// True if a read-only commit must collect: [`READS_PER_COLLECTION`] commits have come since the last collection.
+    /// Otherwise the call counts the commit.
     #[inline]
-    pub(crate) fn is_to_collect(&mut self) -> bool {
+    pub(crate) fn count_read_and_check_due(&mut self) -> bool {
         let is_due = self.reads_since >= READS_PER_COLLECTION;
         if !is_due {
             self.reads_since += 1;
@@ -242,7 +243,7 @@ impl Worker {
     #[inline]
     pub(crate) fn hand_over_nodes(&mut self, epochs: &Epochs) {
         if !self.retired.is_empty() {
-            self.shared.lock_garbage().nodes(&mut self.retired, epochs);
+            self.shared.lock_garbage().add_nodes(&mut self.retired, epochs);
         }
     }
 

@@ -11,7 +11,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
-use super::Framing;
+use super::EntryFormCheck;
 use crate::database::Database;
 use crate::error::{Error, Result};
 
@@ -76,5 +76,5 @@ pub fn take_over(
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_hidden(target).map_err(DurabilityError::from)?);
     let run = TakeOver::begin(store, &disk, bytes_per_second)?;
-    Ok(run.finish(&Framing, &Clock::machine())?)
+    Ok(run.finish(&EntryFormCheck, &Clock::machine())?)
 }

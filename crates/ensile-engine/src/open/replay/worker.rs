@@ -292,7 +292,7 @@ impl ReplayWorker {
         let (unlinked, removed) = tree.take_out(key, found, pinned);
         found.unlock_with(before.to_superseded());
         let (mut nodes, _) = self.nodes(epochs);
-        tree.prune(key, removed, &mut nodes, pinned);
+        tree.remove_emptied_leaf(key, removed, &mut nodes, pinned);
         self.garbage.retire(unlinked, epochs);
     }
 }

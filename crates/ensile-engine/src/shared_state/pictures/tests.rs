@@ -36,7 +36,7 @@ fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
 
 /// The picture has ended, and its pages are closed.
 fn end(shared: &SharedState) {
-    shared.pictures.as_ref().expect("opened for pictures").take_no_more();
+    shared.pictures.as_ref().expect("opened for pictures").forbid_takes();
     shared.drop_displaced();
 }
 
@@ -56,7 +56,7 @@ fn the_version_that_found_no_room_is_freed_when_its_picture_ends() -> Result<()>
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let since = Epoch::new(10);
-    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, since);
+    shared.pictures.as_ref().expect("opened for pictures").allow_takes(FIRST, since);
     (0..2).for_each(|_| leave(shared, &mut worker, since));
     assert_eq!(shared.take_displaced_until(FIRST, |_| false), Ok(true), "there are more");
     end(shared);
@@ -71,13 +71,13 @@ fn n13_what_was_left_to_another_picture_is_freed_and_not_handed_out() -> Result<
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
     let [first, second] = [10, 12].map(Epoch::new);
-    pictures.may_take(FIRST, first);
+    pictures.allow_takes(FIRST, first);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Ok(1));
     end(shared);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Err(PagesEnded::Ended), "no picture is under way");
-    pictures.may_take(SECOND, second);
+    pictures.allow_takes(SECOND, second);
     leave(shared, &mut worker, second);
     assert_eq!(keys(shared, FIRST), Err(PagesEnded::Ended), "a checkpointer of the first one is late");
     assert_eq!(keys(shared, SECOND), Ok(1), "what is the second one's");
@@ -90,7 +90,7 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     end(shared);
     let ended = shared.epochs.now();
     leave(shared, &mut worker, Epoch::new(10));
@@ -112,7 +112,7 @@ fn what_comes_and_goes_meanwhile_does_not_wait() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     let waiting = pictures.waiting_bytes(|| {
         leave(shared, &mut worker, Epoch::new(10));
         assert_eq!(keys(shared, FIRST), Ok(1));
@@ -176,7 +176,7 @@ fn n13_a_picture_that_gives_way_has_all_of_its_pages_closed() -> Result<()> {
         let left = shared.displaced_bytes().0;
         assert!(left > 0 && pictures.is_under_way());
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
-        shared.give_way(&mut pictures.attempts.lock(), why);
+        shared.abandon_picture(&mut pictures.attempts.lock(), why);
         assert!(!pictures.is_under_way());
         assert_eq!(rows(shared, first), Err(why), "nothing is taken of it");
         db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &0)))?;
@@ -214,7 +214,7 @@ fn what_is_changed_behind_a_picture_that_gave_way_is_in_the_next_picture() -> Re
         let second = begin_with(&db, &clock, WantedPages::Changed);
         change(0)?;
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
-        shared.give_way(&mut pictures.attempts.lock(), why);
+        shared.abandon_picture(&mut pictures.attempts.lock(), why);
         change(ROWS - 1)?;
         assert_eq!(rows(shared, second), Err(why));
         shared.end_pages(second.0);
@@ -231,7 +231,7 @@ fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     let versions = 2 * FREED_PER_STEP + 1;
     (0..versions).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
     let all = shared.displaced_bytes().0;
@@ -278,7 +278,7 @@ fn a_version_without_room_is_the_next_one() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let since = Epoch::new(10);
-    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, since);
+    shared.pictures.as_ref().expect("opened for pictures").allow_takes(FIRST, since);
     (0..5).for_each(|_| leave(shared, &mut worker, since));
     let mut room = 2;
     let mut take = |more| {
@@ -304,7 +304,7 @@ fn carried(attempts: &[(WantedPages, Outcome)]) -> Vec<Option<PageMarks>> {
         let carried = all.marks_to_carry();
         let is_published = *outcome != Outcome::NotPublished && all.may_publish(attempt);
         if is_published && *outcome != Outcome::NotCarriedOver {
-            all.has_carried_over(attempt);
+            all.note_carried_over(attempt);
         }
         if *outcome == Outcome::Installed {
             all.note_installed(attempt);
@@ -357,7 +357,7 @@ fn n13_a_picture_that_is_installed_late_lets_no_mark_of_the_next_one_go() {
     assert_eq!(all.marks_to_carry(), Some(PageMarks::BOTH), "nobody has heard of it");
     all.note_installed(first);
     assert!(all.may_publish(second));
-    all.has_carried_over(second);
+    all.note_carried_over(second);
     all.end();
     all.begin(WantedPages::Changed);
     assert_eq!(all.marks_to_carry(), Some(PageMarks::BOTH), "the second is not installed");
@@ -375,22 +375,22 @@ fn n13_marks_that_an_attempt_has_missed_are_carried_over_once_no_commit_has_an_o
             "what was loaded has marks that nobody has written"
         );
         assert!(attempts.may_publish(attempt));
-        attempts.was_published(attempt, Epoch::new(due - 2));
+        attempts.note_published(attempt, Epoch::new(due - 2));
         assert_eq!(attempts.marks_missed(Epoch::new(due)), None, "it goes on");
         attempts.end();
         assert_eq!(attempts.marks_missed(Epoch::new(due - 1)), None, "a commit may have the map before");
         assert_eq!(attempts.marks_missed(Epoch::new(due)), Some(PageMarks::BOTH));
-        attempts.has_caught_up();
+        attempts.note_caught_up();
         assert_eq!(attempts.marks_missed(Epoch::new(due)), None);
     }
     // Too early, and then the one behind has all pages.
     let attempt = attempts.begin(WantedPages::Changed);
     assert!(attempts.may_publish(attempt));
-    attempts.was_published(attempt, Epoch::new(30));
+    attempts.note_published(attempt, Epoch::new(30));
     attempts.end();
     let last = attempts.begin(WantedPages::Changed);
     assert_eq!(attempts.marks_to_carry(), None);
-    attempts.was_published(attempt, Epoch::new(31));
+    attempts.note_published(attempt, Epoch::new(31));
     assert!(attempts.may_publish(last));
     attempts.end();
     assert_eq!(attempts.marks_missed(Epoch::MAX), None, "of an older one, or all are marked");
