@@ -16,6 +16,7 @@ use ensile_epoch::Pinned;
 use super::validation::Locked;
 use super::{Commit, before_images};
 use crate::formats::log_entry::{self, Image};
+use crate::pictures::prepared_pages::{PreparedPage, PreparedPages};
 use crate::record::Record;
 use crate::record::tid_word::Word;
 use crate::record::tree::Successor;
@@ -23,7 +24,7 @@ use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerShared};
+use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is

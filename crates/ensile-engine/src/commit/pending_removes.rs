@@ -14,7 +14,7 @@
 //!   behind the commit's last fence, with the mark that the commit's epoch selects, and while the commit is bound.
 //!
 //! Neighbours: [`Commit::run`](super::Commit) prepares, `validation` checks, and `install` leaves the versions;
-//! `record::pending_removes` has the lists and the marks, and `record::page_map` has the states of the pages.
+//! `pictures` has the lists, the marks, the maps and the prepared pages.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -22,14 +22,15 @@ use ensile_epoch::Pinned;
 use super::Commit;
 use super::validation::Locked;
 use crate::error::{Error, Result};
-use crate::record::page_map::PageMap;
-use crate::record::pending_removes::{PageMarks, RemovePlace};
+use crate::pictures::page_map::PageMap;
+use crate::pictures::pending_removes::{PageMarks, RemovePlace};
+use crate::pictures::prepared_pages::{PreparedPage, PreparedPages};
 use crate::record::tid_word::Word;
 use crate::sets::Sets;
 use crate::sets::write_set::{Write, WriteKind};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedPage, PreparedPages, Worker};
+use crate::worker::Worker;
 
 /// True if a write that finds `version` may be its key's first change since the freeze, and changes anything. The key
 /// may have no row, or only a delete from before the freeze.

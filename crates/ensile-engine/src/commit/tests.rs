@@ -10,8 +10,9 @@ use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPa
 use ensile_sim::SimDisk;
 
 use super::{Bound, Commit, Committed, serialization_point};
-use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending_removes::PageMarks;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::PageMarks;
 use crate::record::tree::RecordLookup;
 use crate::session::{self, Session};
 use crate::sets::context::Context;

@@ -12,7 +12,7 @@ pub(super) const FIRST_BYTES: usize = 4;
 pub(super) const DATA_WORD: usize = 2;
 
 pub(super) const ADDRESS_BITS: u32 = 48;
-pub(super) const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+pub(crate) const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
 /// The address bits of a link. Records are aligned to words, so the low bits of a link are free for marks.
 pub(super) const LINK_MASK: u64 = ADDRESS_MASK & !7;

@@ -32,23 +32,23 @@ use crate::sets::{Read, Sets};
 /// First epoch of a model.
 const FIRST: u64 = 10;
 /// Time between two advances that E5 permits, in nanoseconds.
-pub(super) const MILLI: u64 = 1_000_000;
+pub(crate) const MILLI: u64 = 1_000_000;
 /// A value of two data words.
 const LONG: [u8; 12] = *b"twelve bytes";
 /// A value that shares a word with its length.
-pub(super) const SHORT: [u8; 2] = *b"ab";
+pub(crate) const SHORT: [u8; 2] = *b"ab";
 
-pub(super) fn tid(epoch: u64) -> Tid {
+pub(crate) fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
 /// A record with room for [`LONG`], in the layout of `Blocks::create`.
-pub(super) struct Block {
+pub(crate) struct Block {
     words: Box<[AtomicU64]>,
 }
 
 impl Block {
-    pub(super) fn new(value: &[u8], epoch: u64) -> Arc<Self> {
+    pub(crate) fn new(value: &[u8], epoch: u64) -> Arc<Self> {
         let class = SizeClass::of_bytes(HEADER_BYTES + LONG.len());
         let chain = (class.index() as u64) << ADDRESS_BITS;
         let word = |index| AtomicU64::new(if index == 1 { chain } else { 0 });
@@ -58,7 +58,7 @@ impl Block {
         block
     }
 
-    pub(super) fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> Record<'_> {
         let words = NonNull::from(&*self.words).cast();
         Record { words, _pin: std::marker::PhantomData }
     }
@@ -73,7 +73,7 @@ impl Block {
 
 /// Locks a record. A record of epoch 1 is locked without a load: after a load, loom explores too few writes by other
 /// threads in front of the exchange of the same word.
-pub(super) fn lock(record: Record<'_>) -> Word {
+pub(crate) fn lock(record: Record<'_>) -> Word {
     let known = Word::for_write(tid(1));
     if record.try_lock_at(known) { known } else { record.lock() }
 }
@@ -87,12 +87,12 @@ fn read(block: &Block) -> (Word, Vec<u8>) {
     }
 }
 
-pub(super) fn epochs() -> Arc<Epochs> {
+pub(crate) fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(FIRST), snapshot_interval: Duration::MAX }))
 }
 
 /// Evidence that blocks outlive their readers: loom joins every thread before it drops the blocks.
-pub(super) fn pinned() -> Pinned<'static> {
+pub(crate) fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
 }

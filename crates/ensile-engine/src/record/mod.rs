@@ -26,8 +26,6 @@ pub(crate) mod layout;
 mod locked_write;
 mod optimistic_read;
 pub(crate) mod ownership;
-pub(crate) mod page_map;
-pub(crate) mod pending_removes;
 pub(crate) mod pin_scope;
 mod prune;
 mod reference;
@@ -46,7 +44,7 @@ pub(crate) use scratch::{CopyTarget, KeptRow, NoData, RowSpace, Scratch};
 pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 
 #[cfg(all(test, loom))]
-mod loom_tests;
+pub(crate) mod loom_tests;
 #[cfg(all(test, not(any(loom, shuttle))))]
 pub(crate) mod testing;
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -11,7 +11,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::Arc;
 
 use super::SharedState;
-use super::pictures::Pictures;
+use crate::pictures::picture_state::Pictures;
 use crate::record::block_audit::AtRest;
 
 impl SharedState {

@@ -8,7 +8,6 @@ mod audit;
 mod durability;
 mod garbage_collector;
 mod garbage_limit;
-pub(crate) mod pictures;
 mod stop_signal;
 
 // `Log` and `Memory` take `self` by std's `Arc`. The `Arc` of `ensile_base::sync` is no receiver type.
@@ -26,8 +25,9 @@ use ensile_memory::Memory;
 use crate::commit_gate::Gate;
 use crate::error::{Error, Result};
 use crate::garbage::UnhookedEpoch;
+use crate::pictures::loaded_pages::LoadedMaps;
+use crate::pictures::picture_state::Pictures;
 use crate::record::blocks::OwnedMemory;
-use crate::record::page_map::loaded_pages::LoadedMaps;
 use crate::tables::catalog::Catalog;
 use crate::tables::logged_tables::LoggedTables;
 use crate::tables::{Directory, TableCore};
@@ -38,7 +38,6 @@ use crate::worker::pinning::Cores;
 
 pub use durability::Durability;
 pub(crate) use garbage_collector::Collector;
-use pictures::Pictures;
 use stop_signal::StopSignal;
 
 /// State shared by all transactions of a database.
@@ -153,7 +152,9 @@ impl SharedState {
         settings.commits_plainly = !settings.before_images && !settings.pictures && !settings.process_safe;
         let loaded_pages = parts.loaded_pages.filter(|_| settings.pictures);
         let since = parts.epochs.newest_freeze();
-        let pictures = settings.pictures.then(|| Pictures::new(&settings, loaded_pages.is_some()));
+        let pictures = settings.pictures.then(|| {
+            Pictures::new(settings.semi_fuzzy, settings.displaced_bytes_max, loaded_pages.is_some())
+        });
         let collector = Collector::new(settings.garbage_bytes_max);
         let fixed_durable_epoch = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
@@ -302,6 +303,18 @@ impl SharedState {
     pub(crate) fn heartbeat_has_panicked(&self) -> bool {
         // Acquire: partner is the Release in `note_heartbeat_panic`.
         self.heart_stopped.load(Ordering::Acquire)
+    }
+
+    /// True if a picture is under way. A commit uses this hint before it binds.
+    #[inline]
+    pub(crate) fn has_picture_under_way(&self) -> bool {
+        self.pictures.as_ref().is_some_and(Pictures::is_under_way)
+    }
+
+    /// True if commits leave displaced versions to the lists of their workers.
+    #[inline]
+    pub(crate) fn has_semi_fuzzy_pictures(&self) -> bool {
+        self.pictures.as_ref().is_some_and(Pictures::is_semi_fuzzy)
     }
 
     /// Boundary that decides if a commit at `epoch` keeps an old version (S1); zero keeps none.

@@ -15,8 +15,8 @@ use crossbeam_utils::CachePadded;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 use crate::error::{Error, Result};
+use crate::pictures::table_pages::TablePages;
 use crate::record::Fetch;
-use crate::record::page_map::TablePages;
 use crate::record::tree::RecordTree;
 use side_index::SideIndex;
 

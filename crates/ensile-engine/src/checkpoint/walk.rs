@@ -9,8 +9,8 @@
 //!   rows plus a row. The next round descends again from the key at the end of the round before.
 //! - A walk reads records as transactions do (C5), and writes no shared line.
 //!
-//! Neighbours: `tables::logged_tables` has the tables. `threads` steps the checkpointers. `replay` loads the written
-//! checkpoints.
+//! Neighbours: `tables::logged_tables` has the tables. `open::threads` steps the checkpointers. `open::replay` loads
+//! the written checkpoints.
 
 use std::ops::{Bound, ControlFlow};
 

@@ -15,9 +15,9 @@
 //! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
 //!   row.
 //!
-//! Neighbours: `page_partition` returns the bounds of pages, `walk` copies rows. `record::page_map` has maps,
-//! `record::pending_removes` has lists and marks. Commits leave versions and mark pages (`commit::pending_removes`).
-//! The durability crate's checkpointers are the callers.
+//! Neighbours: `row_counts` returns the bounds of pages, `walk` copies rows, `displaced_versions` frees. `pictures` has
+//! maps, lists and marks. Commits leave versions and mark pages (`commit::pending_removes`). The durability crate's
+//! checkpointers are the callers.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow, Range as Run};
@@ -33,11 +33,14 @@ use ensile_index::Range;
 
 use super::walk::{SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
+use crate::pictures::attempts::PictureAttempts;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::PageMap;
+use crate::pictures::page_space::PageSpace;
+use crate::pictures::pending_removes::{PageMarks, PendingList, PendingRemove};
+use crate::pictures::picture_state::Pictures;
 use crate::record::Scratch;
-use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending_removes::{PageMarks, PendingList, PendingRemove};
 use crate::shared_state::SharedState;
-use crate::shared_state::pictures::{PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
