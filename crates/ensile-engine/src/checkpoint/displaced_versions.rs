@@ -31,7 +31,7 @@ impl SharedState {
 
     /// Takes the lists of all workers since the open (N9).
     fn take_lists(&self, lists: &mut Vec<PendingList>) {
-        self.each_worker(|worker| lists.extend(worker.displaced.take()));
+        self.workers.each_worker(|worker| lists.extend(worker.displaced.take()));
     }
 
     /// Puts aside the lists of workers after the end of a picture with closed pages. The versions are freed in steps.
@@ -50,7 +50,7 @@ impl SharedState {
     /// Displaced bytes that are not freed, and the peak of this figure. Neither figure is too high.
     pub(crate) fn displaced_bytes(&self) -> (u64, u64) {
         let Some(pictures) = &self.pictures else { return (0, 0) };
-        let now = pictures.waiting_bytes(|| self.sum(|worker| &worker.displaced_bytes));
+        let now = pictures.waiting_bytes(|| self.workers.sum(|worker| &worker.displaced_bytes));
         (now, pictures.note_waiting_bytes(now))
     }
 
@@ -101,7 +101,7 @@ impl SharedState {
         self.free_displaced(pictures.take_all(|lists| self.take_lists(lists)));
         while self.free_ended_step() {}
         pictures.give_memory_back();
-        pictures.check_all_freed(self.sum(|worker| &worker.displaced_bytes));
+        pictures.check_all_freed(self.workers.sum(|worker| &worker.displaced_bytes));
     }
 
     /// Frees maps of former pictures without pins (E3), and versions that came late. A step of the heartbeat.
@@ -110,7 +110,7 @@ impl SharedState {
             return;
         };
         let mut is_done = self.drop_late_versions(pictures);
-        for (_, table) in self.logged_tables.all_tables() {
+        for (_, table) in self.tables.logged.all_tables() {
             is_done &= table.pages.collect(&self.epochs);
         }
         if !is_done {

@@ -58,7 +58,7 @@ impl Pages for SharedState {
         self.collect_after_pictures();
         // Versions of the last picture do not count against this picture.
         self.free_ended();
-        let tables = self.logged_tables.all_tables();
+        let tables = self.tables.logged.all_tables();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(table, page_bytes, carried)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         {
@@ -66,7 +66,7 @@ impl Pages for SharedState {
             if attempts.may_publish(attempt) {
                 pictures.begin();
                 let is_carried_over = carried.is_some();
-                let since = self.logged_tables.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
+                let since = self.tables.logged.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
                 pictures.allow_takes(attempt, since);
             }
         }
@@ -91,7 +91,7 @@ impl Pages for SharedState {
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
-        let tables = self.logged_tables.all_tables();
+        let tables = self.tables.logged.all_tables();
         self.settle(attempt, &tables)?;
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
@@ -134,7 +134,7 @@ impl Pages for SharedState {
     ) -> Result<TakenPage, PagesEnded> {
         page.clear();
         self.bound_displaced();
-        let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
+        let Some(table) = self.tables.logged.get(slice.section) else { unreachable!("tables stay") };
         let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let mut space = self.own_pictures().page_space();
         let walked = self.walk_page(attempt, freeze, &table, first, page, &mut space.scratch);
@@ -199,7 +199,7 @@ impl Pages for SharedState {
 impl SharedState {
     /// Carries these marks of all tables' maps over to the published maps.
     fn carry_over(&self, marks: PageMarks) {
-        for (_, table) in self.logged_tables.all_tables() {
+        for (_, table) in self.tables.logged.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             table.pages.carry_over(marks, &self.epochs, call.pin_token());
@@ -331,10 +331,10 @@ impl SharedState {
     fn close_pages(&self, attempts: &PictureAttempts, ended: PictureAttempt) {
         debug_assert!(!attempts.goes_on(ended), "an attempt that goes on has open pages");
         let pictures = self.own_pictures();
-        self.logged_tables.end_picture();
+        self.tables.logged.end_picture();
         pictures.forbid_takes();
         // Tables added after this have no open page.
-        for (_, table) in self.logged_tables.all_tables() {
+        for (_, table) in self.tables.logged.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             let Some(map) = table.pages.load(call.pin_token()) else {

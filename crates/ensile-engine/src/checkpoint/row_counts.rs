@@ -57,7 +57,7 @@ impl SharedState {
     /// Adds the bytes of all rows of all logged tables to `cut`, which divides the tables into ranges (SiloR §8).
     pub(super) fn measure_tables(&self, cut: &mut RangeCut) {
         let whole = Piece::whole_table();
-        for (section, table) in self.logged_tables.all_tables() {
+        for (section, table) in self.tables.logged.all_tables() {
             self.count_rows(&table.tree, &whole, &mut TableRows { section, cut });
         }
     }

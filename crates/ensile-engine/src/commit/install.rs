@@ -219,7 +219,7 @@ impl<'p> Installing<'_, 'p> {
         prepared: &mut PreparedPage,
         own: &WorkerShared,
     ) -> WriteEffect<'p> {
-        let map = self.shared.table(write.table).pages.load(self.pinned);
+        let map = self.shared.tables.table(write.table).pages.load(self.pinned);
         let Some(page) = map.and_then(|map| prepared.page_in(map)) else { return self.install(write) };
         let Some(version) = prepared.version.take() else { unreachable!("it is left once") };
         debug_assert_eq!(version.tid(), write.before.tid(), "the version that is displaced is left (N4)");
@@ -280,7 +280,7 @@ impl<'p> Installing<'_, 'p> {
         );
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
-        let (tree, key) = (&self.shared.table(write.table).tree, self.arena.key(write));
+        let (tree, key) = (&self.shared.tables.table(write.table).tree, self.arena.key(write));
         if kept && self.shared.epochs.has_reader_below(self.boundary) {
             // Prunes before the new record is published: the next commit locks the new record, and may walk the same
             // chain.

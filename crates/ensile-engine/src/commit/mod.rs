@@ -81,7 +81,7 @@ fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p
         let now = read.record.resolve(pinned).word();
         now == read.word || is_only_locked(shared, now, read.word)
     };
-    shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
+    shared.life.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
 }
 
 /// Commits a transaction with writes, for `Transaction::finish`. A failed commit changes no row. The commit leaves only
@@ -173,9 +173,9 @@ impl<'c> Turned<'c> {
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
         if self.passing.take().is_some() || self.turn.take().is_some() {
             let longest = Duration::from_millis(TURN_MILLIS_MAX);
-            self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
+            self.turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
         } else {
-            self.passing = Some(shared.gate.make_way(&shared.clock));
+            self.passing = Some(shared.life.gate.make_way(&shared.clock));
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ fn is_first_change(write: &Write<'_>, version: Word, freeze: Epoch) -> bool {
 /// The map of the write's table, if a picture has begun since the open.
 #[inline]
 fn map_of<'m>(shared: &'m SharedState, write: &Write<'_>, pinned: Pinned<'m>) -> Option<&'m PageMap> {
-    shared.table(write.table).pages.load(pinned)
+    shared.tables.table(write.table).pages.load(pinned)
 }
 
 /// The map of a table, and the newest freeze of the commit that finds the map.
@@ -168,7 +168,7 @@ impl Locked<'_, '_, '_> {
 #[inline(always)]
 fn is_done_with(shared: &SharedState, table: u32, key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
     // Without a map the table is an index's, or no picture was loaded or has begun since.
-    let map = shared.logged_table(table).and_then(|table| table.pages.load(pinned));
+    let map = shared.tables.logged_table(table).and_then(|table| table.pages.load(pinned));
     map.is_none_or(|map| {
         map.page(map.bounds().page_of(key)).is_closed_with(MapAtFreeze { map, freeze }.mark())
     })

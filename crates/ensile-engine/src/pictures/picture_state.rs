@@ -318,7 +318,7 @@ impl Pictures {
     }
 
     /// True if checkpointers have no blocks: freed memory serves others.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn has_no_blocks(&self) -> bool {
         self.blocks.lock().is_empty()
     }

@@ -66,8 +66,8 @@ impl RestingContext {
 impl Context<'_> {
     fn new(shared: &SharedState) -> Self {
         Self {
-            database: shared.id,
-            idle_workers: Arc::clone(&shared.idle_workers),
+            database: shared.life.id,
+            idle_workers: Arc::clone(&shared.workers.idle),
             sets: Sets::default(),
             scratch: Scratch::default(),
             descents: Descents::default(),

@@ -117,7 +117,7 @@ fn what_comes_and_goes_meanwhile_does_not_wait() -> Result<()> {
     let waiting = pictures.waiting_bytes(|| {
         leave(shared, &mut worker, Epoch::new(10));
         assert_eq!(keys(shared, FIRST), Ok(1));
-        shared.sum(|worker| &worker.displaced_bytes)
+        shared.workers.sum(|worker| &worker.displaced_bytes)
     });
     assert_eq!(waiting, 0);
     Ok(())
@@ -184,7 +184,7 @@ fn n13_a_picture_that_gives_way_has_all_of_its_pages_closed() -> Result<()> {
         assert_eq!(shared.displaced_bytes().0, left, "nothing more is left to it");
         let mut pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
-        for (id, table) in shared.logged_tables.all_tables() {
+        for (id, table) in shared.tables.logged.all_tables() {
             let map = table.pages.load(call.pin_token()).expect("of the first picture");
             assert!(map.pages().iter().all(|page| page.is_closed()), "pages of table {id}");
         }

@@ -111,9 +111,9 @@ impl Database {
         check_copy(options)?;
         let shared = self.shared();
         let source = checkpoints.disk();
-        let found = match &shared.log {
+        let found = match &shared.storage.log {
             Some(log) if !checkpoints.begin_backups() => {
-                wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
+                wait_for_log(log.durable(shared.epochs.now()), &|| shared.life.check_open(), watch)?;
                 CopySource::backup(source, options)?
             }
             _ => {
@@ -122,7 +122,7 @@ impl Database {
             }
         };
         let run = found.begin(&copy_target(target, &**source)?)?;
-        run.run(&EntryFormCheck, &shared.clock, &|| shared.check_open(), watch)
+        run.run(&EntryFormCheck, &shared.clock, &|| shared.life.check_open(), watch)
     }
 }
 

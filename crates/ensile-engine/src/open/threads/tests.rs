@@ -70,7 +70,7 @@ fn v1_a_boundary_is_served_before_the_next_tick_comes() -> Result<()> {
             then(advanced);
         });
         if met.get() == 3 {
-            shared.stop.stop();
+            shared.heartbeat.stop.stop();
         }
     });
     db.close()
