@@ -38,6 +38,7 @@ impl LoadedTablePages {
     /// The pages of a table that the picture lacks: one page with a mark.
     fn of_added_table() -> Self {
         let pages = Self::new(&[&[]], Epoch::ZERO);
+        debug_assert_eq!(pages.states.len(), 1, "a table that is added has one page");
         pages.mark(&[]);
         pages
     }

@@ -200,6 +200,7 @@ impl Blocks {
     /// A block of this class, for data that is no record. The block belongs to the caller alone.
     #[inline]
     pub(crate) fn allocate_block(&mut self, class: SizeClass) -> NonNull<u8> {
+        debug_assert!(class.bytes() >= size_of::<u64>(), "a freed block has room for a word");
         self.cache.allocate(class)
     }
 
