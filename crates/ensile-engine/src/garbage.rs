@@ -80,7 +80,6 @@ impl Unhook {
     }
 }
 
-/// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     /// Index nodes, by an epoch at or after their unlink.

@@ -346,7 +346,6 @@ impl<'p> LockedPath<'p> {
         self.locks.iter_mut().flatten().for_each(NodeLock::begin_change);
     }
 
-    /// The lock of a level.
     pub(crate) fn lock(&mut self, level: usize) -> &mut NodeLock<'p> {
         self.locks[level].as_mut().expect("a locked level")
     }

@@ -5,7 +5,7 @@
 //! - N17: Pages are cut before their freeze (`pictures::partition`).
 //! - A pin lasts for some thousand keys at most.
 //!
-//! Neighbours: `pages` publishes the bounds; `pictures::partition` cuts them; `walk` has the batch of records.
+//! Neighbours: `pages` publishes the bounds; `pictures::partition` cuts the pages; `walk` has the batch of records.
 
 use std::ops::{Bound, ControlFlow};
 

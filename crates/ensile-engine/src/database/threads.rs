@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 /// Name of the shipper's thread.
 pub(crate) const SHIPPER: &str = "ensile-ship";
 
-/// The threads of a database.
 pub(crate) struct Threads {
     handles: Mutex<Vec<JoinHandle<()>>>,
 }

@@ -164,7 +164,6 @@ impl Builder {
         LogConfig { full_wait, ..config }
     }
 
-    /// Number of loggers.
     fn loggers(&self) -> usize {
         let folders = self.log_folders.as_ref().map(Vec::len);
         if self.is_without_log { 0 } else { self.tuning.loggers.or(folders).unwrap_or(1) }

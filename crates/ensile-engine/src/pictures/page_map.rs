@@ -122,7 +122,6 @@ impl PageMap {
         &self.bounds
     }
 
-    /// The state of a page.
     #[inline]
     pub(crate) fn page(&self, page: usize) -> &PageState {
         debug_assert_eq!(self.states.len(), self.bounds.len(), "each page has a state");

@@ -174,7 +174,6 @@ impl PendingRemove {
         Self::class(key, value).bytes()
     }
 
-    /// The block, and its size class.
     fn into_block(self) -> (NonNull<u8>, SizeClass) {
         let (key, value) = self.lengths();
         (self.0.cast(), Self::class(key, value))

@@ -20,7 +20,6 @@ use super::reference::{Address, Record};
 use super::tid_word::Word;
 use super::witness::{LeafChanges, LeafWitness};
 
-/// A tree of records.
 #[derive(Debug)]
 pub(crate) struct RecordTree(Masstree);
 

@@ -510,7 +510,6 @@ impl<'p> WriteSet<'p> {
         Err(Error::TooLarge { what: "the transaction's write-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
     }
 
-    /// Appends bytes to the arena.
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> ArenaSpan {
         let start = self.arena.len();

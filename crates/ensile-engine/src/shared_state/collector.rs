@@ -1,6 +1,6 @@
 //! Collector of the heartbeat: its worker, the limits of the last ticks, and the workers still to visit.
 //!
-//! Neighbours: `heartbeat_state` has the collector; `garbage_collector` uses it.
+//! Neighbours: `heartbeat_state` has the collector; `garbage_collector` uses the collector.
 
 use ensile_base::sync::Arc;
 

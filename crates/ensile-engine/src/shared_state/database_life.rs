@@ -1,6 +1,6 @@
 //! Life of a database: its number, its process, and its gate. A closed or forked database refuses work (I4).
 //!
-//! Neighbours: each call of an application checks the life first; `database::owner` ends it.
+//! Neighbours: each call of an application checks the life first; `database::owner` ends the life.
 
 use ensile_base::sync::{AtomicU64, OnceLock, Ordering, plain_access};
 use ensile_disk::{Process, ProcessMarks};
@@ -17,7 +17,6 @@ const DATABASE: usize = 1;
 
 static NEXT_ID: OnceLock<AtomicU64> = OnceLock::new();
 
-/// Life of a database.
 pub(crate) struct DatabaseLife {
     /// Number that distinguishes the databases of a process.
     pub(crate) id: u64,

@@ -1,6 +1,6 @@
 //! Levels of durability: the time at which a transaction's result is released (R1).
 //!
-//! Neighbours: settings and transactions have a level; receipts follow it.
+//! Neighbours: settings and transactions have a level; receipts follow the level.
 
 /// Time at which a transaction's result is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

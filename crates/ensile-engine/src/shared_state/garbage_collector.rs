@@ -30,7 +30,6 @@ const FREED_PER_VISIT: usize = 1024;
 const VISITS_PER_STEP: usize = 4;
 
 impl SharedState {
-    /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {
         let worker = Worker::new(&self.epochs, self.storage.log.as_ref(), &self.memory);
         self.workers.add(&worker);

@@ -7,7 +7,6 @@ use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use super::collector::Collector;
 use super::stop_signal::StopSignal;
 
-/// State of the heartbeat.
 pub(crate) struct HeartbeatState {
     pub(crate) stop: StopSignal,
     /// Garbage collector of the heartbeat.

@@ -1,6 +1,7 @@
 //! Settings of a database for its transactions and threads.
 //!
-//! Neighbours: `open::builder` fills the settings; [`Settings::settle`] adapts them to the parts of the open database.
+//! Neighbours: `open::builder` fills the settings; [`Settings::settle`] adapts the settings to the parts of the open
+//! database.
 
 use std::time::Duration;
 

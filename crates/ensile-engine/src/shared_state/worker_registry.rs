@@ -8,7 +8,6 @@ use crate::worker::idle_workers::IdleWorkers;
 use crate::worker::pinning::Cores;
 use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
-/// The workers of a database.
 pub(crate) struct WorkerRegistry {
     /// All workers since the open.
     all: Mutex<Vec<Arc<WorkerShared>>>,

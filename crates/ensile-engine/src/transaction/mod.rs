@@ -352,7 +352,6 @@ impl<'db> Transaction<'db> {
         self.run_outside_call(|context| context.sets.nodes.len())
     }
 
-    /// Counts a retry.
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
             WorkerCounters::add(&worker.shared.counters.retries, 1);

@@ -138,7 +138,6 @@ pub(crate) struct CollectedAt {
     commits: Option<Epoch>,
 }
 
-/// One worker.
 pub(crate) struct Worker {
     /// Binding of the worker to a commit's epoch.
     pub(crate) commit: CommitHandle,
