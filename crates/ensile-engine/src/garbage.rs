@@ -505,6 +505,13 @@ impl Garbage {
         false
     }
 
+    /// Runs `work` with memory for index nodes. The nodes that `work` retires become garbage.
+    fn with_nodes(&mut self, blocks: &mut Blocks, epochs: &Epochs, work: impl FnOnce(&mut NodeBlocks<'_>)) {
+        let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
+        work(&mut NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes });
+        self.for_pins.add(retired_bytes);
+    }
+
     /// Uncounts an absent record, at the end of its wait.
     fn uncount(&mut self, unhook: &Unhook) {
         self.for_snapshots.take(unhook.bytes());
@@ -617,16 +624,12 @@ impl Garbage {
             if let Some(unhooked) = horizon.unhooked {
                 unhooked.raise(unhook.word.epoch());
             }
-            let (mut retired_bytes, epochs) = (0, horizon.epochs);
-            let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
-            let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
             let mut unhook = unhook;
-            unhook.leave(table, &mut nodes, pinned);
-            self.for_pins.add(retired_bytes);
+            self.with_nodes(blocks, horizon.epochs, |nodes| unhook.leave(table, nodes, pinned));
             // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the
             // side index.
             let record = unsafe { unhook.record.into_retired() };
-            self.add_unlinked(record, epochs);
+            self.add_unlinked(record, horizon.epochs);
         }
         false
     }
@@ -647,11 +650,9 @@ impl Garbage {
         }
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
-                let (mut retired_bytes, epochs) = (0, horizon.epochs);
-                let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
-                let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
-                table.tree.remove_emptied_leaf(&unhook.key, removed, &mut nodes, pinned);
-                self.for_pins.add(retired_bytes);
+                self.with_nodes(blocks, horizon.epochs, |nodes| {
+                    table.tree.remove_emptied_leaf(&unhook.key, removed, nodes, pinned);
+                });
                 // SAFETY: the record was just removed from the tree.
                 let record = unsafe { unhook.record.into_retired() };
                 self.add_unlinked(record, horizon.epochs);
@@ -680,15 +681,13 @@ impl Garbage {
         while let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
             self.unburied.push(Epoch::ZERO, unhook);
         }
-        while let Some(unhook) = self.buried.pop_below(Epoch::MAX) {
-            self.unburied.push(Epoch::ZERO, unhook);
-        }
-        while let Some(unhook) = self.buried_bare.pop_below(Epoch::MAX) {
-            self.unburied.push(Epoch::ZERO, unhook);
+        for list in [&mut self.buried, &mut self.buried_bare] {
+            while let Some(unhook) = list.pop_below(Epoch::MAX) {
+                self.unburied.push(Epoch::ZERO, unhook);
+            }
         }
         while let Some(unhook) = self.unburied.pop_below(Epoch::MAX) {
-            self.for_snapshots.take(unhook.bytes());
-            self.unhook_bytes -= unhook.bytes();
+            self.uncount(&unhook);
             at_rest.free_absent(unhook.record);
         }
         let blocks = &mut at_rest.blocks;

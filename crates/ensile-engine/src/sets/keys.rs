@@ -624,7 +624,7 @@ impl<'p> KeyTable<'p> {
     }
 
     /// Panics if an invariant does not hold.
-    #[cfg(test)]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn check(&self, arena: &[u8]) {
         assert!(self.only.record.is_none() || self.met.is_empty());
         let (from, to) = self.announced;
