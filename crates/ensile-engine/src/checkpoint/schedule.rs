@@ -125,8 +125,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a database without a folder, and for an impossible schedule, such as a recovery time below
-    /// the time of the load alone; [`Error::Closed`].
+    /// [`Error::Misuse`](crate::Error::Misuse) for a database without a folder, and for an impossible schedule, such as
+    /// a recovery time below the time of the load alone; [`Error::Closed`](crate::Error::Closed).
     pub fn reschedule_checkpoints(&self, schedule: Schedule) -> Result<()> {
         Ok(self.own_checkpoints()?.reschedule(&schedule.apply_to(CheckpointConfig::default()))?)
     }
@@ -137,7 +137,7 @@ impl Database {
     /// requests are lost. Call this about once a second.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
+    /// [`Error::Misuse`](crate::Error::Misuse) for a database without a folder, [`Error::Closed`](crate::Error::Closed).
     pub fn report_requests(&self, served: u64, lost: u64) -> Result<()> {
         self.own_checkpoints()?.report_requests(served, lost);
         Ok(())

@@ -343,8 +343,8 @@ impl RecordTree {
         new_unlinked(old, becomes)
     }
 
-    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] removes emptied
-    /// leaves, once the record is unlocked.
+    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::remove_emptied_leaf`] removes
+    /// emptied leaves, once the record is unlocked.
     pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
