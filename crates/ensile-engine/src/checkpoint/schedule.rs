@@ -137,7 +137,8 @@ impl Database {
     /// requests are lost. Call this about once a second.
     ///
     /// # Errors
-    /// [`Error::Misuse`](crate::Error::Misuse) for a database without a folder, [`Error::Closed`](crate::Error::Closed).
+    /// [`Error::Misuse`](crate::Error::Misuse) for a database without a folder,
+    /// [`Error::Closed`](crate::Error::Closed).
     pub fn report_requests(&self, served: u64, lost: u64) -> Result<()> {
         self.own_checkpoints()?.report_requests(served, lost);
         Ok(())
