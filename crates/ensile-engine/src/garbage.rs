@@ -80,7 +80,6 @@ impl Unhook {
     }
 }
 
-/// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     /// Index nodes, by an epoch at or after their unlink.
@@ -276,14 +275,14 @@ impl ReplayGarbage {
 impl Garbage {
     /// Adds a page of versions. A commit of `epoch` superseded the page's last version; only snapshot readers can reach
     /// the versions.
-    pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
+    pub(crate) fn add_page(&mut self, epoch: Epoch, page: PageBlock) {
         self.pages.push(epoch, page);
         self.for_snapshots.add(PageBlock::BYTES);
     }
 
     /// Adds nodes that inserts have retired. The tag is the current epoch, long after the unlink.
     #[cold]
-    pub(crate) fn nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
+    pub(crate) fn add_nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
         let now = epochs.now();
         while let Some(node) = retired.nodes.pop_below(Epoch::MAX) {
             debug_assert!(now < Epoch::MAX, "no tag is beyond all limits");
@@ -299,7 +298,7 @@ impl Garbage {
         let is_version = record.becomes() == Becomes::Version;
         let Some(record) = record.into_retired() else { return };
         if is_version {
-            self.version(epoch, record);
+            self.add_version(epoch, record);
         } else {
             self.add_unlinked(record, epochs);
         }
@@ -308,7 +307,7 @@ impl Garbage {
     /// Adds a version that a commit of `epoch` superseded, with a block of its own. A version in a page is freed with
     /// the page.
     #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
+    pub(crate) fn add_version(&mut self, epoch: Epoch, version: RetiredRecord) {
         self.for_snapshots.add(version.bytes());
         self.versions.push(epoch, version);
     }
@@ -323,7 +322,7 @@ impl Garbage {
 
     /// Adds a record that became absent in `epoch`, with the word `word`. The record belongs to its registrar from now
     /// on (U1). `pinned` is the pin of the transaction that made the record absent or placed the record.
-    pub(crate) fn unhook<'p>(
+    pub(crate) fn add_unhook<'p>(
         &mut self,
         epoch: Epoch,
         table: u32,
@@ -506,6 +505,13 @@ impl Garbage {
         false
     }
 
+    /// Runs `work` with memory for index nodes. The nodes that `work` retires become garbage.
+    fn with_nodes(&mut self, blocks: &mut Blocks, epochs: &Epochs, work: impl FnOnce(&mut NodeBlocks<'_>)) {
+        let (mut retired_bytes, garbage_list) = (0, &mut self.nodes);
+        work(&mut NodeBlocks { blocks, garbage_list, epochs, retired_bytes: &mut retired_bytes });
+        self.for_pins.add(retired_bytes);
+    }
+
     /// Uncounts an absent record, at the end of its wait.
     fn uncount(&mut self, unhook: &Unhook) {
         self.for_snapshots.take(unhook.bytes());
@@ -562,7 +568,7 @@ impl Garbage {
         table.side.raise(unhook.word.tid());
         match take_out(&unhook, &table.tree, worker, epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
-                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                table.tree.remove_emptied_leaf(&unhook.key, removed, &mut nodes, pinned);
                 let is_bare = unhook.record.record().is_without_versions();
                 let list = if is_bare { &mut self.buried_bare } else { &mut self.buried };
                 list.push(epochs.now(), unhook);
@@ -618,16 +624,12 @@ impl Garbage {
             if let Some(unhooked) = horizon.unhooked {
                 unhooked.raise(unhook.word.epoch());
             }
-            let (mut retired_bytes, epochs) = (0, horizon.epochs);
-            let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
-            let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
             let mut unhook = unhook;
-            unhook.leave(table, &mut nodes, pinned);
-            self.for_pins.add(retired_bytes);
+            self.with_nodes(blocks, horizon.epochs, |nodes| unhook.leave(table, nodes, pinned));
             // SAFETY: no tree leads to the record: its burial took it out of the table's tree, and `leave` out of the
             // side index.
             let record = unsafe { unhook.record.into_retired() };
-            self.add_unlinked(record, epochs);
+            self.add_unlinked(record, horizon.epochs);
         }
         false
     }
@@ -648,11 +650,9 @@ impl Garbage {
         }
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
-                let (mut retired_bytes, epochs) = (0, horizon.epochs);
-                let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
-                let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
-                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
-                self.for_pins.add(retired_bytes);
+                self.with_nodes(blocks, horizon.epochs, |nodes| {
+                    table.tree.remove_emptied_leaf(&unhook.key, removed, nodes, pinned);
+                });
                 // SAFETY: the record was just removed from the tree.
                 let record = unsafe { unhook.record.into_retired() };
                 self.add_unlinked(record, horizon.epochs);
@@ -663,7 +663,7 @@ impl Garbage {
                 if record.is_unlinked() {
                     self.add_unlinked(record, horizon.epochs);
                 } else {
-                    self.version(horizon.epochs.now(), record);
+                    self.add_version(horizon.epochs.now(), record);
                 }
             }
             None => {}
@@ -681,15 +681,13 @@ impl Garbage {
         while let Some(unhook) = self.unhooks.pop_below(Epoch::MAX) {
             self.unburied.push(Epoch::ZERO, unhook);
         }
-        while let Some(unhook) = self.buried.pop_below(Epoch::MAX) {
-            self.unburied.push(Epoch::ZERO, unhook);
-        }
-        while let Some(unhook) = self.buried_bare.pop_below(Epoch::MAX) {
-            self.unburied.push(Epoch::ZERO, unhook);
+        for list in [&mut self.buried, &mut self.buried_bare] {
+            while let Some(unhook) = list.pop_below(Epoch::MAX) {
+                self.unburied.push(Epoch::ZERO, unhook);
+            }
         }
         while let Some(unhook) = self.unburied.pop_below(Epoch::MAX) {
-            self.for_snapshots.take(unhook.bytes());
-            self.unhook_bytes -= unhook.bytes();
+            self.uncount(&unhook);
             at_rest.free_absent(unhook.record);
         }
         let blocks = &mut at_rest.blocks;

@@ -8,6 +8,7 @@
 //! record        rows in shared memory: one word decides, optimistic reads, versions
 //! formats       formats of files: log entry, checkpoint entry, a table's definition
 //! commit_gate   the closed state, and the turn of a closure with many conflicts
+//! pictures      pictures in memory: maps of pages, marks, versions left by commits
 //! tables        trees of records by id; the tables known to this process
 //! garbage       memory released by commits, until no thread can reach it
 //! worker        resources of a committing thread: binding, log buffer, memory, garbage
@@ -18,7 +19,8 @@
 //! read_path     table -> index -> record; snapshots
 //! commit        place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
 //! transaction   reads, writes, upkeep of secondary indexes, closures, receipts
-//! open          settings, recovery, catalogue, threads, walks and pages of checkpoints; a folder without an open
+//! checkpoint    schedule of checkpoints; walks of tables, pages of pictures
+//! open          settings, recovery, catalogue, threads; a folder without an open
 //! typed_api     tables of `K` to `V`
 //! laboratory    entry points for measurements
 //! ```
@@ -38,15 +40,14 @@ mod variants;
 
 pub mod codec;
 
-#[expect(
-    unsafe_code,
-    reason = "records are shared memory: the one place of the engine that follows raw addresses"
-)]
+#[expect(unsafe_code, reason = "records are shared memory, reached by raw addresses")]
 mod record;
 
 mod formats;
 
 mod commit_gate;
+
+mod pictures;
 
 mod tables;
 
@@ -68,6 +69,8 @@ mod read_path;
 mod commit;
 
 mod transaction;
+
+pub mod checkpoint;
 
 mod open;
 
@@ -94,19 +97,6 @@ pub use transaction::Transaction;
 pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
 pub use typed_api::{Index, Readable, Rows, Source, Table, TableBuilder};
-
-/// Schedule, strategies and reports of checkpoints.
-pub mod checkpoint {
-    #[cfg(feature = "simulation")]
-    pub use ensile_durability::CheckpointStep;
-    pub use ensile_durability::{
-        AdaptiveThreshold, CheckpointProgress, CheckpointReason, CheckpointReport, CheckpointTurn,
-        CheckpointVerdict, RecoveryForecast, RecoveryRates, Strategy, ThresholdMeasure, ThresholdReading,
-    };
-
-    pub use crate::database::CheckpointHandle;
-    pub use crate::open::tuning::Schedule;
-}
 
 /// Results of writes: the epoch and the TID of a commit, the wait for durability, and the rows of a deleted range.
 pub mod receipt {

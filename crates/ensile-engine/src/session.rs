@@ -67,7 +67,7 @@ impl IdleSession {
 
     #[inline]
     fn belongs_to(&self, shared: &SharedState) -> bool {
-        self.context().database == shared.id
+        self.context().database == shared.life.id
     }
 
     /// Drops a session that no thread keeps, and gives its worker to the database. In a forked child the session is
@@ -252,10 +252,10 @@ fn take_worker(shared: &SharedState) -> Box<Worker> {
         .flatten()
     });
     own.unwrap_or_else(|| {
-        if let Some(cores) = &shared.cores {
+        if let Some(cores) = &shared.workers.cores {
             cores.keep_this_thread();
         }
-        let idle = shared.idle_workers.lock().pop();
+        let idle = shared.workers.idle.lock().pop();
         idle.unwrap_or_else(|| shared.new_worker())
     })
 }
@@ -290,7 +290,7 @@ impl Drop for BorrowedWorker<'_> {
         let worker = &mut self.worker;
         // A forked child takes no lock that another thread of the parent may have held (I4).
         if let Some(worker) = worker
-            && self.shared.is_own_process()
+            && self.shared.life.is_own_process()
         {
             // The worker's thread may never commit, and the heartbeat only frees garbage (E6).
             worker.hand_over_nodes(&self.shared.epochs);
@@ -301,7 +301,7 @@ impl Drop for BorrowedWorker<'_> {
             }
         });
         if let Some(unattached) = worker.take() {
-            self.shared.idle_workers.give(unattached);
+            self.shared.workers.idle.give(unattached);
         }
     }
 }

@@ -372,7 +372,7 @@ where
             skip.prefetch();
             return Some(());
         }
-        skip.lead(&self.rest()[SLICE_BYTES..])?;
+        skip.strip_shared(&self.rest()[SLICE_BYTES..])?;
         self.go_deeper(skip.root(), leaf, 1 + (skip.bytes().len() / SLICE_BYTES) as u32);
         Some(())
     }

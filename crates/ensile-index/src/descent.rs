@@ -71,7 +71,7 @@ impl<'p> InLeaf<'p> {
 pub(crate) fn follow<'k, 'p>(skip: SkipRef<'p>, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
     let root = skip.root();
     root.prefetch();
-    skip.lead(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
+    skip.strip_shared(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
 }
 
 /// A validated answer of one layer.
@@ -346,7 +346,6 @@ impl<'p> LockedPath<'p> {
         self.locks.iter_mut().flatten().for_each(NodeLock::begin_change);
     }
 
-    /// The lock of a level.
     pub(crate) fn lock(&mut self, level: usize) -> &mut NodeLock<'p> {
         self.locks[level].as_mut().expect("a locked level")
     }

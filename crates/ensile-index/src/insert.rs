@@ -146,7 +146,6 @@ impl Masstree {
     }
 }
 
-/// Outcome of an insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InsertOutcome {
     /// The key existed, with this value.

@@ -383,13 +383,11 @@ impl Leaf {
         Kinds(self.kinds.read())
     }
 
-    /// The kind of a slot.
     #[inline(always)]
     pub(crate) fn kind(&self, slot: usize) -> u8 {
         self.kinds().get(slot)
     }
 
-    /// Sets the kind of a slot.
     pub(crate) fn set_kind(&self, slot: usize, kind: u8) {
         let shift = 4 * slot;
         self.kinds.write(self.kinds.read() & !(0xf << shift) | u64::from(kind) << shift);

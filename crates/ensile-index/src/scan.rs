@@ -366,7 +366,7 @@ where
         let announced_max = layer.min(within_end).max(first);
         let mut announced = self.announce(snapshot, first..(first + self.ahead).min(announced_max));
         for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
-            let key = show(self.key, prefix, entry);
+            let key = write_key(self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
                 return Left::Done;
             }
@@ -551,7 +551,7 @@ fn is_layer_ahead(shared: &[u8], tail: &[u8], edge: Edge, reverse: bool) -> bool
 /// Puts an entry's key into `key`; the first `prefix` bytes are the entry's already. Bytes behind the key stay in the
 /// buffer: keys mostly have one length, and the buffer keeps its length, too.
 #[inline(always)]
-fn show<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8] {
+fn write_key<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8] {
     let (slice, end) = (entry.part.slice.to_be_bytes(), prefix + SLICE_BYTES);
     if let Some(place) = key.get_mut(..end).and_then(<[u8]>::last_chunk_mut) {
         *place = slice;

@@ -101,7 +101,7 @@ impl<'p> SkipRef<'p> {
 
     /// The bytes of a key within the layer, behind the skip's bytes; `None` if the key parts from the skip. `behind` is
     /// the part of the key behind the slice of the skip's slot.
-    pub(crate) fn lead(self, behind: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn strip_shared(self, behind: &[u8]) -> Option<&[u8]> {
         behind.strip_prefix(self.bytes()).filter(|rest| !rest.is_empty())
     }
 

@@ -38,9 +38,7 @@ pub(crate) enum RootWord<'p> {
     Tree(&'p AtomicPtr<VersionWord>),
     /// A deeper layer: a slot of a leaf of the layer above, with the leaf's lock.
     Slot {
-        /// The leaf.
         leaf: Ptr<'p, Leaf>,
-        /// The slot.
         slot: usize,
         /// The leaf's lock.
         held: NodeLock<'p>,

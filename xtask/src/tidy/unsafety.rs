@@ -22,6 +22,8 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-index/", "nodes are shared memory reached by pointers"),
     ("crates/ensile-engine/tests/forked.rs", "`fork`"),
     ("crates/ensile-engine/src/record*", "records are overwritten in place under readers"),
+    ("crates/ensile-engine/src/pictures/pending_removes*", "blocks that one list at a time owns"),
+    ("crates/ensile-engine/src/pictures/table_pages*", "commits follow a published map under their pin"),
     ("crates/ensile-engine/src/garbage.rs", "frees what waited long enough"),
     ("crates/ensile-c/src/", "pointers that C passes, and call-backs into C"),
     ("crates/ensile-c/tests/", "calls the C interface as C does"),

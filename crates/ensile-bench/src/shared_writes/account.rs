@@ -27,7 +27,7 @@ pub(super) const NAMES: [(&str, &str); 27] = [
     ("ensile-engine/src/variants.rs", GLOBAL_TID),
     ("ensile-engine/src/tables/side_index.rs", SIDE_INDEX),
     ("ensile-engine/src/record/blocks.rs", "new record"),
-    ("ensile-engine/src/record/mod.rs", "record"),
+    ("ensile-engine/src/record/locked_write.rs", "record"),
     ("ensile-index/src/version.rs", "node's version"),
     ("ensile-index/src/tree.rs", "tree's root"),
     ("ensile-index/src/", "node"),

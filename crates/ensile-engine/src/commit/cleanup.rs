@@ -20,7 +20,7 @@ impl Commit<'_, '_> {
         // Most commits leave nothing behind, and take no lock.
         let mut garbage = None;
         while let Some(page) = blocks.full_page() {
-            garbage.get_or_insert_with(|| own.lock_garbage()).page(done.epoch, page);
+            garbage.get_or_insert_with(|| own.lock_garbage()).add_page(done.epoch, page);
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
@@ -30,7 +30,9 @@ impl Commit<'_, '_> {
                     OldVersion::Room(unused) => blocks.unused_version(unused),
                     OldVersion::Preserved(version) => {
                         if let Some(version) = version.own_block() {
-                            garbage.get_or_insert_with(|| own.lock_garbage()).version(done.epoch, version);
+                            garbage
+                                .get_or_insert_with(|| own.lock_garbage())
+                                .add_version(done.epoch, version);
                         }
                     }
                     OldVersion::Replaced(old) => {
@@ -47,7 +49,7 @@ impl Commit<'_, '_> {
                 WriteEffect::Deleted(absent) => {
                     let (key, word) = (arena.key(write), Word::for_delete(done.tid));
                     let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
-                    garbage.unhook(done.epoch, write.table, key, absent, word, *pinned);
+                    garbage.add_unhook(done.epoch, write.table, key, absent, word, *pinned);
                 }
                 WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement.take() {
@@ -90,7 +92,7 @@ impl Commit<'_, '_> {
             if let Some(placeholder) = write.placed.take() {
                 let (key, word) = (arena.key(write), Word::PLACEHOLDER);
                 let mut garbage = worker.shared.lock_garbage();
-                garbage.unhook(shared.epochs.now(), write.table, key, placeholder, word, *pinned);
+                garbage.add_unhook(shared.epochs.now(), write.table, key, placeholder, word, *pinned);
             }
         }
         worker.blocks.rewind(versions);

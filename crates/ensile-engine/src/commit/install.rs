@@ -16,6 +16,7 @@ use ensile_epoch::Pinned;
 use super::validation::Locked;
 use super::{Commit, before_images};
 use crate::formats::log_entry::{self, Image};
+use crate::pictures::prepared_pages::{PreparedPage, PreparedPages};
 use crate::record::Record;
 use crate::record::tid_word::Word;
 use crate::record::tree::Successor;
@@ -23,7 +24,7 @@ use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedPage, PreparedPages, Worker, WorkerCounters, WorkerShared};
+use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -36,11 +37,14 @@ impl Locked<'_, '_, '_> {
         let commit = &mut *locked.commit;
         let settings = &commit.shared.settings;
         let is_beside =
-            settings.before_images || settings.process_safe || commit.worker.displaced.is_any_needed;
+            settings.before_images || settings.process_safe || commit.worker.prepared_pages.is_any_needed;
         if !settings.commits_plainly && is_beside {
             return commit.install_beside(tid, boundary);
         }
-        debug_assert!(!commit.worker.displaced.is_any_needed, "nothing is left where there are no pictures");
+        debug_assert!(
+            !commit.worker.prepared_pages.is_any_needed,
+            "nothing is left where there are no pictures"
+        );
         commit.install(tid, boundary);
         commit.append(tid, has_taken_effect);
     }
@@ -58,7 +62,7 @@ impl Commit<'_, '_> {
         } else if is_appended {
             self.append(tid, |write| write.kind == WriteKind::Put || !write.before.is_absent());
         }
-        if self.worker.displaced.is_any_needed {
+        if self.worker.prepared_pages.is_any_needed {
             self.leave_and_install(tid, boundary);
         } else {
             self.install(tid, boundary);
@@ -73,8 +77,8 @@ impl Commit<'_, '_> {
         let Sets { writes, order, .. } = &mut *self.sets;
         let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        let Worker { displaced, shared: own, .. } = &mut *self.worker;
-        installing.leave_and_install(entries, order, displaced, own);
+        let Worker { prepared_pages, shared: own, .. } = &mut *self.worker;
+        installing.leave_and_install(entries, order, prepared_pages, own);
     }
 
     /// Installs every write in lock order, and releases the lock of each record. No picture needs a version of these
@@ -193,10 +197,10 @@ impl<'p> Installing<'_, 'p> {
         &self,
         entries: &mut [Write<'p>],
         order: &[LockOrder<'p>],
-        displaced: &mut PreparedPages,
+        prepared_pages: &mut PreparedPages,
         own: &WorkerShared,
     ) {
-        let mut leaving = displaced.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
+        let mut leaving = prepared_pages.pages.iter_mut().filter(|prepared| prepared.is_needed).peekable();
         for (at, lock) in (0..).zip(order) {
             let write = &mut entries[lock.at as usize];
             write.effect = match leaving.next_if(|prepared| prepared.lock == at) {
@@ -215,7 +219,7 @@ impl<'p> Installing<'_, 'p> {
         prepared: &mut PreparedPage,
         own: &WorkerShared,
     ) -> WriteEffect<'p> {
-        let map = self.shared.table(write.table).pages.load(self.pinned);
+        let map = self.shared.tables.table(write.table).pages.load(self.pinned);
         let Some(page) = map.and_then(|map| prepared.page_in(map)) else { return self.install(write) };
         let Some(version) = prepared.version.take() else { unreachable!("it is left once") };
         debug_assert_eq!(version.tid(), write.before.tid(), "the version that is displaced is left (N4)");
@@ -276,7 +280,7 @@ impl<'p> Installing<'_, 'p> {
         );
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
-        let (tree, key) = (&self.shared.table(write.table).tree, self.arena.key(write));
+        let (tree, key) = (&self.shared.tables.table(write.table).tree, self.arena.key(write));
         if kept && self.shared.epochs.has_reader_below(self.boundary) {
             // Prunes before the new record is published: the next commit locks the new record, and may walk the same
             // chain.

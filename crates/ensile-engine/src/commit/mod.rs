@@ -64,10 +64,10 @@ pub(crate) fn commit_reads<'p>(
     pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(sets.writes.is_empty(), "a write-set is committed under locks");
-    let mut committed = commit_read_only(sets, &shared.unhooked, pinned);
+    let mut committed = validate_reads_once(sets, &shared.unhooked, pinned);
     while committed.is_err() && meets_only_locks(shared, sets, pinned) {
         yield_now();
-        committed = commit_read_only(sets, &shared.unhooked, pinned);
+        committed = validate_reads_once(sets, &shared.unhooked, pinned);
     }
     worker.count(committed.is_ok());
     shared.collect_now_and_then(worker, pinned);
@@ -81,7 +81,7 @@ fn meets_only_locks<'p>(shared: &SharedState, sets: &Sets<'p>, pinned: Pinned<'p
         let now = read.record.resolve(pinned).word();
         now == read.word || is_only_locked(shared, now, read.word)
     };
-    shared.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
+    shared.life.gate.is_mine() && sets.nodes.holds(pinned) && sets.reads.iter().all(is_as_read)
 }
 
 /// Commits a transaction with writes, for `Transaction::finish`. A failed commit changes no row. The commit leaves only
@@ -109,7 +109,7 @@ pub(crate) fn commit_writes<'p>(
 /// epoch that makes the result durable.
 // Always inlined: for a transaction that reads one row the call would be a hundredth of the time.
 #[inline(always)]
-pub(crate) fn commit_read_only<'p>(
+pub(crate) fn validate_reads_once<'p>(
     sets: &Sets<'p>,
     unhooked: &UnhookedEpoch,
     pinned: Pinned<'p>,
@@ -173,9 +173,9 @@ impl<'c> Turned<'c> {
     fn away(&mut self, shared: &'c SharedState) -> Result<()> {
         if self.passing.take().is_some() || self.turn.take().is_some() {
             let longest = Duration::from_millis(TURN_MILLIS_MAX);
-            self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
+            self.turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
         } else {
-            self.passing = Some(shared.gate.make_way(&shared.clock));
+            self.passing = Some(shared.life.gate.make_way(&shared.clock));
         }
         Ok(())
     }
@@ -224,7 +224,7 @@ impl Commit<'_, '_> {
                 }
                 // A freeze came in between, or another commit's version. The versions copied now suffice, unless the
                 // same happens again. Each key has one first change for a picture, so the repetition soon ends.
-                Err(_) if self.worker.displaced.fell_short() => {
+                Err(_) if self.worker.prepared_pages.fell_short() => {
                     self.give_back_displaced();
                     self.reserve_log_again(log_bytes)?;
                 }

@@ -14,7 +14,7 @@
 //!   behind the commit's last fence, with the mark that the commit's epoch selects, and while the commit is bound.
 //!
 //! Neighbours: [`Commit::run`](super::Commit) prepares, `validation` checks, and `install` leaves the versions;
-//! `record::pending_removes` has the lists and the marks, and `record::page_map` has the states of the pages.
+//! `pictures` has the lists, the marks, the maps and the prepared pages.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
@@ -22,14 +22,15 @@ use ensile_epoch::Pinned;
 use super::Commit;
 use super::validation::Locked;
 use crate::error::{Error, Result};
-use crate::record::page_map::PageMap;
-use crate::record::pending_removes::{PageMarks, RemovePlace};
+use crate::pictures::page_map::PageMap;
+use crate::pictures::pending_removes::{PageMarks, RemovePlace};
+use crate::pictures::prepared_pages::{PreparedPage, PreparedPages};
 use crate::record::tid_word::Word;
 use crate::sets::Sets;
 use crate::sets::write_set::{Write, WriteKind};
 use crate::shared_state::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{PreparedPage, PreparedPages, Worker};
+use crate::worker::Worker;
 
 /// True if a write that finds `version` may be its key's first change since the freeze, and changes anything. The key
 /// may have no row, or only a delete from before the freeze.
@@ -42,7 +43,7 @@ fn is_first_change(write: &Write<'_>, version: Word, freeze: Epoch) -> bool {
 /// The map of the write's table, if a picture has begun since the open.
 #[inline]
 fn map_of<'m>(shared: &'m SharedState, write: &Write<'_>, pinned: Pinned<'m>) -> Option<&'m PageMap> {
-    shared.table(write.table).pages.load(pinned)
+    shared.tables.table(write.table).pages.load(pinned)
 }
 
 /// The map of a table, and the newest freeze of the commit that finds the map.
@@ -79,12 +80,12 @@ impl Commit<'_, '_> {
     /// Frees the copies that were not left: at the end of the commit, and before a wait.
     #[inline]
     pub(super) fn give_back_displaced(&mut self) {
-        if !self.worker.displaced.is_empty() {
+        if !self.worker.prepared_pages.is_empty() {
             debug_assert!(
                 self.worker.commit.slot().bound_epoch().is_none(),
                 "memory is given back unbound (E1)"
             );
-            self.worker.displaced.give_back(&mut self.worker.blocks);
+            self.worker.prepared_pages.give_back(&mut self.worker.blocks);
         }
     }
 }
@@ -96,7 +97,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
     let Commit { shared, worker, sets, pinned, .. } = commit;
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
-    debug_assert!(worker.displaced.is_empty(), "the commit before has given back what it did not leave");
+    debug_assert!(worker.prepared_pages.is_empty(), "the commit before has given back what it did not leave");
     // If another freeze is announced before the locks are taken, the check under the locks finds the freeze.
     let freeze = shared.epochs.newest_freeze();
     for (at, lock) in (0..).zip(order.iter()) {
@@ -108,7 +109,7 @@ fn prepare(commit: &mut Commit<'_, '_>) {
         let Some(map) = map_of(shared, write, *pinned) else { continue };
         let key = arena.key(write);
         let page = map.bounds().page_of(key);
-        worker.displaced.pages.push(PreparedPage::new(at, map, page));
+        worker.prepared_pages.pages.push(PreparedPage::new(at, map, page));
         // No page is opened again (N13), so a closed page needs no copy.
         let found = MapAtFreeze { map, freeze };
         if found.is_left(version) && !map.page(page).is_closed() {
@@ -127,7 +128,7 @@ fn copy_version<'p>(
     MapAtFreeze { map, freeze }: MapAtFreeze<'_>,
     pinned: Pinned<'p>,
 ) {
-    let Worker { blocks, displaced: PreparedPages { pages, has_versions, scratch, .. }, .. } = worker;
+    let Worker { blocks, prepared_pages: PreparedPages { pages, has_versions, scratch, .. }, .. } = worker;
     let Some(word) = write.record_at(pinned).read_older(freeze, scratch) else { return };
     let place = RemovePlace { table: write.table, since: map.publication_freeze() };
     let version = blocks.pending_remove(place, word.tid(), key, scratch.bytes());
@@ -167,7 +168,7 @@ impl Locked<'_, '_, '_> {
 #[inline(always)]
 fn is_done_with(shared: &SharedState, table: u32, key: &[u8], freeze: Epoch, pinned: Pinned<'_>) -> bool {
     // Without a map the table is an index's, or no picture was loaded or has begun since.
-    let map = shared.logged_table(table).and_then(|table| table.pages.load(pinned));
+    let map = shared.tables.logged_table(table).and_then(|table| table.pages.load(pinned));
     map.is_none_or(|map| {
         map.page(map.bounds().page_of(key)).is_closed_with(MapAtFreeze { map, freeze }.mark())
     })
@@ -179,7 +180,10 @@ fn is_done_with(shared: &SharedState, table: u32, key: &[u8], freeze: Epoch, pin
 fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()> {
     let Commit { shared, worker, sets, pinned, .. } = commit;
     debug_assert!(worker.commit.slot().bound_epoch().is_some(), "freezes are looked at under the locks (N1)");
-    debug_assert!(!worker.displaced.is_any_needed, "the commit before has given back what it did not leave");
+    debug_assert!(
+        !worker.prepared_pages.is_any_needed,
+        "the commit before has given back what it did not leave"
+    );
     let Sets { writes, order, .. } = &mut **sets;
     let (entries, arena) = writes.parts();
     for (at, lock) in (first as u32..).zip(&order[first..]) {
@@ -187,7 +191,7 @@ fn check(commit: &mut Commit<'_, '_>, freeze: Epoch, first: usize) -> Result<()>
         if is_first_change(write, write.before, freeze)
             && let Some(map) = map_of(shared, write, *pinned)
         {
-            change(write, arena.key(write), MapAtFreeze { map, freeze }, &mut worker.displaced, at)?;
+            change(write, arena.key(write), MapAtFreeze { map, freeze }, &mut worker.prepared_pages, at)?;
         }
     }
     Ok(())
@@ -200,11 +204,11 @@ fn change(
     write: &Write<'_>,
     key: &[u8],
     found: MapAtFreeze<'_>,
-    displaced: &mut PreparedPages,
+    prepared_pages: &mut PreparedPages,
     at: u32,
 ) -> Result<()> {
     let map = found.map;
-    let prepared = if displaced.is_empty() { None } else { displaced.page_for_lock(at) };
+    let prepared = if prepared_pages.is_empty() { None } else { prepared_pages.page_for_lock(at) };
     let page = prepared.as_ref().and_then(|prepared| prepared.page_in(map));
     let page = page.unwrap_or_else(|| map.page(map.bounds().page_of(key)));
     let mark = found.mark();
@@ -215,11 +219,11 @@ fn change(
         match prepared {
             Some(prepared) if prepared.has_version(map, write.before.tid()) => {
                 prepared.is_needed = true;
-                displaced.is_any_needed = true;
+                prepared_pages.is_any_needed = true;
             }
             // The version was not copied, was copied too early, or for another map.
             _ => {
-                displaced.fell_short = true;
+                prepared_pages.fell_short = true;
                 return Err(Error::Conflict);
             }
         }

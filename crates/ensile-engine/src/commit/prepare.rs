@@ -28,7 +28,7 @@ impl Commit<'_, '_> {
     pub(super) fn place(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned, turned } = self;
         if worker.appender.is_none() {
-            shared.check_unlogged()?;
+            shared.storage.check_unlogged()?;
         }
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
@@ -172,7 +172,7 @@ fn enter_index<'w, 'c>(
 ) -> Result<InIndex<'w>> {
     loop {
         let entered = shared.epochs.enter_index(worker);
-        match shared.gate.look() {
+        match shared.life.gate.look() {
             Ok(()) => return Ok(entered),
             Err(TurnedAway::Closed) => return Err(Error::Closed),
             Err(TurnedAway::NotMyTurn) if is_of_catalogue => return Ok(entered),
@@ -200,7 +200,7 @@ impl<'c, 'p: 'c> Placing<'c, 'p> {
     /// A delete of a missing key gets no record: the delete depends on the leaf instead.
     fn place(&mut self, write: &mut Write<'p>, arena: Arena<'c>) -> Result<()> {
         debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
-        let table = self.shared.table(write.table);
+        let table = self.shared.tables.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
             match table.tree.get(key, self.pinned) {

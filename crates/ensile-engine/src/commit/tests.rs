@@ -10,8 +10,9 @@ use ensile_durability::{PageContents, Pages, PictureAttempt, TakenPage, WantedPa
 use ensile_sim::SimDisk;
 
 use super::{Bound, Commit, Committed, serialization_point};
-use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending_removes::PageMarks;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::PageMarks;
 use crate::record::tree::RecordLookup;
 use crate::session::{self, Session};
 use crate::sets::context::Context;
@@ -132,11 +133,11 @@ fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
     let db = Database::in_memory()?;
     let mut turned = super::Turned::default();
     turned.away(db.shared())?;
-    assert!(turned.passing.is_some() && !db.shared().gate.has_turn());
+    assert!(turned.passing.is_some() && !db.shared().life.gate.has_turn());
     turned.away(db.shared())?;
-    assert!(turned.turn.is_some() && turned.passing.is_none() && db.shared().gate.has_turn());
+    assert!(turned.turn.is_some() && turned.passing.is_none() && db.shared().life.gate.has_turn());
     drop(turned);
-    assert!(!db.shared().gate.has_turn());
+    assert!(!db.shared().life.gate.has_turn());
     Ok(())
 }
 
@@ -165,7 +166,7 @@ fn check_that_locks_are_waited_for(db: &Database) -> Result<()> {
         let before = db.stats();
         let [is_locked, has_begun, has_ended] = [(); 3].map(|()| AtomicBool::new(false));
         let shared = db.shared();
-        let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
+        let turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
         std::thread::scope(|scope| {
             let mut tx = db.begin();
             assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(0), Some(0)));
@@ -219,12 +220,12 @@ fn p1_a_turn_begins_when_commits_that_were_bound_before_have_ended() -> Result<(
     let has_begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let turn = scope.spawn(|| {
-            let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None);
+            let turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None);
             has_begun.store(true, Ordering::Release);
             turn.map(drop)
         });
         let is_waiting = || !has_begun.load(Ordering::Acquire);
-        wait_while(Duration::MAX, || is_waiting() && !shared.gate.has_turn());
+        wait_while(Duration::MAX, || is_waiting() && !shared.life.gate.has_turn());
         // Without the wait it begins at any moment from here on.
         wait_while(Duration::from_secs(1), is_waiting);
         let is_early = has_begun.load(Ordering::Acquire);
@@ -322,7 +323,7 @@ fn a_commit_that_waited_for_a_turn_leaves_its_version_to_the_picture_of_the_mome
     let table = &db.table::<u64, Vec<u8>>("rows")?;
     db.run(|tx| tx.put(table, &1, &vec![1; 100]))?;
     let first = begin_picture(db, &clock);
-    let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
+    let turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Duration::MAX, None)?;
     std::thread::scope(|scope| {
         // Its record is found before it commits, so it waits with its copy made, and not for the index.
         let commit = scope.spawn(|| {
@@ -331,7 +332,7 @@ fn a_commit_that_waited_for_a_turn_leaves_its_version_to_the_picture_of_the_mome
                 tx.put(table, &1, &vec![2; 100])
             })
         });
-        while shared.gate.passing_commits() == 0 {
+        while shared.life.gate.passing_commits() == 0 {
             std::thread::yield_now();
         }
         shared.end_pages(first);
@@ -365,8 +366,8 @@ fn with_rows(clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)> {
 
 /// Whether the version of the only write was copied, and whether its page is closed, which was found.
 fn prepared(commit: &Commit<'_, '_>) -> (bool, bool) {
-    let [prepared] = &commit.worker.displaced.pages[..] else { panic!("one write") };
-    let map = commit.shared.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+    let [prepared] = &commit.worker.prepared_pages.pages[..] else { panic!("one write") };
+    let map = commit.shared.tables.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
     let page = prepared.page_in(map.expect("a picture has begun")).expect("nobody has published another one");
     (prepared.version.is_some(), page.is_closed())
 }
@@ -458,7 +459,7 @@ fn n6_a_page_is_marked_in_the_map_that_the_locks_find() -> Result<()> {
                 let epoch = super::serialization_point(&db.shared().epochs, locked.has_records());
                 locked.check_displaced(epoch)?;
             }
-            let map = db.shared().table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+            let map = db.shared().tables.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
             let map = map.filter(|map| map.attempt() == second).expect("it is published");
             let is_marked = map.pages().iter().map(|page| page.has_any(PageMarks::BEFORE));
             let marked: Vec<_> = is_marked.enumerate().filter_map(|(page, is)| is.then_some(page)).collect();
@@ -499,7 +500,7 @@ fn n6_the_first_change_of_a_key_marks_its_page_whatever_it_is() -> Result<()> {
         let mut tx = db.begin();
         tx.put(&table, &0, &Vec::new())?;
         with_commit(&mut tx, |commit| {
-            let map = db.shared().table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
+            let map = db.shared().tables.table(commit.sets.writes.entries[0].table).pages.load(commit.pinned);
             let page = map.expect("a picture has begun").page(0);
             assert_eq!(page.has_any(PageMarks::AFTER), is_marked);
         });
@@ -583,7 +584,7 @@ fn what_was_left_in_doubt_is_freed_if_the_picture_ends_while_it_is_settled() -> 
     // As settling finds the last table if the heartbeat ends the attempt when it is through with the others.
     let over = PictureOfMaps::new(second, freeze.previous());
     over.end();
-    let tables = shared.logged_tables.all_tables();
+    let tables = shared.tables.logged.all_tables();
     let (_, last) = tables.last().expect("there are tables");
     last.pages.publish(PageMap::new(&over, PageBounds::default(), PageMarks::BOTH), false, &shared.epochs);
     assert!(shared.page_slices(second, 1).is_err(), "it has ended");

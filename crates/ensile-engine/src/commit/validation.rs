@@ -93,7 +93,7 @@ impl<'p> Locked<'_, '_, 'p> {
             self.commit.worker.commit.slot().bound_epoch().is_some(),
             "`close` waits for bound workers (E2)"
         );
-        match self.commit.shared.gate.look() {
+        match self.commit.shared.life.gate.look() {
             Ok(()) => Ok(()),
             Err(TurnedAway::Closed) => Err(Error::Closed),
             Err(TurnedAway::NotMyTurn) if self.commit.is_of_catalogue() => Ok(()),
@@ -186,7 +186,7 @@ impl<'p> Locked<'_, '_, 'p> {
             if write.before.is_placeholder() && seen != Some(write.table) {
                 seen = Some(write.table);
                 // The key may have a buried delete (U3).
-                let buried = shared.table(write.table).side.newest();
+                let buried = shared.tables.table(write.table).side.newest();
                 if buried.epoch() > epoch {
                     // A delete of another key was buried since this commit has read E. The next attempt reads a later
                     // epoch.
@@ -211,5 +211,5 @@ impl<'p> Locked<'_, '_, 'p> {
 /// checked the turn yet, and will release the lock (P1).
 #[cold]
 pub(super) fn is_only_locked(shared: &SharedState, now: Word, read: Word) -> bool {
-    now.is_locked() && now.without_lock_bit() == read && shared.gate.is_mine()
+    now.is_locked() && now.without_lock_bit() == read && shared.life.gate.is_mine()
 }

@@ -202,7 +202,7 @@ fn beside_a_turn(work: impl Fn(&Database, &Table<u64, u64>) -> Result<()> + Sync
                     is_done.store(true, Ordering::Relaxed);
                 });
                 // Relaxed: the other thread only says that it is done.
-                while db.shared().gate.turns.lock().passing == 0 && !is_done.load(Ordering::Relaxed) {
+                while db.shared().life.gate.turns.lock().passing == 0 && !is_done.load(Ordering::Relaxed) {
                     std::thread::yield_now();
                 }
             }
@@ -290,7 +290,7 @@ fn closures_that_wait_for_each_others_turns_go_on_when_one_turn_is_overdue() -> 
     };
     let runs = std::thread::scope(|scope| {
         let threads = [scope.spawn(|| work(&one, &other)), scope.spawn(|| work(&other, &one))];
-        let gates = [&one, &other].map(|side| &side.db.shared().gate);
+        let gates = [&one, &other].map(|side| &side.db.shared().life.gate);
         while gates.iter().any(|gate| gate.passing_commits() == 0) {
             assert!(!threads.iter().any(|thread| thread.is_finished()), "each waits for the other's turn");
             std::thread::yield_now();

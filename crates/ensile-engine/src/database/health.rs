@@ -125,17 +125,22 @@ impl Database {
     pub fn health(&self) -> DatabaseHealth {
         let shared = self.shared();
         DatabaseHealth {
-            log: shared.log.as_ref().map(|log| log.health()),
-            read_only: shared.read_only.as_deref().map(str::to_owned),
-            checkpoint_misfit: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
+            log: shared.storage.log.as_ref().map(|log| log.health()),
+            read_only: shared.storage.read_only.as_deref().map(str::to_owned),
+            checkpoint_misfit: shared
+                .storage
+                .checkpoints
+                .as_ref()
+                .and_then(|checkpoints| checkpoints.misfit()),
             checkpoint_failing: shared
+                .storage
                 .checkpoints
                 .as_ref()
                 .and_then(|checkpoints| checkpoints.repeated_failure()),
             archive_error: archive_error(shared),
             fenced: fence_reason(shared),
-            heartbeat_has_panicked: shared.heartbeat_has_panicked(),
-            is_forked: !shared.is_own_process(),
+            heartbeat_has_panicked: shared.heartbeat.has_panicked(),
+            is_forked: !shared.life.is_own_process(),
         }
     }
 
@@ -145,28 +150,29 @@ impl Database {
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
         let (displaced_bytes, displaced_bytes_peak) = shared.displaced_bytes();
-        let waiting_maps = &shared.logged_tables.waiting_maps;
+        let waiting_maps = &shared.tables.logged.waiting_maps;
         Stats {
-            commits: shared.sum(|worker| &worker.commits),
-            aborts: shared.sum(|worker| &worker.aborts),
-            retries: shared.sum(|worker| &worker.retries),
+            commits: shared.workers.sum(|worker| &worker.commits),
+            aborts: shared.workers.sum(|worker| &worker.aborts),
+            retries: shared.workers.sum(|worker| &worker.retries),
             // Relaxed: a figure.
-            turns: shared.gate.begun.load(Ordering::Relaxed),
+            turns: shared.life.gate.begun.load(Ordering::Relaxed),
             expired: shared.epochs.expired_count(),
             epoch: shared.epochs.now(),
-            durable_epoch: shared.log.as_ref().map(|log| log.durable_epoch()),
+            durable_epoch: shared.storage.log.as_ref().map(|log| log.durable_epoch()),
             snapshot_epoch: shared.epochs.served_snapshot(),
-            garbage_pinned_bytes: shared.sum(|worker| &worker.garbage_pinned_bytes) + waiting_maps.bytes(),
-            garbage_version_bytes: shared.sum(|worker| &worker.garbage_version_bytes),
-            garbage_things: shared.sum(|worker| &worker.garbage_things) + waiting_maps.count(),
+            garbage_pinned_bytes: shared.workers.sum(|worker| &worker.garbage_pinned_bytes)
+                + waiting_maps.bytes(),
+            garbage_version_bytes: shared.workers.sum(|worker| &worker.garbage_version_bytes),
+            garbage_things: shared.workers.sum(|worker| &worker.garbage_things) + waiting_maps.count(),
             displaced_bytes,
             displaced_bytes_peak,
-            memory: if shared.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },
-            log: shared.log.as_ref().map(|log| log.stats()),
-            log_health: shared.log.as_ref().map(|log| log.health()),
+            memory: if shared.life.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },
+            log: shared.storage.log.as_ref().map(|log| log.stats()),
+            log_health: shared.storage.log.as_ref().map(|log| log.health()),
             archive_error: archive_error(shared),
-            shipping: shared.shipping.as_ref().map(|shipping| shipping.stats()),
-            checkpoints: shared.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
+            shipping: shared.storage.shipping.as_ref().map(|shipping| shipping.stats()),
+            checkpoints: shared.storage.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }
 }
@@ -174,14 +180,14 @@ impl Database {
 /// Statement for [`DatabaseHealth::fenced`]; `None` without a fence. The shipper knows the fence, or the folder
 /// remembers the fence in a database opened without shipping.
 fn fence_reason(shared: &SharedState) -> Option<String> {
-    if let Some(shipping) = &shared.shipping {
+    if let Some(shipping) = &shared.storage.shipping {
         return shipping.stats().fenced.map(|by| by.to_string());
     }
-    let remembered = shared.report.as_ref()?.shared_store.as_ref().filter(|store| store.is_fenced)?;
+    let remembered = shared.storage.report.as_ref()?.shared_store.as_ref().filter(|store| store.is_fenced)?;
     Some(format!("another machine has taken over from the shared store {}", remembered.store))
 }
 
 /// Text for [`Stats::archive_error`] and [`DatabaseHealth::archive_error`]; `None` without an error.
 fn archive_error(shared: &SharedState) -> Option<String> {
-    shared.log.as_ref().and_then(|log| log.archive_error()).map(|error| error.to_string())
+    shared.storage.log.as_ref().and_then(|log| log.archive_error()).map(|error| error.to_string())
 }

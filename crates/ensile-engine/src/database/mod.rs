@@ -56,7 +56,7 @@ impl Database {
     /// last picture.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
-        self.shared().durable_epoch()
+        self.shared().storage.durable_epoch()
     }
 
     /// The global epoch E.
@@ -68,7 +68,7 @@ impl Database {
     /// Report of the recovery at the open of this database; `None` in memory.
     #[must_use]
     pub fn recovery_report(&self) -> Option<&RecoveryReport> {
-        self.shared().report.as_ref()
+        self.shared().storage.report.as_ref()
     }
 
     /// Requests a checkpoint that begins now, or after the end of a checkpoint under way. The checkpoint holds all
@@ -93,10 +93,10 @@ impl Database {
     /// The checkpoints of this database. Fails for a closed or forked database, and for a database without a folder.
     pub(crate) fn own_checkpoints(&self) -> Result<&Checkpoints> {
         let shared = self.shared();
-        shared.check_open()?;
-        match &shared.checkpoints {
+        shared.life.check_open()?;
+        match &shared.storage.checkpoints {
             Some(checkpoints) => Ok(checkpoints),
-            None if shared.read_only.is_some() => Err(shared.refusal_to_write()),
+            None if shared.storage.read_only.is_some() => Err(shared.storage.refusal_to_write()),
             None => Err(Error::Misuse("a database without a folder has no checkpoints".to_owned())),
         }
     }

@@ -56,16 +56,16 @@ struct EndDatabaseThreads<'d> {
 impl Drop for EndDatabaseThreads<'_> {
     fn drop(&mut self) {
         let shared = &self.open.shared;
-        if let Some(log) = shared.log.as_ref().filter(|_| !self.are_files_ended) {
+        if let Some(log) = shared.storage.log.as_ref().filter(|_| !self.are_files_ended) {
             // Checkpointers stop with the loggers.
             log.stop(CLOSE_PANICKED);
         }
         // The result was returned before, or a panic is under way.
         let _ = self.open.end_shipping();
-        shared.stop.stop();
+        shared.heartbeat.stop.stop();
         shared.memory.stop_preparing();
         self.open.threads.join();
-        shared.folder_lock.lock().take();
+        shared.storage.folder_lock.lock().take();
     }
 }
 
@@ -78,14 +78,14 @@ impl OpenDatabase {
 
     /// Closes the database. The first call ends the files with `end_files`.
     fn close_by(&self, end_files: impl FnOnce() -> Closed) -> Result<Option<RangeInclusive<Epoch>>> {
-        self.shared.check_process()?;
+        self.shared.life.check_process()?;
         // A second call waits for the first, and returns the same result.
-        let _leave = self.shared.log.as_ref().map(|log| log.permit_close()).transpose()?;
+        let _leave = self.shared.storage.log.as_ref().map(|log| log.permit_close()).transpose()?;
         let mut closed = self.lock_closed()?;
         if closed.is_none() {
             // The result in the case of a panic below.
             *closed = Some(Err(DurabilityError::Stopped(CLOSE_PANICKED.into())));
-            self.shared.mark_closed();
+            self.shared.life.mark_closed();
             let mut threads = EndDatabaseThreads { open: self, are_files_ended: false };
             let result = end_files();
             threads.are_files_ended = true;
@@ -99,11 +99,11 @@ impl OpenDatabase {
     /// Result of the close, locked by a thread that may wait for a close under way (O8).
     fn lock_closed(&self) -> std::result::Result<MutexGuard<'_, Option<Closed>>, DurabilityError> {
         // A checkpoint's step with a waker call holds a lock that every close waits for.
-        if self.shared.log.as_ref().is_some_and(|log| log.is_awaited()) {
+        if self.shared.storage.log.as_ref().is_some_and(|log| log.is_awaited()) {
             return Err(DurabilityError::InCallBack);
         }
         // The close under way waits for the thread of this waker, or is below the waker on the stack.
-        if self.shared.log.as_ref().is_some_and(|log| log.is_in_waker()) {
+        if self.shared.storage.log.as_ref().is_some_and(|log| log.is_in_waker()) {
             return self.closed.try_lock().ok_or(DurabilityError::InCallBack);
         }
         Ok(self.closed.lock())
@@ -112,9 +112,9 @@ impl OpenDatabase {
     /// Waits for the shipper's step under way, at most for `ShippingConfig::close_wait`. After this time the thread is
     /// detached, and the result is an error.
     fn end_shipping(&self) -> std::result::Result<(), DurabilityError> {
-        let ended = self.shared.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
+        let ended = self.shared.storage.shipping.as_ref().map_or(Ok(()), |shipping| shipping.end());
         if ended.is_err() {
-            self.threads.leave(SHIPPER);
+            self.threads.detach(SHIPPER);
         }
         ended
     }
@@ -122,7 +122,9 @@ impl OpenDatabase {
     /// Ends the checkpoints and the log. All commits are then durable, except changes without a picture.
     fn end_files(&self, last: LastPicture) -> Closed {
         let shared = &*self.shared;
-        let (Some(log), Some(checkpoints)) = (&shared.log, &shared.checkpoints) else { return Ok(None) };
+        let (Some(log), Some(checkpoints)) = (&shared.storage.log, &shared.storage.checkpoints) else {
+            return Ok(None);
+        };
         let mut lost = None;
         if shared.settings.is_without_log {
             shared.wait_for_commits();
@@ -146,7 +148,7 @@ impl OpenDatabase {
 
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
-        if !self.shared.is_own_process() {
+        if !self.shared.life.is_own_process() {
             // I4: a child closes, frees, joins and waits for nothing. The child's copy of the memory ends with the
             // process.
             std::mem::forget(Arc::clone(&self.shared));
@@ -157,12 +159,12 @@ impl Drop for OpenDatabase {
         if let Err(Error::InCallBack) = self.close(LastPicture::Taken) {
             // No other handle can close the database. The threads end by themselves, and the last of them frees the
             // folder.
-            self.shared.mark_closed();
-            self.shared.log.iter().for_each(|log| log.stop(DROPPED_IN_CALL_BACK));
-            self.shared.stop.stop();
+            self.shared.life.mark_closed();
+            self.shared.storage.log.iter().for_each(|log| log.stop(DROPPED_IN_CALL_BACK));
+            self.shared.heartbeat.stop.stop();
             self.shared.memory.stop_preparing();
         }
-        self.shared.idle_workers.close();
+        self.shared.workers.idle.close();
         session::forget_closed();
         if self.threads.have_ended()
             && let Some(shared) = Arc::get_mut(&mut self.shared)

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 /// Name of the shipper's thread.
 pub(crate) const SHIPPER: &str = "ensile-ship";
 
-/// The threads of a database.
 pub(crate) struct Threads {
     handles: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -40,7 +39,7 @@ impl Threads {
 
     /// Detaches the thread with this name: no `join` waits for the thread. A close detaches a shipper whose store does
     /// not answer. The thread ends when its call to the store returns.
-    pub(crate) fn leave(&self, name: &str) {
+    pub(crate) fn detach(&self, name: &str) {
         self.handles.lock().retain(|handle| handle.thread().name() != Some(name));
     }
 

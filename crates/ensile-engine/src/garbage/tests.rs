@@ -31,7 +31,7 @@ fn absent<'p>(
     let placed = RecordRun::new(tree).place(KEY, placeholder, &mut nodes, &mut changes, pinned);
     let RecordPlacing::Placed(record, absent, _) = placed else { panic!("the tree is empty") };
     let word = record.word();
-    garbage.unhook(epochs.now(), 0, KEY, absent, word, pinned);
+    garbage.add_unhook(epochs.now(), 0, KEY, absent, word, pinned);
     garbage.unhooks.pop_below(Epoch::MAX).expect("it was registered")
 }
 
@@ -108,7 +108,7 @@ fn a_page_of_versions_waits_for_commits_and_for_no_pin() {
         room.push(blocks.version(SizeClass::of_bytes(1_000), false));
     };
     let superseded = epochs.now();
-    garbage.page(superseded, page);
+    garbage.add_page(superseded, page);
     let mut collect = |garbage: &mut Garbage| {
         let commits = epochs.now().previous();
         let limits =

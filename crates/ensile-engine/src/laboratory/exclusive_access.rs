@@ -90,7 +90,7 @@ impl<'x> ExclusiveRows<'x> {
     /// The record of `key`, if the key has a row.
     #[inline]
     fn find(&self, table: &TableCore, key: &[u8]) -> Result<Option<Record<'x>>> {
-        self.shared.check_table(table)?;
+        self.shared.life.check_table(table)?;
         let RecordLookup::Found(record) = table.tree.get(key, self.pinned) else { return Ok(None) };
         Ok((!record.word().is_absent()).then_some(record))
     }
@@ -195,7 +195,7 @@ impl<'x> ExclusiveRows<'x> {
     /// Adds a record for a key. Returns the existing record if the key exists, and `None` after an insertion.
     #[inline]
     fn add(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<Option<Record<'x>>> {
-        self.shared.check_table(table)?;
+        self.shared.life.check_table(table)?;
         let record = self.worker.blocks.create_record(value, Word::for_write(Tid::first_of(Epoch::FIRST)));
         self.worker.changes.clear();
         let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);

@@ -50,7 +50,7 @@ struct RawKeyValue<'db> {
 impl Drop for RawKeyValue<'_> {
     fn drop(&mut self) {
         // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
-        if !self.shared.is_own_process() {
+        if !self.shared.life.is_own_process() {
             // In a forked child `register_pin` uses a list of the child.
             let unrelated = self.shared.register_pin();
             std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
@@ -119,7 +119,7 @@ impl<'db> RawKeyValue<'db> {
 
     /// Writes a value, of at most the capacity of the key's record.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.shared.check_open()?;
+        self.shared.life.check_open()?;
         // Another thread may add the key, or supersede its record, between the two calls.
         while !(self.modify(key, |_, out| out.extend_from_slice(value))? || self.add(key, value)) {}
         Ok(())
@@ -195,7 +195,7 @@ impl Database {
     /// ```
     pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<KeyValue<'_, K, V>> {
         let shared = Arc::clone(&table.core);
-        self.shared().check_table(&shared)?;
+        self.shared().life.check_table(&shared)?;
         self.check_unlogged("key-value access")?;
         Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
     }
@@ -203,7 +203,7 @@ impl Database {
     /// Refuses an operation that bypasses the log; `what` names the operation in the error. `log` is also present in a
     /// database that only makes pictures.
     pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
-        if self.shared().log.is_none() {
+        if self.shared().storage.log.is_none() {
             return Ok(());
         }
         let advice = "use a database in memory";
@@ -218,7 +218,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`] if the stored bytes are not a `V`; [`Error::Closed`].
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<V>> {
-        self.raw.shared.check_open()?;
+        self.raw.shared.life.check_open()?;
         let found = self.raw.get(encode_key(key).as_ref(), V::decode);
         found.transpose().map_err(|error| self.undecodable(&error))
     }
@@ -229,7 +229,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// As for [`KeyValue::get`].
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
-        self.raw.shared.check_open()?;
+        self.raw.shared.life.check_open()?;
         let found = self.raw.get(encode_key(key).as_ref(), |bytes| V::view(bytes, read));
         found.transpose().map_err(|error| self.undecodable(&error))
     }
@@ -241,7 +241,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
     #[inline]
     pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
-        self.raw.shared.check_open()?;
+        self.raw.shared.life.check_open()?;
         let mut broken = None;
         let found = self.raw.modify(encode_key(key).as_ref(), |old, out| match V::decode(old) {
             Ok(mut value) => {

@@ -10,7 +10,8 @@ use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::{Archiving, Opening, Progress, Shipping, ShippingConfig, ShippingOpen};
 
-use super::tuning::{Schedule, Tuning};
+use super::tuning::Tuning;
+use crate::checkpoint::Schedule;
 use crate::database::Database;
 use crate::error::Result;
 use crate::shared_state::{Durability, Settings};

@@ -112,7 +112,7 @@ pub struct Change<'c> {
 /// application's own objects is no database, and is refused.
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = open_existing_disk(path)?;
-    Ok(ensile_durability::examination::examine(&disk, &Framing)?)
+    Ok(ensile_durability::examination::examine(&disk, &EntryFormCheck)?)
 }
 
 /// As [`verify`], and lists the tables. The list is empty for a damaged folder, because the rows would be a guess.
@@ -185,7 +185,7 @@ pub fn inspect_archive(path: &Path) -> Result<ArchiveFacts> {
 /// # Errors
 /// As for [`inspect_archive`].
 pub fn verify_archive(path: &Path) -> Result<ArchiveFacts> {
-    Ok(ensile_durability::archive::verify_archive(&open_existing_disk(path)?, &Framing)?)
+    Ok(ensile_durability::archive::verify_archive(&open_existing_disk(path)?, &EntryFormCheck)?)
 }
 
 /// Makes a new database in `folder`, with the state of the archived database at the end of `epoch`. The folder is empty
@@ -220,7 +220,7 @@ pub fn restore_from_archive_with(
     // The folder is only made for an available epoch.
     let target = RestoreTarget::open(folder, &[&*archive])?;
     let mut stopped = Ok(());
-    let made = restore.make(target.disk(), &Framing, &mut |progress, wait| {
+    let made = restore.make(target.disk(), &EntryFormCheck, &mut |progress, wait| {
         pause_copy(wait, ask(progress, watch), &mut stopped)
     });
     let is_cancelled = stopped.is_err();
@@ -234,7 +234,7 @@ pub fn restore_from_archive_with(
 /// As for [`verify`]; if a log's folder is missing as a whole, because its device may not be mounted; if no consistent
 /// state is left, or a file is unreadable: the message gives the reason; and if a file is damaged after the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
-    Ok(ensile_durability::examination::repair(&open_existing_disk(path)?, &Framing)?)
+    Ok(ensile_durability::examination::repair(&open_existing_disk(path)?, &EntryFormCheck)?)
 }
 
 /// As [`repair`], and gives up the data named by `options`. The first option gives up a missing folder of a log, with
@@ -244,7 +244,7 @@ pub fn repair(path: &Path) -> Result<Option<Repaired>> {
 /// # Errors
 /// As for [`repair`]; also if only the picture is to be kept, and a cut of the log keeps more.
 pub fn repair_with(path: &Path, options: RepairOptions) -> Result<Option<Repaired>> {
-    Ok(ensile_durability::examination::repair_with(&open_existing_disk(path)?, &Framing, options)?)
+    Ok(ensile_durability::examination::repair_with(&open_existing_disk(path)?, &EntryFormCheck, options)?)
 }
 
 /// Makes a copied, restored or moved folder an independent database, with a new identity and the old identity as its
@@ -291,9 +291,9 @@ fn open_existing_disk(path: &Path) -> Result<Arc<dyn Disk>> {
 }
 
 /// Recovery target that only checks the form of entries, and keeps no data.
-struct Framing;
+struct EntryFormCheck;
 
-impl Recoverable for Framing {
+impl Recoverable for EntryFormCheck {
     fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
         each_write(entries, &mut |_| {})
     }

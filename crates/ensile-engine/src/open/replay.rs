@@ -11,7 +11,7 @@
 //! write. A checkpoint's entries come in key order, and need neither a descent for each entry nor a comparison of TIDs.
 //!
 //! In a database with pictures and a loaded picture, the load and each write mark the picture's incomplete pages
-//! (`record::page_map::loaded_pages`). The next picture writes only the marked pages.
+//! (`pictures::loaded_pages`). The next picture writes only the marked pages.
 //!
 //! Invariants:
 //! - E3: A thread in a block holds a pin. Memory unlinked by another thread in the meantime is freed later.
@@ -34,7 +34,7 @@ use ensile_memory::Memory;
 
 use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
-use crate::record::page_map::loaded_pages::{LoadedMaps, LoadedTablePages};
+use crate::pictures::loaded_pages::{LoadedMaps, LoadedTablePages};
 use crate::record::tid_word::Word;
 use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::tables::catalog::Trees;

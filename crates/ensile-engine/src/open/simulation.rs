@@ -13,7 +13,7 @@ use ensile_durability::{CheckpointStep, LoggerStep, Pages, Walk, WantedPages};
 
 use crate::database::Database;
 use crate::open::builder::Builder;
-use crate::open::threads::{boundary_step, step};
+use crate::open::threads::{boundary_step, heartbeat_tick};
 
 impl Builder {
     /// Replaces the machine's disk.
@@ -46,14 +46,14 @@ impl Builder {
 impl Database {
     /// Runs a tick of the heartbeat.
     pub fn heartbeat_step(&self) {
-        if self.shared().is_own_process() {
-            step(self.shared(), &mut drop);
+        if self.shared().life.is_own_process() {
+            heartbeat_tick(self.shared(), &mut drop);
         }
     }
 
     /// Runs the heartbeat's step between two ticks, if the last tick began a snapshot boundary.
     pub fn boundary_step(&self) {
-        if self.shared().is_own_process() && self.shared().epochs.has_boundary_ahead() {
+        if self.shared().life.is_own_process() && self.shared().epochs.has_boundary_ahead() {
             let _ = boundary_step(self.shared());
         }
     }
@@ -61,7 +61,7 @@ impl Database {
     /// Runs a step of a checkpointer. `None` without a folder.
     pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
         let shared = self.shared();
-        shared.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, shared))
+        shared.storage.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, shared))
     }
 
     /// The database's side of a picture. `None` if the database was not opened for [`pictures`](Builder::pictures).
@@ -96,7 +96,7 @@ impl Database {
     /// Runs a step of a logger, and prepares the next file as the logger's thread does. True if the step wrote or
     /// synced.
     pub fn logger_step(&self, logger: usize) -> bool {
-        let Some(log) = &self.shared().log else { return false };
+        let Some(log) = &self.shared().storage.log else { return false };
         let step = log.logger_step(logger);
         log.logger_prepare(logger);
         matches!(step, LoggerStep::Wrote | LoggerStep::Synced)

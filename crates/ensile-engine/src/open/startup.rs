@@ -24,7 +24,7 @@ use super::threads::{self, in_parallel};
 use crate::database::threads::Threads;
 use crate::database::{Database, OpenDatabase};
 use crate::error::{Error, Result};
-use crate::shared_state::{Durability, SharedParts, SharedState};
+use crate::shared_state::{Durability, DurableStorage, SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::pinning::Cores;
 
@@ -76,7 +76,7 @@ impl Builder {
     pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
         UserCode::check_outside()?;
         self.check_bounds()?;
-        self.check_level()?;
+        self.check_log_settings()?;
         self.checkpoint_config().check()?;
         self.check_shipping(opening)?;
         let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };
@@ -112,15 +112,11 @@ impl Builder {
         let parts = SharedParts {
             settings,
             epochs,
-            log,
-            read_only,
-            checkpoints,
-            shipping: shipping.flatten(),
+            storage: DurableStorage::new(log, read_only, checkpoints, shipping.flatten(), report),
             memory,
             catalog,
             loaded_pages: pages,
             clock,
-            report,
             cores,
             process,
         };
@@ -129,7 +125,7 @@ impl Builder {
         let database = Database { open: Arc::new(open) };
         // From here on a failure closes the database, as the drop of any last handle does.
         let shared = &database.open.shared;
-        shared.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.check(&**shared))?;
+        shared.storage.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.check(&**shared))?;
         if self.own_threads {
             threads::start(&database.open.threads, shared)?;
         }

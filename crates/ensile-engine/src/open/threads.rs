@@ -47,8 +47,8 @@ const BOUNDARY_SLEEPS_MAX: u32 = 32;
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
     threads.spawn("ensile-heartbeat".to_owned(), move || {
-        keep(&heart, 0);
-        heartbeat(&heart, step);
+        pin_own_thread(&heart, 0);
+        heartbeat(&heart, heartbeat_tick);
     })?;
     // With several memory nodes a worker's memory belongs on the worker's node (Silo §5.1), so the worker touches the
     // memory first.
@@ -57,11 +57,11 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
         shared.memory.begin_preparing();
         threads.spawn("ensile-memory".to_owned(), move || while shared.memory.prepare() {})?;
     }
-    if let Some(log) = &shared.log {
+    if let Some(log) = &shared.storage.log {
         for logger in 0..log.loggers() {
             let (log, shared) = (StdArc::clone(log), Arc::clone(shared));
             threads.spawn(format!("ensile-log-{logger}"), move || {
-                keep(&shared, logger);
+                pin_own_thread(&shared, logger);
                 while log.logger_step(logger) != LoggerStep::Stopped {
                     log.logger_prepare(logger);
                     log.logger_wait(logger, shared.settings.epoch_interval);
@@ -69,15 +69,17 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
             })?;
         }
     }
-    for checkpointer in 0..shared.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers()) {
+    for checkpointer in
+        0..shared.storage.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers())
+    {
         let shared = Arc::clone(shared);
-        let loggers = shared.log.as_ref().map_or(0, |log| log.loggers());
+        let loggers = shared.storage.log.as_ref().map_or(0, |log| log.loggers());
         threads.spawn(format!("ensile-ckpt-{checkpointer}"), move || {
-            keep(&shared, loggers + checkpointer);
+            pin_own_thread(&shared, loggers + checkpointer);
             checkpoint(&shared, checkpointer);
         })?;
     }
-    if let Some(shipping) = &shared.shipping {
+    if let Some(shipping) = &shared.storage.shipping {
         let shipping = StdArc::clone(shipping);
         threads.spawn(SHIPPER.to_owned(), move || {
             shipping.give_way();
@@ -96,26 +98,26 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> 
 
 /// Pins the calling thread of the database to a core, if workers are pinned. `number` selects a core, from the end of
 /// the list of cores.
-fn keep(shared: &SharedState, number: usize) {
-    if let Some(cores) = &shared.cores {
+fn pin_own_thread(shared: &SharedState, number: usize) {
+    if let Some(cores) = &shared.workers.cores {
         cores.keep_own_thread(number);
     }
 }
 
 /// Runs a tick each interval. Between ticks the heartbeat serves a boundary soon after its begin, and frees the garbage
 /// of workers in small steps.
-fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
+fn heartbeat(shared: &SharedState, tick: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
     let _guard = StopOnPanic { shared };
     let interval = shared.settings.epoch_interval;
     let mut left = interval;
-    while !shared.stop.wait(left) {
+    while !shared.heartbeat.stop.wait(left) {
         left = interval;
-        step(shared, &mut |advanced| {
+        tick(shared, &mut |advanced| {
             if shared.settings.snapshots {
                 left = interval.saturating_sub(serve_boundary(shared, advanced));
             }
         });
-        left = shared.collect_for(&mut shared.collector.lock(), left);
+        left = shared.collect_for(&mut shared.heartbeat.collector.lock(), left);
     }
 }
 
@@ -134,7 +136,9 @@ fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
                 spins_left -= 1;
                 spin_loop();
             }
-            Serving::Sleep if sleeps_left > 0 && !shared.stop.wait(BOUNDARY_SLEEP) => sleeps_left -= 1,
+            Serving::Sleep if sleeps_left > 0 && !shared.heartbeat.stop.wait(BOUNDARY_SLEEP) => {
+                sleeps_left -= 1
+            }
             _ => return passed,
         }
         last = if is_ahead { boundary_step(shared) } else { advance(shared) };
@@ -175,7 +179,7 @@ fn next_serving_step(last: Advance, is_ahead: bool, passed: Duration, interval: 
 fn advance(shared: &SharedState) -> Advance {
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
     if matches!(advanced, Advance::Advanced(_)) {
-        if let Some(log) = &shared.log {
+        if let Some(log) = &shared.storage.log {
             log.wake_loggers();
         }
         shared.epochs.scan();
@@ -200,7 +204,7 @@ impl Drop for StopOnPanic<'_> {
 /// Runs a checkpointer. The thread yields its core only where it waits. A yield after each block costs a whole time
 /// slice on recent Linux, and a picture beside busy threads took minutes.
 fn checkpoint(shared: &SharedState, checkpointer: usize) {
-    let Some(checkpoints) = &shared.checkpoints else { return };
+    let Some(checkpoints) = &shared.storage.checkpoints else { return };
     checkpoints.give_way();
     loop {
         match checkpoints.step(checkpointer, shared) {
@@ -216,21 +220,21 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 /// Runs a tick: begins an epoch, updates the limits of freeable garbage, frees some garbage of workers and long unused
 /// memory (M2), and expires readers that hold back too much (E6). `then` is called as soon as the result of the epoch's
 /// begin is known.
-pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
-    shared.gate.end_overdue(&shared.clock);
+pub(crate) fn heartbeat_tick(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
+    shared.life.gate.end_overdue(&shared.clock);
     let advanced = advance(shared);
     if !matches!(advanced, Advance::Advanced(_)) {
         shared.epochs.scan();
     }
     then(advanced);
-    if let Some(log) = &shared.log {
+    if let Some(log) = &shared.storage.log {
         log.hint_step();
-        if shared.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
+        if shared.storage.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
             log.reserved_epochs_step();
         }
     }
     // Another thread in this step frees instead.
-    if let Some(mut collector) = shared.collector.try_lock_unless_panicked() {
+    if let Some(mut collector) = shared.heartbeat.collector.try_lock_unless_panicked() {
         shared.collection_tick(&mut collector);
         shared.collection_step(&mut collector);
     }

@@ -102,7 +102,7 @@ impl Database {
     /// # Errors
     /// [`Error::Misuse`] if snapshots were switched off, [`Error::Closed`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
-        self.shared().check_open()?;
+        self.shared().life.check_open()?;
         if !self.shared().settings.snapshots {
             return Err(Error::Misuse("snapshots are switched off: see Builder::snapshots".to_owned()));
         }
@@ -129,7 +129,7 @@ impl Database {
     /// # Errors
     /// As for [`Database::snapshot`].
     pub fn snapshot_latest(&self) -> Result<Snapshot<'_>> {
-        self.shared().check_open()?;
+        self.shared().life.check_open()?;
         let shared = self.shared();
         if !shared.settings.snapshots {
             return self.snapshot();
@@ -145,7 +145,7 @@ impl Database {
             return self.snapshot();
         }
         // E stands still: another thread has closed the database, or no more epochs are reserved.
-        shared.check_open()?;
+        shared.life.check_open()?;
         let reason = "no snapshot of what was committed last can be served".into();
         Err(DurabilityError::EpochsEnded(reason).into())
     }
@@ -178,14 +178,14 @@ impl<'db> Snapshot<'db> {
     /// [`Error::Storage`](crate::Error::Storage) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
         UserCode::check_outside()?;
-        self.database.check_process()?;
+        self.database.life.check_process()?;
         // Without a log an absent key may have no record any more. Epochs of the boundary or above were not shown
         // (N19).
         let unhooked = match self.database.settings.is_without_log {
             true => self.database.unhooked.newest().min(self.boundary.previous()),
             false => Epoch::ZERO,
         };
-        self.database.wait_durable(self.shown.max(unhooked))
+        self.database.storage.wait_durable(self.shown.max(unhooked))
     }
 
     /// The database, the pin and context, and the largest epoch shown so far, as separate borrows.
@@ -203,7 +203,7 @@ impl RawRead for Snapshot<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
-        shared.check_table(table)?;
+        shared.life.check_table(table)?;
         shared.prepare_side(table);
         let present = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
@@ -219,7 +219,7 @@ impl RawRead for Snapshot<'_> {
         read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
-        shared.check_table(table)?;
+        shared.life.check_table(table)?;
         shared.prepare_side(table);
         kept.run_outside_call(|context| context.descents.begin_many(keys));
         kept.enter(shared.epochs.now(), |pinned, boundary, Context { descents, rows, .. }| {
@@ -254,7 +254,7 @@ impl RawRead for Snapshot<'_> {
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R> {
         let (shared, kept, shown) = self.parts();
-        shared.check_table(source.table)?;
+        shared.life.check_table(source.table)?;
         shared.prepare_side(source.table);
         let scanned = source.table_to_scan();
         shared.prepare_side(scanned);

@@ -10,17 +10,16 @@ use std::ptr::NonNull;
 // Methods of `Memory` take `self` by the `Arc` of std. The `Arc` of the sync door cannot be a receiver.
 use std::sync::Arc;
 
-use ensile_base::Tid;
 use ensile_base::sync::{AtomicU64, Ordering, fence, plain_access};
 use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
+use super::layout::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, PAGED};
 use super::ownership::{RetiredRecord, VersionRoom};
-use super::pending_removes::{PendingRemove, RemovePlace};
+use super::reference::{Address, Record};
 use super::tid_word::Word;
 use super::version_page::VersionPage;
-use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
 
 /// A worker's memory for records and nodes.
 #[derive(Debug)]
@@ -198,24 +197,21 @@ impl Blocks {
         self.discard(fresh);
     }
 
-    /// Copies a version of a row for a picture into a block of its own.
-    pub(crate) fn pending_remove(
-        &mut self,
-        place: RemovePlace,
-        tid: Tid,
-        key: &[u8],
-        value: &[u8],
-    ) -> PendingRemove {
-        let block = self.cache.allocate(PendingRemove::class(key.len(), value.len()));
-        // SAFETY: the block was just allocated under this class.
-        unsafe { PendingRemove::begin(block, place, tid, key, value) }
+    /// A block of this class, for data that is no record. The block belongs to the caller alone.
+    #[inline]
+    pub(crate) fn allocate_block(&mut self, class: SizeClass) -> NonNull<u8> {
+        debug_assert!(class.bytes() >= size_of::<u64>(), "a freed block has room for a word");
+        self.cache.allocate(class)
     }
 
-    /// Frees a version that no list has. Returns the length of its block in bytes.
-    pub(crate) fn free_pending(&mut self, version: PendingRemove) -> usize {
-        let (block, class) = version.into_block();
+    /// Frees a block from [`Blocks::allocate_block`]. Returns the length of the block in bytes.
+    ///
+    /// # Safety
+    /// The block was allocated under this class, and its only holder gives the block away.
+    #[inline]
+    pub(crate) unsafe fn free_block(&mut self, block: NonNull<u8>, class: SizeClass) -> usize {
         debug_assert!(class.bytes() >= size_of::<u64>(), "the class that it was allocated under");
-        // SAFETY: the block's holder gives the block away, and the block was allocated under this class.
+        // SAFETY: the caller's promise.
         unsafe { self.cache.free(block, class) };
         class.bytes()
     }

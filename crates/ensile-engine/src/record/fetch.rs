@@ -6,7 +6,8 @@
 
 use ensile_memory::SizeClass;
 
-use super::{Address, HEADER_BYTES, Record};
+use super::layout::HEADER_BYTES;
+use super::reference::{Address, Record};
 
 /// Length of the prefetch, in bytes, for rows of different lengths.
 const GUESS: usize = 128;

@@ -20,34 +20,35 @@ use ensile_memory::SizeClass;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
+use super::layout::ADDRESS_BITS;
 use super::ownership::VersionRoom;
 use super::pin_scope::Boundary;
 use super::tid_word::Word;
-use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
-use crate::commit::{commit_read_only, serialization_point};
+use super::{HEADER_BYTES, Record, Scratch, Seen};
+use crate::commit::{serialization_point, validate_reads_once};
 use crate::garbage::UnhookedEpoch;
 use crate::sets::{Read, Sets};
 
 /// First epoch of a model.
 const FIRST: u64 = 10;
 /// Time between two advances that E5 permits, in nanoseconds.
-pub(super) const MILLI: u64 = 1_000_000;
+pub(crate) const MILLI: u64 = 1_000_000;
 /// A value of two data words.
 const LONG: [u8; 12] = *b"twelve bytes";
 /// A value that shares a word with its length.
-pub(super) const SHORT: [u8; 2] = *b"ab";
+pub(crate) const SHORT: [u8; 2] = *b"ab";
 
-pub(super) fn tid(epoch: u64) -> Tid {
+pub(crate) fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
 /// A record with room for [`LONG`], in the layout of `Blocks::create`.
-pub(super) struct Block {
+pub(crate) struct Block {
     words: Box<[AtomicU64]>,
 }
 
 impl Block {
-    pub(super) fn new(value: &[u8], epoch: u64) -> Arc<Self> {
+    pub(crate) fn new(value: &[u8], epoch: u64) -> Arc<Self> {
         let class = SizeClass::of_bytes(HEADER_BYTES + LONG.len());
         let chain = (class.index() as u64) << ADDRESS_BITS;
         let word = |index| AtomicU64::new(if index == 1 { chain } else { 0 });
@@ -57,7 +58,7 @@ impl Block {
         block
     }
 
-    pub(super) fn record(&self) -> Record<'_> {
+    pub(crate) fn record(&self) -> Record<'_> {
         let words = NonNull::from(&*self.words).cast();
         Record { words, _pin: std::marker::PhantomData }
     }
@@ -72,7 +73,7 @@ impl Block {
 
 /// Locks a record. A record of epoch 1 is locked without a load: after a load, loom explores too few writes by other
 /// threads in front of the exchange of the same word.
-pub(super) fn lock(record: Record<'_>) -> Word {
+pub(crate) fn lock(record: Record<'_>) -> Word {
     let known = Word::for_write(tid(1));
     if record.try_lock_at(known) { known } else { record.lock() }
 }
@@ -86,12 +87,12 @@ fn read(block: &Block) -> (Word, Vec<u8>) {
     }
 }
 
-pub(super) fn epochs() -> Arc<Epochs> {
+pub(crate) fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(FIRST), snapshot_interval: Duration::MAX }))
 }
 
 /// Evidence that blocks outlive their readers: loom joins every thread before it drops the blocks.
-pub(super) fn pinned() -> Pinned<'static> {
+pub(crate) fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
 }
@@ -389,7 +390,7 @@ fn read_both(one: &Block, other: &Block) -> Option<[Tid; 2]> {
         }
         sets.reads.push(block.seen(word));
     }
-    commit_read_only(&sets, &UnhookedEpoch::default(), pinned()).ok()?;
+    validate_reads_once(&sets, &UnhookedEpoch::default(), pinned()).ok()?;
     Some([sets.reads[0].word.tid(), sets.reads[1].word.tid()])
 }
 

@@ -16,7 +16,7 @@
 
 use ensile_epoch::Pinned;
 
-use super::{Address, Handle, Record};
+use super::reference::{Address, Handle, Record};
 
 /// Room for a version that nothing links to. Not `Copy`.
 #[derive(Debug)]
@@ -116,7 +116,6 @@ impl<'p> Absent<'p> {
 }
 
 impl RegisteredAbsent {
-    /// The record.
     #[inline]
     pub(crate) fn record(&self) -> Record<'_> {
         // SAFETY: the record was absent at its registration. From then on nothing else frees the record (U1), and a

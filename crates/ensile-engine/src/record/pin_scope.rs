@@ -28,7 +28,7 @@
 use ensile_base::Epoch;
 use ensile_epoch::{Epochs, Expired, PinHandle, Pinned};
 
-use super::Handle;
+use super::reference::Handle;
 
 /// Types of data kept under a pin: a type for each lifetime of a pin.
 pub(crate) trait Family {
@@ -89,7 +89,7 @@ impl<'p> Boundary<'p> {
 /// fields without handles.
 macro_rules! forgets {
     ($of:ident: emptied [$($emptied:ident),*], forgotten [$($forgotten:ident),*], free [$($free:ident),*]) => {
-        #[expect(unsafe_code, reason = "written out by `record::kept`, which argues for it")]
+        #[expect(unsafe_code, reason = "written out by `record::pin_scope`, which argues for it")]
         // SAFETY: the pattern names each field. A field is an emptied vector, forgets its handles, or proves to be
         // `'static`.
         unsafe impl $crate::record::pin_scope::Forget for $of<'_> {

@@ -14,7 +14,8 @@ use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
 use ensile_epoch::ShownBoundaries;
 
-use super::{BURIED, PAGED, Record, UNLINKED};
+use super::layout::{BURIED, PAGED, UNLINKED};
+use super::reference::Record;
 
 impl Record<'_> {
     /// Unlinks each version behind `self` that no boundary of `shown` shows. `self` is of `epoch`. The caller holds the

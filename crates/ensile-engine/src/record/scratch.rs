@@ -8,11 +8,11 @@
 use ensile_base::limits::KEEP_BYTES_MAX;
 use zerocopy::IntoBytes;
 
-use super::FIRST_BYTES;
+use super::layout::FIRST_BYTES;
 
 /// Number of reads that a large buffer counts for. A transaction with so many reads checks the size of its kept space
 /// at its end.
-const IS_LARGE: usize = 2;
+const LARGE_AS_READS: usize = 2;
 
 /// Target of a copy of a record's data.
 pub(crate) trait CopyTarget {
@@ -59,8 +59,8 @@ impl CopyTarget for NoData {
 pub(crate) struct Scratch {
     words: Vec<u64>,
     length: usize,
-    /// [`IS_LARGE`] if a huge row has grown the buffer, else 0.
-    is_large: usize,
+    /// [`LARGE_AS_READS`] if a huge row has grown the buffer, else 0.
+    large_as_reads: usize,
 }
 
 impl CopyTarget for Scratch {
@@ -69,18 +69,18 @@ impl CopyTarget for Scratch {
         debug_assert!(FIRST_BYTES + length <= words * size_of::<u64>(), "the words hold the data");
         self.length = length;
         if self.words.len() < words {
-            self.is_large = grow(&mut self.words, words);
+            self.large_as_reads = grow(&mut self.words, words);
         }
         &mut self.words[..words]
     }
 }
 
-/// Makes room. Returns [`IS_LARGE`] if the room is more than transactions keep, else 0.
+/// Makes room. Returns [`LARGE_AS_READS`] if the room is more than transactions keep, else 0.
 #[cold]
 fn grow(words: &mut Vec<u64>, needed: usize) -> usize {
     debug_assert!(needed > words.len(), "asked for what does not fit");
     words.resize(needed.next_power_of_two(), 0);
-    if words.capacity() * size_of::<u64>() > KEEP_BYTES_MAX { IS_LARGE } else { 0 }
+    if words.capacity() * size_of::<u64>() > KEEP_BYTES_MAX { LARGE_AS_READS } else { 0 }
 }
 
 impl Scratch {
@@ -90,10 +90,10 @@ impl Scratch {
         self.words.capacity() * size_of::<u64>()
     }
 
-    /// [`IS_LARGE`] if a huge row has grown the buffer, else 0. The caller adds the value to a number of reads.
+    /// [`LARGE_AS_READS`] if a huge row has grown the buffer, else 0. The caller adds the value to a number of reads.
     #[inline(always)]
-    pub(crate) fn is_large(&self) -> usize {
-        self.is_large
+    pub(crate) fn large_as_reads(&self) -> usize {
+        self.large_as_reads
     }
 
     /// Notes a change of the kept space: `are_huge` is true if rows elsewhere in the context are huge. The end of the
@@ -101,8 +101,8 @@ impl Scratch {
     #[cold]
     pub(crate) fn note_large(&mut self, are_huge: bool) {
         let is_own = self.kept_bytes() > KEEP_BYTES_MAX;
-        debug_assert!(!is_own || self.is_large == IS_LARGE, "a huge row has grown the buffer");
-        self.is_large = if is_own || are_huge { IS_LARGE } else { 0 };
+        debug_assert!(!is_own || self.large_as_reads == LARGE_AS_READS, "a huge row has grown the buffer");
+        self.large_as_reads = if is_own || are_huge { LARGE_AS_READS } else { 0 };
     }
 
     /// The data.

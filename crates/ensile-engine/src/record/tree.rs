@@ -16,10 +16,10 @@ use ensile_index::{
 
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
 use super::ownership::{Absent, Becomes, RetiredRecord, Unlinked};
+use super::reference::{Address, Record};
 use super::tid_word::Word;
-use super::{Address, LeafChanges, LeafWitness, Record};
+use super::witness::{LeafChanges, LeafWitness};
 
-/// A tree of records.
 #[derive(Debug)]
 pub(crate) struct RecordTree(Masstree);
 
@@ -343,8 +343,8 @@ impl RecordTree {
         new_unlinked(old, becomes)
     }
 
-    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::prune`] removes emptied
-    /// leaves, once the record is unlocked.
+    /// Takes a key out. `old` is the key's record, and the caller holds its lock. [`Self::remove_emptied_leaf`] removes
+    /// emptied leaves, once the record is unlocked.
     pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
@@ -358,7 +358,7 @@ impl RecordTree {
 
     /// Unlinks a leaf that the key's removal left empty, and folds a layer that the removal left with nothing but the
     /// way to another layer.
-    pub(crate) fn prune(
+    pub(crate) fn remove_emptied_leaf(
         &self,
         key: &[u8],
         removed: KeyRemoval,
@@ -395,7 +395,7 @@ impl RecordTree {
         let Some(removed) = self.0.take_out(key, record.address().value(), pinned) else {
             unreachable!("the record has entered")
         };
-        self.prune(key, removed, nodes, pinned);
+        self.remove_emptied_leaf(key, removed, nodes, pinned);
     }
 
     /// Visits the keys of a range in order.

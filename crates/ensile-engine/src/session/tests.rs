@@ -164,7 +164,7 @@ fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<
         assert!(workers <= 4, "{workers} workers");
         assert!(pins <= 12, "{pins} pins");
         let mut made = 0;
-        db.shared().each_worker(|_| made += 1);
+        db.shared().workers.each_worker(|_| made += 1);
         assert!(made <= 4, "{made} workers were made: a thread that ends leaves its worker to the next");
     }
     assert_eq!(b.run(|tx| tx.get(&tb, &3))?, Some(49));

@@ -66,8 +66,8 @@ impl RestingContext {
 impl Context<'_> {
     fn new(shared: &SharedState) -> Self {
         Self {
-            database: shared.id,
-            idle_workers: Arc::clone(&shared.idle_workers),
+            database: shared.life.id,
+            idle_workers: Arc::clone(&shared.workers.idle),
             sets: Sets::default(),
             scratch: Scratch::default(),
             descents: Descents::default(),
@@ -84,7 +84,7 @@ impl Context<'_> {
     pub(crate) fn clear(&mut self) {
         #[cfg(debug_assertions)]
         self.sets.check();
-        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
+        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.large_as_reads() > 1;
         self.sets.clear();
         // Announced keys of a batch are kept until the end of the batch.
         if looks && self.sets.writes.keys.is_empty() && self.kept_bytes() > KEEP_BYTES_MAX {
@@ -97,7 +97,7 @@ impl Context<'_> {
     pub(crate) fn end(&mut self) {
         #[cfg(debug_assertions)]
         self.sets.check();
-        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
+        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.large_as_reads() > 1;
         self.sets.writes.end();
         self.sets.dead.clear();
         self.sets.buried = Epoch::ZERO;

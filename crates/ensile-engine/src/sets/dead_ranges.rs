@@ -153,7 +153,7 @@ impl DeadRanges {
 
     /// The part of a range that a scan has to visit: the range, shortened by the dead range in which the scan begins.
     /// `None` if no part is left.
-    pub(crate) fn rest<'k>(
+    pub(crate) fn range_to_visit<'k>(
         &'k self,
         table: u32,
         range: Range<'k>,
@@ -228,7 +228,7 @@ impl DeadRanges {
 
     /// Forgets the ranges with this key: the transaction puts a row.
     #[inline]
-    pub(crate) fn put(&mut self, table: u32, key: &[u8]) {
+    pub(crate) fn forget_ranges_with(&mut self, table: u32, key: &[u8]) {
         if !self.is_empty() {
             self.forget(|dead| {
                 dead.table == table

@@ -65,7 +65,6 @@ struct RowEnds {
     mark: u64,
 }
 
-/// A row of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchRow<'b> {
     /// The row's place: the key, or the entry in an index.
@@ -104,7 +103,6 @@ impl RowBatch {
         self.list.is_full
     }
 
-    /// The rows.
     #[inline]
     pub(crate) fn rows(&self) -> impl Iterator<Item = BatchRow<'_>> {
         let mut start = 0;

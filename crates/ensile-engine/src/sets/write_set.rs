@@ -23,8 +23,8 @@ use crate::record::ownership::{Absent, PreservedVersion, Unlinked, VersionRoom};
 use crate::record::pin_scope::forgets;
 use crate::record::tid_word::Word;
 use crate::record::{Handle, Record};
-use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
+use ensile_base::limits::KEEP_BYTES_MAX;
 
 /// Kind of the change of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,8 +269,8 @@ impl<'p> WriteSet<'p> {
     #[inline]
     pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> KeyPlace<'p> {
         match self.keys.take_only() {
-            Some(place) => KeyPlace { met: None, only: Some(place) },
-            None => KeyPlace { met: self.keys.find(&mut self.arena, table, key), only: None },
+            Some(place) => KeyPlace { met: None, only_read: Some(place) },
+            None => KeyPlace { met: self.keys.find(&mut self.arena, table, key), only_read: None },
         }
     }
 
@@ -295,7 +295,7 @@ impl<'p> WriteSet<'p> {
 
     /// The value of an entry; `None` if the entry is a delete.
     #[inline]
-    pub(crate) fn put_value(&self, at: usize) -> Option<&[u8]> {
+    pub(crate) fn value_if_put(&self, at: usize) -> Option<&[u8]> {
         let write = &self.entries[at];
         debug_assert!(write.kind == WriteKind::Put || write.value_bytes() == 0, "a delete has no value");
         (write.kind == WriteKind::Put).then(|| self.value(write))
@@ -369,7 +369,7 @@ impl<'p> WriteSet<'p> {
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_span(met, key);
         let value_at = self.append(value);
-        self.push(KeyPlace { met, only: None }, table, key_at, value_at, kind, expect);
+        self.push(KeyPlace { met, only_read: None }, table, key_at, value_at, kind, expect);
         Ok(())
     }
 
@@ -401,7 +401,7 @@ impl<'p> WriteSet<'p> {
         debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
         let value_at = ArenaSpan { start: start as u32, length: (self.arena.len() - start) as u32 };
         let at = self.push(place, table, key_at, value_at, WriteKind::Put, expect);
-        if let Some(found) = place.only {
+        if let Some(found) = place.only_read {
             self.keys.set_found(at, found);
         }
         Ok(())
@@ -438,7 +438,7 @@ impl<'p> WriteSet<'p> {
         kind: WriteKind,
         expect: Expect,
     ) -> usize {
-        let (read, record) = place.only.map_or((None, None), |found| (found.read, Some(found.record)));
+        let (read, record) = place.only_read.map_or((None, None), |found| (found.read, Some(found.record)));
         debug_assert!(key.range().end <= value.range().start, "a value is appended behind its key");
         debug_assert!(value.range().end <= self.arena.len(), "the arena holds the value");
         let at = place.met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
@@ -510,7 +510,6 @@ impl<'p> WriteSet<'p> {
         Err(Error::TooLarge { what: "the transaction's write-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
     }
 
-    /// Appends bytes to the arena.
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> ArenaSpan {
         let start = self.arena.len();

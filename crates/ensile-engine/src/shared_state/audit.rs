@@ -10,8 +10,8 @@
 use ensile_base::Epoch;
 use ensile_base::sync::Arc;
 
-use super::SharedState;
-use super::pictures::Pictures;
+use super::state::SharedState;
+use crate::pictures::picture_state::Pictures;
 use crate::record::block_audit::AtRest;
 
 impl SharedState {
@@ -20,18 +20,18 @@ impl SharedState {
     /// # Panics
     /// If memory, a pin or a binding is missing.
     pub(crate) fn audit(&mut self) {
-        self.gate.check_at_rest();
+        self.life.gate.check_at_rest();
         self.check_epochs_at_rest();
         self.free_all_displaced();
-        let workers = std::mem::take(&mut *self.workers.lock());
-        self.collector.lock().drop_worker();
+        let workers = std::mem::take(&mut *self.workers.lock_all());
+        self.heartbeat.collector.lock().drop_worker();
         // Live threads keep their bindings.
         let (kept, _) = self.epochs.registered_counts();
         assert!(kept <= workers.len(), "{kept} bindings of {} workers", workers.len());
-        let logged = self.logged_tables.all_tables();
+        let logged = self.tables.logged.all_tables();
         let mut trees: Vec<_> = logged.iter().map(|(_, table)| Arc::clone(&table.tree)).collect();
-        trees.extend(self.catalog.lock().trees.values().cloned());
-        trees.extend(self.tables.all_tables().map(|table| Arc::clone(&table.tree)));
+        trees.extend(self.tables.catalog.lock().trees.values().cloned());
+        trees.extend(self.tables.directory.all_tables().map(|table| Arc::clone(&table.tree)));
         let mut at_rest = AtRest::new(&mut self.memory);
         let has_picture = self.pictures.as_ref().is_some_and(Pictures::is_under_way);
         for (id, table) in &logged {
@@ -39,13 +39,13 @@ impl SharedState {
             assert!(has_picture || !has_open_pages, "table {id}: a picture that has ended closes all pages");
             table.pages.collect_at_rest(&at_rest);
         }
-        let maps = &self.logged_tables.waiting_maps;
+        let maps = &self.tables.logged.waiting_maps;
         assert_eq!((maps.count(), maps.bytes()), (0, 0), "maps of pages are missing");
         for worker in &workers {
             worker.lock_garbage().free_all(&mut at_rest);
         }
         at_rest.free_trees(trees);
-        for tree in self.tables.all_tables().filter_map(|table| table.side.tree()) {
+        for tree in self.tables.directory.all_tables().filter_map(|table| table.side.tree()) {
             at_rest.free_side_index(tree);
         }
         at_rest.check(kept);

@@ -10,12 +10,13 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_epoch::{Pinned, ReclaimLimits};
 
-use super::SharedState;
-use super::garbage_limit::{GarbageBytes, GarbageLimit};
+use super::collector::Collector;
+use super::garbage_limit::GarbageBytes;
+use super::state::SharedState;
 use crate::garbage::{EpochLimits, Horizon};
 use crate::record::blocks::Blocks;
 use crate::tables::TableCore;
-use crate::worker::{Worker, WorkerCounters, WorkerShared};
+use crate::worker::Worker;
 
 /// Number of objects of each kind that a worker frees after a commit, beyond the number that a commit of this size
 /// leaves. So garbage shrinks with transactions of any size, and no request waits for much garbage of others (§4.8).
@@ -28,45 +29,17 @@ const FREED_PER_VISIT: usize = 1024;
 /// Number of workers visited in a step.
 const VISITS_PER_STEP: usize = 4;
 
-/// Collector for idle workers, which also ends readers if too much garbage waits.
-pub(crate) struct Collector {
-    worker: Option<Box<Worker>>,
-    /// Limits of freeable garbage at the last tick.
-    last: EpochLimits,
-    /// Limits at the tick before. A worker neglects its garbage below these limits.
-    before_last: EpochLimits,
-    /// Workers still to visit.
-    due: Vec<Arc<WorkerShared>>,
-    limit: GarbageLimit,
-}
-
-impl Collector {
-    pub(crate) fn new(garbage_bytes_max: u64) -> Self {
-        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), EpochLimits::default());
-        Self { worker: None, last: none, before_last: none, due: Vec::new(), limit }
-    }
-}
-
-#[cfg(feature = "audit")]
-impl Collector {
-    /// Ends the heartbeat's own worker, for the audit at the end of a database.
-    pub(super) fn drop_worker(&mut self) {
-        self.worker = None;
-    }
-}
-
 impl SharedState {
-    /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {
-        let worker = Worker::new(&self.epochs, self.log.as_ref(), &self.memory);
-        self.workers.lock().push(Arc::clone(&worker.shared));
+        let worker = Worker::new(&self.epochs, self.storage.log.as_ref(), &self.memory);
+        self.workers.add(&worker);
         Box::new(worker)
     }
 
     /// Collects from time to time after a commit without writes. Such a commit leaves no garbage.
     #[inline]
     pub(crate) fn collect_now_and_then(&self, worker: &mut Worker, pinned: Pinned<'_>) {
-        if worker.is_to_collect() {
+        if worker.count_read_and_check_due() {
             self.collect(worker, 0, pinned);
         }
     }
@@ -97,7 +70,7 @@ impl SharedState {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut made, mut waiting, mut unhooks) = (GarbageBytes::default(), GarbageBytes::default(), 0);
         collector.due.clear();
-        for worker in &*self.workers.lock() {
+        for worker in &*self.workers.lock_all() {
             let counters = &worker.counters;
             made.pins += read(&counters.made_for_pins);
             made.snapshots += read(&counters.made_for_snapshots);
@@ -111,14 +84,14 @@ impl SharedState {
         if let Some(worker) = collector.worker.as_mut().filter(|_| collector.due.is_empty()) {
             worker.give_scattered();
         }
-        let maps = &self.logged_tables.waiting_maps;
+        let maps = &self.tables.logged.waiting_maps;
         made.pins += maps.made_bytes();
         waiting.pins += maps.bytes();
         let limits = self.epoch_limits(self.epochs.limits());
         collector.before_last = std::mem::replace(&mut collector.last, limits);
         // Deletes above D wait for D, so the end of a reader would free none of them. Without a log deletes do not wait
         // for D.
-        let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch() };
+        let durable = if self.settings.is_without_log { Epoch::MAX } else { self.storage.durable_epoch() };
         let undurable = collector.limit.made_above(durable, made);
         waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
         let (now, served) = (self.epochs.now(), self.epochs.served_snapshot());
@@ -137,7 +110,7 @@ impl SharedState {
         }
         let worker = worker.get_or_insert_with(|| {
             let worker = Worker::new(&self.epochs, None, &self.memory);
-            self.workers.lock().push(Arc::clone(&worker.shared));
+            self.workers.add(&worker);
             Box::new(worker)
         });
         let mut pin = self.epochs.register_pin();
@@ -165,7 +138,7 @@ impl SharedState {
         loop {
             let passed = Duration::from_nanos(self.clock.nanos().saturating_sub(began));
             let Some(left) = time.checked_sub(passed) else { return Duration::ZERO };
-            if self.stop.is_stopped() || !self.collection_step(collector) {
+            if self.heartbeat.stop.is_stopped() || !self.collection_step(collector) {
                 return left;
             }
         }
@@ -185,7 +158,7 @@ impl SharedState {
         table.side.fill(|| {
             let (mut pin, mut blocks) = (self.epochs.register_pin(), Blocks::new(self.memory.cache()));
             // A worker that comes later has locked the list later, and so lets its buried records enter.
-            let workers = self.workers.lock().clone();
+            let workers = self.workers.lock_all().clone();
             for worker in workers {
                 let steps = (0..).take_while(|&step| {
                     let call = pin.begin(self.epochs.now());
@@ -199,7 +172,13 @@ impl SharedState {
     /// The limits of freeable garbage, and the state that a worker needs to free garbage.
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
         let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
-        Horizon { limits, epochs: &self.epochs, tables: &self.tables, gate: &self.gate, unhooked }
+        Horizon {
+            limits,
+            epochs: &self.epochs,
+            tables: &self.tables.directory,
+            gate: &self.life.gate,
+            unhooked,
+        }
     }
 
     /// All limits of freeable garbage, computed from the limits of readers at the last scan.
@@ -221,23 +200,9 @@ impl SharedState {
 
     /// As [`Self::unhook_limit`], for absent records without versions: no snapshot reads them.
     fn bare_limit(&self) -> Epoch {
-        let durable = if self.settings.is_without_log { Epoch::MAX } else { self.durable_epoch().next() };
+        let durable =
+            if self.settings.is_without_log { Epoch::MAX } else { self.storage.durable_epoch().next() };
         self.commit_limit().min(durable)
-    }
-
-    /// Runs `work` for the shared part of each worker since the open.
-    pub(crate) fn each_worker(&self, work: impl FnMut(&WorkerShared)) {
-        self.workers.lock().iter().map(|worker| &**worker).for_each(work);
-    }
-
-    /// Sum of a counter over all workers since the open. 0 in a forked child: the list may be locked for ever (I4).
-    pub(crate) fn sum(&self, counter: impl Fn(&WorkerCounters) -> &AtomicU64) -> u64 {
-        if !self.is_own_process() {
-            return 0;
-        }
-        let workers = self.workers.lock();
-        // Relaxed: figures, each a little old.
-        workers.iter().map(|worker| counter(&worker.counters).load(Ordering::Relaxed)).sum()
     }
 }
 

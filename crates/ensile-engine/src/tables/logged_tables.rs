@@ -6,7 +6,7 @@
 //!   its map before its first commit.
 //!
 //! Neighbours: recovery and the opening of tables enter tables. The walk of a checkpoint reads the tables.
-//! `open::pages` begins and ends pictures.
+//! `checkpoint::pages` begins and ends pictures.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,9 +16,11 @@ use ensile_durability::PictureAttempt;
 use ensile_epoch::Epochs;
 
 use super::is_logged;
-use crate::record::page_map::loaded_pages::LoadedMaps;
-use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps, TablePages, WaitingMaps};
-use crate::record::pending_removes::PageMarks;
+use crate::pictures::loaded_pages::LoadedMaps;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::PageMarks;
+use crate::pictures::table_pages::{TablePages, WaitingMaps};
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 

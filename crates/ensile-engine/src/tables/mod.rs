@@ -15,8 +15,8 @@ use crossbeam_utils::CachePadded;
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 
 use crate::error::{Error, Result};
+use crate::pictures::table_pages::TablePages;
 use crate::record::Fetch;
-use crate::record::page_map::TablePages;
 use crate::record::tree::RecordTree;
 use side_index::SideIndex;
 
@@ -53,7 +53,6 @@ pub(crate) struct IndexSpec {
     pub(crate) key: IndexKeyFn,
 }
 
-/// A table.
 pub(crate) struct TableCore {
     /// Number of the table's database in this process.
     pub(crate) database: u64,
@@ -217,7 +216,6 @@ impl Directory {
         half.get((id & !VOLATILE) as usize)
     }
 
-    /// The table with this id.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<&Arc<TableCore>> {
         self.slot(id)?.get()
@@ -230,7 +228,6 @@ impl Directory {
         self.logged.get(id as usize)?.get()
     }
 
-    /// All tables and indexes.
     #[cfg(feature = "audit")]
     pub(crate) fn all_tables(&self) -> impl Iterator<Item = &Arc<TableCore>> {
         self.logged.iter().chain(&self.volatile).filter_map(OnceLock::get)

@@ -232,7 +232,6 @@ fn entry_of(key: &[u8], tid: u64) -> KeyBuffer {
     entry
 }
 
-/// The key of an entry.
 fn key_of(entry: &[u8]) -> Vec<u8> {
     let Ok(key) = Vec::decode_delimited(&mut &*entry) else { unreachable!("an entry begins with its key") };
     key

@@ -116,7 +116,7 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn begin(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take_unattached(&database).begin(&database);
-        let ended = match database.check_open() {
+        let ended = match database.life.check_open() {
             Ok(()) => None,
             Err(Error::InCallBack) => Some(Ended::InCallBack),
             Err(error) if matches!(error.cause(), Some(DurabilityError::Forked)) => Some(Ended::Forked),
@@ -180,7 +180,7 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     fn check(&self, table: &TableCore) -> Result<()> {
         self.check_alive()?;
-        self.database.check_table(table)
+        self.database.life.check_table(table)
     }
 
     /// Refuses calls after a failure.
@@ -277,7 +277,7 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
-        self.database.check_still_open()?;
+        self.database.life.check_still_open()?;
         let Some(Session { kept, worker }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
@@ -304,7 +304,7 @@ impl<'db> Transaction<'db> {
     /// Returns the epoch of the reads.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
-        self.database.check_process()?;
+        self.database.life.check_process()?;
         let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
@@ -312,8 +312,8 @@ impl<'db> Transaction<'db> {
             |pinned, Context { sets, scratch, .. }| {
                 #[cfg(debug_assertions)]
                 sets.check();
-                sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
-                commit::commit_read_only(sets, &self.database.unhooked, pinned)
+                sets.read_inserted_keys(|id| self.database.tables.table(id), scratch, pinned)?;
+                commit::validate_reads_once(sets, &self.database.unhooked, pinned)
             },
             |_| Err(Error::Expired),
         )
@@ -352,7 +352,6 @@ impl<'db> Transaction<'db> {
         self.run_outside_call(|context| context.sets.nodes.len())
     }
 
-    /// Counts a retry.
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
             WorkerCounters::add(&worker.shared.counters.retries, 1);

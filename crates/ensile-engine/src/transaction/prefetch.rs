@@ -36,16 +36,16 @@ impl Transaction<'_> {
     /// `Error::Expired`: run the transaction again.
     pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
         self.check_alive()?;
-        self.database.check_process()?;
+        self.database.life.check_process()?;
         let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
         let shared: &SharedState = &self.database;
         let from = kept.run_outside_call(|context| context.sets.writes.keys.len());
-        keys(&mut Prefetch { database: shared.id, kept });
+        keys(&mut Prefetch { database: shared.life.id, kept });
         kept.enter(
             |pinned, Context { sets, descents, .. }| {
-                descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), pinned);
+                descents.descend_announced(&mut sets.writes, from, |id| shared.tables.table(id), pinned);
                 sets.writes.keys.expect_from(from);
                 Ok(())
             },

@@ -17,7 +17,7 @@ use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::TableCore;
 
 /// Place of the row of a point read at the end of the call.
-enum Stands {
+enum RowLocation {
     /// The key is absent.
     Nowhere,
     /// The transaction has written the key: position of the key's entry in the write-set.
@@ -40,18 +40,18 @@ impl RawRead for Transaction<'_> {
             |pinned, Context { sets, scratch, .. }| {
                 let met = sets.writes.find_read_key(table.id, key, sets.reads.len());
                 if let Some(at) = sets.writes.write_position(met) {
-                    return Stands::InWriteSet(at);
+                    return RowLocation::InWriteSet(at);
                 }
                 let present = sets.look_up(table, key, met, scratch, pinned);
-                if present { Stands::InScratch } else { Stands::Nowhere }
+                if present { RowLocation::InScratch } else { RowLocation::Nowhere }
             },
             #[inline(always)]
             |row, Context { sets, scratch, .. }| {
                 sets.check_reads()?;
                 Ok(match row {
-                    Stands::Nowhere => None,
-                    Stands::InWriteSet(at) => sets.writes.put_value(at).map(read),
-                    Stands::InScratch => Some(read(scratch.bytes())),
+                    RowLocation::Nowhere => None,
+                    RowLocation::InWriteSet(at) => sets.writes.value_if_put(at).map(read),
+                    RowLocation::InScratch => Some(read(scratch.bytes())),
                 })
             },
         )
@@ -105,7 +105,7 @@ impl RawRead for Transaction<'_> {
                 let (rows, list) = batch.begin(asked, source.index.is_some());
                 sets.writes.sort_table(scanned.id);
                 let Sets { reads, nodes, writes, dead, buried, .. } = sets;
-                let Some(rest) = dead.rest(scanned.id, range, direction) else { return Ok(()) };
+                let Some(rest) = dead.range_to_visit(scanned.id, range, direction) else { return Ok(()) };
                 let own = writes.in_order(rest.lower, rest.upper);
                 let scan = ScanRange { table: scanned, range: rest, direction, own, key_buffer: scan_key };
                 let mut reader = ScanReader { reads, nodes, writes, buried };

@@ -76,8 +76,8 @@ impl<'db> Receipt<'db> {
     /// Then the commit stays, and becomes durable once the cause is gone. The caller can wait on the receipt again.
     pub fn durable(&self) -> Result<()> {
         UserCode::check_outside()?;
-        self.database.check_process()?;
-        self.database.wait_durable(self.committed.epoch)
+        self.database.life.check_process()?;
+        self.database.storage.wait_durable(self.committed.epoch)
     }
 
     /// As [`Receipt::durable`], and returns the report of the picture that holds the transaction. `None` if a log holds
@@ -87,13 +87,13 @@ impl<'db> Receipt<'db> {
     /// As for [`Receipt::durable`].
     pub fn durable_in(&self) -> Result<Option<CheckpointReport>> {
         self.durable()?;
-        Ok(self.database.checkpoints.as_ref().and_then(|all| all.report_of(self.committed.epoch)))
+        Ok(self.database.storage.checkpoints.as_ref().and_then(|all| all.report_of(self.committed.epoch)))
     }
 
     /// True if the transaction is durable by now.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.database.durable_epoch() >= self.committed.epoch
+        self.database.storage.durable_epoch() >= self.committed.epoch
     }
 
     /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same, and uses the receipt up. The
@@ -112,9 +112,9 @@ impl<'db> Receipt<'db> {
     /// ```
     pub fn durable_async(&self) -> DurableFuture {
         let epoch = self.committed.epoch;
-        let wait = match &self.database.log {
+        let wait = match &self.database.storage.log {
             Some(log) => Ok(log.durable(epoch)),
-            None => Err(Some(self.database.check_durable(epoch))),
+            None => Err(Some(self.database.storage.check_durable(epoch))),
         };
         DurableFuture { epoch, wait }
     }

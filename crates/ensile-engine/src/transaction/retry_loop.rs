@@ -107,7 +107,7 @@ impl<'s> Losses<'s> {
     }
 
     /// Prepares the next run after a loss: waits a little, or for a turn if the closure must have a turn.
-    fn after_one(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
+    fn wait_for_next_run(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
         self.count += 1;
         if let Some(turn) = self.turn.take() {
             self.note_lost_turn(turn.is_over(), shared.clock.nanos());
@@ -122,7 +122,7 @@ impl<'s> Losses<'s> {
             return Ok(());
         }
         let deadline = self.limits.map(|limits| self.begun_nanos.saturating_add(nanos_of(limits.time)));
-        self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Self::TURN_MAX, deadline)?;
+        self.turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Self::TURN_MAX, deadline)?;
         self.check_limits(shared)
     }
 
@@ -266,7 +266,7 @@ impl Database {
             Err((error, rests_on)) => (Err(error), rests_on),
         };
         if let (Durability::Strict, Some(committed)) = (durability, rests_on) {
-            self.shared().wait_durable(committed.epoch)?;
+            self.shared().storage.wait_durable(committed.epoch)?;
         }
         outcome
     }
@@ -355,7 +355,7 @@ impl Database {
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
         // A closed database promises not to run the closure. The commit checks again: the closure may have forked.
-        if let Err(closed) = self.shared().check_open() {
+        if let Err(closed) = self.shared().life.check_open() {
             return Err((closed.into(), None));
         }
         // A turn ends with its run: with the drop of `losses`, or after the next loss.
@@ -397,7 +397,7 @@ impl Database {
         tx.count_retry();
         let is_large = tx.reads() > Losses::LARGE_READS;
         let losses = losses.get_or_insert_with(|| Losses::begin(shared.clock.nanos(), limits));
-        tx.renew_after(|| losses.after_one(is_large, shared))
+        tx.renew_after(|| losses.wait_for_next_run(is_large, shared))
     }
 
     /// Runs a batch of independent small transactions with overlapped descents, each with its own commit and its own
@@ -488,7 +488,7 @@ impl Database {
     ) {
         debug_assert!(requests.len() < bounds.len() && bounds[0] == 0, "a bound behind each request");
         let shared = self.shared();
-        if shared.check_open().is_err() {
+        if shared.life.check_open().is_err() {
             // Each request finds the closed database by itself.
             return;
         }
@@ -496,12 +496,12 @@ impl Database {
         kept.run_outside_call(|context| context.sets.writes.end_batch());
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
             kept.run_outside_call(|context| context.sets.writes.keys.begin_request());
-            prefetch(request, &mut Prefetch { database: shared.id, kept });
+            prefetch(request, &mut Prefetch { database: shared.life.id, kept });
             *end = kept.run_outside_call(|context| context.sets.writes.keys.len());
         }
         let is_ahead = kept.enter(
             |pinned, Context { sets, descents, .. }| {
-                descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), pinned);
+                descents.descend_announced(&mut sets.writes, 0, |id| shared.tables.table(id), pinned);
                 true
             },
             |_| false,

@@ -46,7 +46,7 @@ impl Transaction<'_> {
         value.clear();
         encode(&mut value);
         let written = write(self, &value);
-        self.put_value(value);
+        self.give_value_back(value);
         written
     }
 
@@ -56,7 +56,7 @@ impl Transaction<'_> {
     }
 
     /// Gives the buffer for a value back.
-    fn put_value(&mut self, value: Vec<u8>) {
+    fn give_value_back(&mut self, value: Vec<u8>) {
         self.run_outside_call(|context| context.keep_value(value));
     }
 
@@ -203,7 +203,7 @@ impl Transaction<'_> {
             }
             UpdatedRow::Own(at) => {
                 let changed = self.run_outside_call(|Context { sets, value, .. }| {
-                    let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
+                    let Some(old) = sets.writes.value_if_put(at) else { return Ok(false) };
                     value.clear();
                     change(old, value).map(|()| true)
                 });
@@ -220,7 +220,7 @@ impl Transaction<'_> {
             true => self.run_outside_call(|context| context.sets.writes.change(at, Some(&value))),
             false => self.put_indexed(table, key, &value),
         });
-        self.put_value(value);
+        self.give_value_back(value);
         updated.map(|()| true)
     }
 
@@ -235,7 +235,7 @@ impl Transaction<'_> {
             })?;
             self.write_indexed(table, key, Some(&value), Expect::Anything)
         });
-        self.put_value(value);
+        self.give_value_back(value);
         updated.map(|()| true)
     }
 }
@@ -263,7 +263,7 @@ impl<'p> Sets<'p> {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
         debug_assert!(table.indexes.is_empty(), "a row with index entries goes by another way");
-        self.dead.put(table.id, key);
+        self.dead.forget_ranges_with(table.id, key);
         let met = self.writes.find_key(table.id, key);
         if let Some(at) = self.writes.write_position(met) {
             buffer.clear();
@@ -275,7 +275,7 @@ impl<'p> Sets<'p> {
             encode(value);
             Ok(())
         };
-        let place = KeyPlace { met, only: None };
+        let place = KeyPlace { met, only_read: None };
         self.writes.add_encoded(place, table.id, key, expect, encode, |value| table.check_value(value))
     }
 
@@ -291,7 +291,7 @@ impl<'p> Sets<'p> {
     ) -> Result<()> {
         let met = self.writes.find_key(table.id, key);
         let taken = match self.writes.write_position(met) {
-            Some(at) => self.writes.put_value(at).is_some(),
+            Some(at) => self.writes.value_if_put(at).is_some(),
             None => self.probe(table, key, met, scratch, pinned),
         };
         if taken { Err(Error::KeyExists { table: table.name().to_owned() }) } else { Ok(()) }

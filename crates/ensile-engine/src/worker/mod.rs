@@ -16,7 +16,6 @@ use std::sync::Arc as StdArc;
 use std::ops::{Deref, DerefMut};
 
 use crossbeam_utils::CachePadded;
-use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Appender, Log};
@@ -25,10 +24,9 @@ use ensile_index::NodeChanges;
 use ensile_memory::Memory;
 
 use crate::garbage::{Garbage, Horizon, RetiredNodes};
-use crate::record::Scratch;
+use crate::pictures::pending_removes::WorkerList;
+use crate::pictures::prepared_pages::PreparedPages;
 use crate::record::blocks::{Blocks, NodeBlocks};
-use crate::record::page_map::{MapAddress, PageMap};
-use crate::record::pending_removes::{PageState, PendingRemove, WorkerList};
 
 /// Number of read-only commits between two checks of the garbage.
 pub(crate) const READS_PER_COLLECTION: u32 = 32;
@@ -140,7 +138,6 @@ pub(crate) struct CollectedAt {
     commits: Option<Epoch>,
 }
 
-/// One worker.
 pub(crate) struct Worker {
     /// Binding of the worker to a commit's epoch.
     pub(crate) commit: CommitHandle,
@@ -164,7 +161,7 @@ pub(crate) struct Worker {
     /// Room for before-images in the log.
     pub(crate) images: ImageRoom,
     /// Versions that a commit may leave to a picture.
-    pub(crate) displaced: PreparedPages,
+    pub(crate) prepared_pages: PreparedPages,
     /// Number of read-only commits since the last collection.
     reads_since: u32,
     /// Limits at which everything free has been freed; `None` if a collection may free more.
@@ -187,7 +184,7 @@ impl Worker {
             is_turned_away: false,
             is_behind_a_lock: false,
             images: ImageRoom::default(),
-            displaced: PreparedPages::default(),
+            prepared_pages: PreparedPages::default(),
             reads_since: 0,
             collected: None,
         }
@@ -207,8 +204,9 @@ impl Worker {
     }
 
     /// True if a read-only commit must collect: [`READS_PER_COLLECTION`] commits have come since the last collection.
+    /// Otherwise the call counts the commit.
     #[inline]
-    pub(crate) fn is_to_collect(&mut self) -> bool {
+    pub(crate) fn count_read_and_check_due(&mut self) -> bool {
         let is_due = self.reads_since >= READS_PER_COLLECTION;
         if !is_due {
             self.reads_since += 1;
@@ -242,7 +240,7 @@ impl Worker {
     #[inline]
     pub(crate) fn hand_over_nodes(&mut self, epochs: &Epochs) {
         if !self.retired.is_empty() {
-            self.shared.lock_garbage().nodes(&mut self.retired, epochs);
+            self.shared.lock_garbage().add_nodes(&mut self.retired, epochs);
         }
     }
 
@@ -293,106 +291,5 @@ impl ImageRoom {
     #[inline]
     pub(crate) fn fell_short(&mut self) -> bool {
         std::mem::take(&mut self.fell_short)
-    }
-}
-
-/// The page of a write, and the version that the commit may leave to the page. A commit finds both before it binds
-/// (E1).
-#[derive(Debug)]
-pub(crate) struct PreparedPage {
-    /// The write's position in the order of locks.
-    pub(crate) lock: u32,
-    page: u32,
-    map: MapAddress,
-    /// A copy of the version, if a picture under way may need the version. `None` once the version was left.
-    pub(crate) version: Option<PendingRemove>,
-    /// True if the locks have shown that the commit must leave the version.
-    pub(crate) is_needed: bool,
-}
-
-impl PreparedPage {
-    #[inline]
-    pub(crate) fn new(lock: u32, map: &PageMap, page: usize) -> Self {
-        debug_assert!(page < map.bounds().len() && page <= u32::MAX as usize, "a page is one of its map's");
-        Self { lock, page: page as u32, map: map.address(), version: None, is_needed: false }
-    }
-
-    /// The page, if `map` still is the map of the preparation.
-    #[inline]
-    pub(crate) fn page_in<'m>(&self, map: &'m PageMap) -> Option<&'m PageState> {
-        (self.map == map.address()).then(|| map.page(self.page as usize))
-    }
-
-    /// True if the entry has the version `tid`, for this map.
-    pub(crate) fn has_version(&self, map: &PageMap, tid: Tid) -> bool {
-        self.map == map.address() && self.version.as_ref().is_some_and(|version| version.tid() == tid)
-    }
-}
-
-/// Pages of a commit's writes, in the order of its locks.
-#[derive(Debug, Default)]
-pub(crate) struct PreparedPages {
-    pub(crate) pages: Vec<PreparedPage>,
-    /// Number of pages in front of the last requested position.
-    next: usize,
-    /// True if a page has a version.
-    pub(crate) has_versions: bool,
-    /// True if a page has a version that the commit must leave.
-    pub(crate) is_any_needed: bool,
-    /// True if the commit failed because a version to leave was not copied.
-    pub(crate) fell_short: bool,
-    /// Target of the reads of records.
-    pub(crate) scratch: Scratch,
-}
-
-impl PreparedPages {
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        debug_assert!(!self.pages.is_empty() || !self.has_versions, "a version is of a page");
-        self.pages.is_empty()
-    }
-
-    /// The prepared page of the write at position `lock` in the order of locks. Calls come in this order, so all calls
-    /// of a commit together visit each page once.
-    #[cold]
-    pub(crate) fn page_for_lock(&mut self, lock: u32) -> Option<&mut PreparedPage> {
-        debug_assert!(
-            self.pages.is_sorted_by_key(|prepared| prepared.lock),
-            "pages are in the order of locks"
-        );
-        let passed = self.pages[self.next..].iter().take_while(|prepared| prepared.lock < lock).count();
-        self.next += passed;
-        self.pages.get_mut(self.next).filter(|prepared| prepared.lock == lock)
-    }
-
-    /// True if the failed commit lacked a copy. The call clears the flag.
-    #[inline]
-    pub(crate) fn fell_short(&mut self) -> bool {
-        std::mem::take(&mut self.fell_short)
-    }
-
-    /// Frees the versions that a commit has not left, and the space that a huge transaction grew.
-    #[inline]
-    pub(crate) fn give_back(&mut self, blocks: &mut Blocks) {
-        const PAGES_MAX: usize = KEEP_BYTES_MAX / size_of::<PreparedPage>();
-        if self.has_versions || self.pages.capacity() > PAGES_MAX {
-            self.give_versions_back(blocks);
-        }
-        self.pages.clear();
-        self.next = 0;
-    }
-
-    /// As [`PreparedPages::give_back`], for pages with versions, or with more space than a worker keeps.
-    #[cold]
-    #[inline(never)]
-    fn give_versions_back(&mut self, blocks: &mut Blocks) {
-        for version in self.pages.drain(..).filter_map(|prepared| prepared.version) {
-            blocks.free_pending(version);
-        }
-        (self.has_versions, self.is_any_needed) = (false, false);
-        let kept_bytes = self.pages.capacity() * size_of::<PreparedPage>() + self.scratch.kept_bytes();
-        if kept_bytes > KEEP_BYTES_MAX {
-            *self = Self::default();
-        }
     }
 }

@@ -18,8 +18,8 @@ use ensile_index::{Direction, Range};
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::formats::definition::{Definition, IndexDefinition};
+use crate::pictures::table_pages::TablePages;
 use crate::read_path::{RawRead, RowSource};
-use crate::record::page_map::TablePages;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
 use crate::sets::rows::{BatchAsked, BatchRow};
@@ -36,7 +36,7 @@ const DEFINITIONS_PER_BATCH: usize = 512;
 impl Database {
     /// The table of the definition `spec`: opened before, recovered, or new.
     pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {
-        self.shared().check_open()?;
+        self.shared().life.check_open()?;
         open_table(self, spec)
     }
 }
@@ -67,7 +67,7 @@ fn definition_of(id: u32, spec: &TableSpec, stored: Option<&Definition>) -> Defi
 /// ids of all definitions.
 pub(super) fn bootstrap(database: &Database) -> Result<()> {
     let shared = database.shared();
-    let mut catalog = shared.catalog.lock();
+    let mut catalog = shared.tables.catalog.lock();
     let tree = catalog.tree(CATALOG_ID, || new_tree(shared).publish());
     catalog.trees.remove(&CATALOG_ID);
     let spec = TableSpec {
@@ -79,9 +79,9 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
         indexes: Vec::new(),
         defines_indexes: false,
     };
-    let pages = shared.logged_tables.add(CATALOG_ID, &tree);
-    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, tree, pages, &spec, Vec::new()));
-    shared.tables.add(Arc::clone(&table))?;
+    let pages = shared.tables.logged.add(CATALOG_ID, &tree);
+    let table = Arc::new(TableCore::new(shared.life.id, CATALOG_ID, tree, pages, &spec, Vec::new()));
+    shared.tables.directory.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
     let (mut last, mut goes_on) = (None::<Vec<u8>>, true);
@@ -139,7 +139,7 @@ fn open_table(database: &Database, mut spec: TableSpec) -> Result<Arc<TableCore>
     }
     let ids = catalog.next_volatile..catalog.next_volatile + spec.indexes.len() as u32;
     for id in ids.clone().map(|entries_id| VOLATILE | entries_id).chain([id]) {
-        shared.tables.check_room(id)?;
+        shared.tables.directory.check_room(id)?;
     }
     let definition = definition_of(id, &spec, stored.as_ref());
     if stored.as_ref() != Some(&definition) {
@@ -162,14 +162,14 @@ fn open_table(database: &Database, mut spec: TableSpec) -> Result<Arc<TableCore>
 /// Waits until no thread fills the indexes of the table called `name`, and returns the catalogue's lock. Refuses a call
 /// from a key function that would wait for its own thread.
 fn lock_unless_filling<'s>(shared: &'s SharedState, name: &str) -> Result<MutexGuard<'s, Catalog>> {
-    let mut catalog = shared.catalog.lock();
+    let mut catalog = shared.tables.catalog.lock();
     while catalog.filling.contains(name) {
         if calls_key_functions() {
             return Err(Error::Misuse(format!(
                 "an index's key function asks for table {name} while the table is being opened: open it before"
             )));
         }
-        catalog = shared.table_filled.wait(catalog);
+        catalog = shared.tables.filled.wait(catalog);
     }
     Ok(catalog)
 }
@@ -187,9 +187,9 @@ fn fill_unlocked<'s>(
 
     impl<'s> Filling<'s, '_> {
         fn end(&self) -> MutexGuard<'s, Catalog> {
-            let mut catalog = self.0.catalog.lock();
+            let mut catalog = self.0.tables.catalog.lock();
             catalog.filling.remove(self.1);
-            self.0.table_filled.notify_all();
+            self.0.tables.filled.notify_all();
             catalog
         }
     }
@@ -214,7 +214,7 @@ fn fill_unlocked<'s>(
 /// The stored definition of the table called `name`; `None` for a new table.
 fn read_definition(shared: &SharedState, name: &str) -> Result<Option<Definition>> {
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
-    let found = tx.raw_get(shared.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
+    let found = tx.raw_get(shared.tables.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
     Ok(found.flatten())
 }
 
@@ -223,7 +223,7 @@ fn write_definition(shared: &SharedState, name: &str, definition: &Definition) -
     let encoded = definition.encode();
     loop {
         let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
-        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), |out| out.extend_from_slice(&encoded))?;
+        tx.raw_put(shared.tables.table(CATALOG_ID), name.as_bytes(), |out| out.extend_from_slice(&encoded))?;
         match tx.submit() {
             Err(error) if error.is_retryable() => {}
             result => return result.map(drop),
@@ -253,14 +253,14 @@ fn enter_table(
             defines_indexes: false,
         };
         let entries = Arc::new(TableCore::new(
-            shared.id,
+            shared.life.id,
             entries_id,
             Arc::new(entries_tree),
             Arc::new(TablePages::new(None, &Arc::default())),
             &entries_spec,
             Vec::new(),
         ));
-        shared.tables.add(Arc::clone(&entries))?;
+        shared.tables.directory.add(Arc::clone(&entries))?;
         opened.push(Arc::new(IndexCore {
             name: index_name,
             version,
@@ -272,8 +272,8 @@ fn enter_table(
     }
     let indexes = Vec::new();
     let spec = TableSpec { name, key_type, value_type, value_layout, row_bytes, indexes, defines_indexes };
-    let pages = shared.logged_tables.add(id, &tree);
-    let table = Arc::new(TableCore::new(shared.id, id, tree, pages, &spec, opened));
-    shared.tables.add(Arc::clone(&table))?;
+    let pages = shared.tables.logged.add(id, &tree);
+    let table = Arc::new(TableCore::new(shared.life.id, id, tree, pages, &spec, opened));
+    shared.tables.directory.add(Arc::clone(&table))?;
     Ok(table)
 }

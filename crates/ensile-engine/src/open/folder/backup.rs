@@ -18,7 +18,7 @@ use ensile_durability::{
     EntryKind, RestoreTarget, ask, check_copy, copy_target,
 };
 
-use super::{Framing, open_existing_disk};
+use super::{EntryFormCheck, open_existing_disk};
 use crate::database::Database;
 use crate::error::{Error, Result};
 
@@ -111,9 +111,9 @@ impl Database {
         check_copy(options)?;
         let shared = self.shared();
         let source = checkpoints.disk();
-        let found = match &shared.log {
+        let found = match &shared.storage.log {
             Some(log) if !checkpoints.backups_need_checkpoint() => {
-                wait_for_log(log.durable(shared.epochs.now()), &|| shared.check_open(), watch)?;
+                wait_for_log(log.durable(shared.epochs.now()), &|| shared.life.check_open(), watch)?;
                 CopySource::backup(source, options)?
             }
             _ => {
@@ -122,7 +122,7 @@ impl Database {
             }
         };
         let run = found.begin(&copy_target(target, &**source)?)?;
-        run.run(&Framing, &shared.clock, &|| shared.check_open(), watch)
+        run.run(&EntryFormCheck, &shared.clock, &|| shared.life.check_open(), watch)
     }
 }
 
@@ -145,7 +145,7 @@ pub fn backup(
     let source = open_existing_disk(source)?;
     ensile_durability::expect_entries(&*source, EntryKind::Values)?;
     let run = CopySource::backup(&source, options)?.begin(&copy_target(target, &*source)?)?;
-    run.run(&Framing, &Clock::machine(), &|| Ok(()), watch)
+    run.run(&EntryFormCheck, &Clock::machine(), &|| Ok(()), watch)
 }
 
 /// Makes a new database in the folder `target`, which is empty or missing, from a backup. The database has the newest
@@ -261,7 +261,7 @@ fn run_restore(
     watch: &mut dyn FnMut(&CopyProgress) -> ControlFlow<()>,
 ) -> Result<CopyReport> {
     let begun = source.begin(target.disk()).map_err(Error::from);
-    let made = begun.and_then(|run| run.run(&Framing, &Clock::machine(), &|| Ok(()), watch));
+    let made = begun.and_then(|run| run.run(&EntryFormCheck, &Clock::machine(), &|| Ok(()), watch));
     let is_cancelled =
         made.as_ref().is_err_and(|error| matches!(error.cause(), Some(DurabilityError::Cancelled)));
     target.finish(made, is_cancelled)

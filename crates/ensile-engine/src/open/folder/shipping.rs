@@ -11,7 +11,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{DurabilityError, EntryKind, SharedStore, TakeOver, TakeOverReport};
 
-use super::Framing;
+use super::EntryFormCheck;
 use crate::database::Database;
 use crate::error::{Error, Result};
 
@@ -26,8 +26,8 @@ impl Database {
     /// goes on.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         let shared = self.shared();
-        shared.check_open()?;
-        match &shared.shipping {
+        shared.life.check_open()?;
+        match &shared.storage.shipping {
             Some(shipping) => Ok(shipping.ship(timeout)?),
             None => Err(Error::Misuse("nothing is shipped: open it with `Builder::ship_to`".to_owned())),
         }
@@ -36,7 +36,7 @@ impl Database {
     /// Stops shipping until the next open. The call waits for nothing. From another thread, the call ends the wait of a
     /// close for a shared store that does not answer. Without a shared store the call does nothing.
     pub fn cancel_shipping(&self) {
-        if let Some(shipping) = &self.shared().shipping {
+        if let Some(shipping) = &self.shared().storage.shipping {
             shipping.cancel();
         }
     }
@@ -76,5 +76,5 @@ pub fn take_over(
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open_hidden(target).map_err(DurabilityError::from)?);
     let run = TakeOver::begin(store, &disk, bytes_per_second)?;
-    Ok(run.finish(&Framing, &Clock::machine())?)
+    Ok(run.finish(&EntryFormCheck, &Clock::machine())?)
 }

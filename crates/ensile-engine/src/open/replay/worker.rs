@@ -19,8 +19,8 @@ use super::ReplayedTable;
 use super::tombstones::BlockDeletes;
 use crate::formats::log_entry::LoggedWrite;
 use crate::garbage::ReplayGarbage;
+use crate::pictures::loaded_pages::LoadedTablePages;
 use crate::record::blocks::{Blocks, NodeBlocks};
-use crate::record::page_map::loaded_pages::LoadedTablePages;
 use crate::record::tid_word::Word;
 use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, RecordProbe, RecordTree};
 use crate::record::{HEADER_BYTES, Record};
@@ -292,7 +292,7 @@ impl ReplayWorker {
         let (unlinked, removed) = tree.take_out(key, found, pinned);
         found.unlock_with(before.to_superseded());
         let (mut nodes, _) = self.nodes(epochs);
-        tree.prune(key, removed, &mut nodes, pinned);
+        tree.remove_emptied_leaf(key, removed, &mut nodes, pinned);
         self.garbage.retire(unlinked, epochs);
     }
 }

@@ -9,7 +9,7 @@ use ensile_durability::Health;
 use ensile_epoch::Advance;
 use ensile_sim::SimDisk;
 
-use super::{Serving, heartbeat, next_serving_step, step};
+use super::{Serving, heartbeat, heartbeat_tick, next_serving_step};
 use crate::{Database, Error, Result, Tuning};
 
 #[test]
@@ -64,13 +64,13 @@ fn v1_a_boundary_is_served_before_the_next_tick_comes() -> Result<()> {
             assert_eq!(shared.epochs.limits().snapshots(), boundary, "commits keep versions for it alone");
             met.set(met.get() + 1);
         }
-        step(shared, &mut |advanced| {
+        heartbeat_tick(shared, &mut |advanced| {
             let now = shared.epochs.now();
             begun.set((shared.epochs.boundary_at(now) == now).then_some(now));
             then(advanced);
         });
         if met.get() == 3 {
-            shared.stop.stop();
+            shared.heartbeat.stop.stop();
         }
     });
     db.close()

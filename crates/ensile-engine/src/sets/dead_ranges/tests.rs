@@ -21,7 +21,7 @@ type Bounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
 /// Bounds of the rest of a scan.
 fn rest<'k>(dead: &'k DeadRanges, scanned: Range<'k>, direction: Direction) -> Option<Bounds<'k>> {
-    dead.rest(TABLE, scanned, direction).map(|rest| (rest.lower, rest.upper))
+    dead.range_to_visit(TABLE, scanned, direction).map(|rest| (rest.lower, rest.upper))
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn a_scan_that_begins_in_a_dead_range_begins_at_its_end() {
     );
     assert_eq!(rest(&dead, all(), Direction::Reverse), Some((Bound::Unbounded, Bound::Unbounded)));
     assert!(
-        dead.rest(TABLE + 1, all(), Direction::Forward).is_some_and(|rest| rest.lower == Bound::Unbounded)
+        dead.range_to_visit(TABLE + 1, all(), Direction::Forward)
+            .is_some_and(|rest| rest.lower == Bound::Unbounded)
     );
 }
 
@@ -93,10 +94,10 @@ fn a_put_and_forgotten_reads_end_the_range() {
     for (key, ends) in [(&b"a"[..], true), (b"l", true), (b"m", false), (b"z", false)] {
         let mut dead = DeadRanges::default();
         dead.note(TABLE, all(), Direction::Forward, Some(b"m"), 7);
-        dead.put(TABLE + 1, key);
+        dead.forget_ranges_with(TABLE + 1, key);
         dead.forget_reads(7);
         assert!(!dead.is_empty());
-        dead.put(TABLE, key);
+        dead.forget_ranges_with(TABLE, key);
         assert_eq!(dead.is_empty(), ends, "{key:?}");
         dead.forget_reads(6);
         assert!(dead.is_empty());

@@ -194,7 +194,7 @@ fn an_encoder_that_panics_leaves_no_bytes_in_the_arena() {
             panic!("an application's encoder gives up");
         };
         let add = AssertUnwindSafe(|| {
-            set.add_encoded(KeyPlace { met, only: None }, 1, &key, Expect::Anything, encode, |_| Ok(()))
+            set.add_encoded(KeyPlace { met, only_read: None }, 1, &key, Expect::Anything, encode, |_| Ok(()))
         });
         catch_unwind(add).expect_err("it panics");
     }

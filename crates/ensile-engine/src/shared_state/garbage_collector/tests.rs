@@ -23,12 +23,12 @@ fn the_heartbeat_does_not_look_again_and_again_at_what_waits_for_a_turn() -> Res
     };
     db.run(|tx| (0..5000).try_for_each(|key| tx.put(&table, &key, &key)))?;
     let shared = db.shared();
-    let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_secs(100), None)?;
+    let turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_secs(100), None)?;
     db.run(|tx| (0..5000).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
     (0..100).for_each(|_| tick());
     let waits = db.stats().garbage_things;
     assert!(waits >= 5000, "{waits} wait for the end of the turn");
-    let mut collector = shared.collector.lock();
+    let mut collector = shared.heartbeat.collector.lock();
     shared.collection_tick(&mut collector);
     let steps = (0..1000).take_while(|_| shared.collection_step(&mut collector)).count();
     assert!(steps < 10, "{steps} steps");
@@ -61,7 +61,7 @@ fn a_tick_frees_all_that_may_go_in_as_many_steps_as_that_takes() -> Result<()> {
     assert_eq!(waiting, 5 * FREED_PER_VISIT as u64);
     // A driven heartbeat takes one step.
     while tick() == waiting {}
-    let (shared, mut collector) = (db.shared(), db.shared().collector.lock());
+    let (shared, mut collector) = (db.shared(), db.shared().heartbeat.collector.lock());
     shared.collection_tick(&mut collector);
     shared.collect_for(&mut collector, Duration::from_secs(1));
     assert_eq!(db.stats().garbage_things, 0);
@@ -87,7 +87,7 @@ fn a_step_visits_few_workers() -> Result<()> {
         }
     });
     let shared = db.shared();
-    let turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_secs(100), None)?;
+    let turn = shared.life.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_secs(100), None)?;
     for _ in 0..100 {
         clock.advance(Duration::from_millis(40));
         db.heartbeat_step();
@@ -99,10 +99,10 @@ fn a_step_visits_few_workers() -> Result<()> {
         let bytes = |worker: &crate::worker::WorkerShared| {
             worker.counters.garbage_unhook_bytes.load(Ordering::Relaxed)
         };
-        shared.each_worker(|worker| waiting += usize::from(bytes(worker) > 0));
+        shared.workers.each_worker(|worker| waiting += usize::from(bytes(worker) > 0));
         waiting
     };
-    let mut collector = shared.collector.lock();
+    let mut collector = shared.heartbeat.collector.lock();
     shared.collection_tick(&mut collector);
     for left in [WORKERS, WORKERS - VISITS_PER_STEP, WORKERS - 2 * VISITS_PER_STEP] {
         assert_eq!(waiting(), left);

@@ -5,8 +5,9 @@ use ensile_durability::{PageContents, PictureAttempt};
 
 use super::{CountRows, PageCut, Piece, pieces_of};
 use crate::formats::checkpoint_entry;
-use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending_removes::PageMarks;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::PageMarks;
 
 /// Of a table with five pages: each piece's bounds, and whether it is cut.
 fn pieces(marked: &[(usize, PageMarks)], marks: PageMarks) -> Vec<(String, Option<String>, bool)> {
@@ -48,7 +49,7 @@ fn n17_runs_of_marked_pages_are_cut_and_the_others_stay_as_they_are() {
 /// How many pages a run has whose rows fill a tenth of one each.
 fn pages_of(rows: u64) -> usize {
     let row_bytes = PageContents::FRAME_BYTES + checkpoint_entry::bytes(8, 100);
-    let mut cut = PageCut { page_bytes: 10 * row_bytes, bounds: Vec::new(), filled: 0 };
+    let mut cut = PageCut::new(10 * row_bytes);
     for key in 0..rows {
         cut.add(&key.to_be_bytes(), Some(100));
         cut.add(&[&key.to_be_bytes()[..], b"deleted"].concat(), None);

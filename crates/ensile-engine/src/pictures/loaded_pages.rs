@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use ensile_base::Epoch;
 use ensile_base::sync::Arc;
 
-use super::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending_removes::{PageMarks, PageState};
+use super::page_bounds::PageBounds;
+use super::page_map::{PageMap, PictureOfMaps};
+use super::pending_removes::{PageMarks, PageState};
 
 /// A table's pages in a loaded picture.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ impl LoadedTablePages {
     /// The pages of a table that the picture lacks: one page with a mark.
     fn of_added_table() -> Self {
         let pages = Self::new(&[&[]], Epoch::ZERO);
+        debug_assert_eq!(pages.states.len(), 1, "a table that is added has one page");
         pages.mark(&[]);
         pages
     }
@@ -65,7 +67,7 @@ impl PageMap {
     pub(crate) fn of_loaded(picture: &Arc<PictureOfMaps>, pages: Option<LoadedTablePages>) -> Self {
         debug_assert!(picture.is_over(), "its pages are closed");
         let LoadedTablePages { bounds, states, .. } = pages.unwrap_or_else(LoadedTablePages::of_added_table);
-        Self { picture: Arc::clone(picture), since: picture.since, bounds, states }
+        Self::with_states(picture, bounds, states)
     }
 }
 
@@ -75,8 +77,8 @@ mod tests {
     use ensile_base::sync::Arc;
 
     use super::{LoadedTablePages, PageMap};
-    use crate::record::page_map::PictureOfMaps;
-    use crate::record::pending_removes::PageMarks;
+    use crate::pictures::page_map::PictureOfMaps;
+    use crate::pictures::pending_removes::PageMarks;
 
     fn mark_flags(pages: Option<LoadedTablePages>) -> Vec<bool> {
         let map = PageMap::of_loaded(&PictureOfMaps::of_loaded(Epoch::new(9)), pages);

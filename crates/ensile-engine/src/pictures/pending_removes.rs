@@ -21,8 +21,8 @@
 //! - N9: A taker of a worker's list behind the close of a page finds the versions that the page's walk has missed
 //!   ([`WorkerList::take`]).
 //!
-//! Neighbours: `blocks` makes and frees blocks; commits push blocks (`commit::pending_removes`), a picture's
-//! checkpointers take lists (`open::pages`); `page_map` has the pages.
+//! Neighbours: down, `record::blocks` has the memory; commits push blocks (`commit::pending_removes`), a picture's
+//! checkpointers take lists (`checkpoint::pages`); `page_map` has the pages.
 
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
@@ -32,7 +32,8 @@ use ensile_base::sync::{AtomicU64, Ordering, plain_access};
 use ensile_base::{Epoch, Tid};
 use ensile_memory::{FREED_WORD, SizeClass};
 
-use super::ADDRESS_MASK;
+use crate::record::blocks::Blocks;
+use crate::record::layout::ADDRESS_MASK;
 
 /// Header of a block, in front of key and value. The fields are atomics, so that loom sees their order.
 #[repr(C)]
@@ -73,7 +74,7 @@ unsafe impl Send for PendingRemove {}
 impl PendingRemove {
     /// Size class of a block for a row with these lengths.
     #[inline]
-    pub(super) const fn class(key: usize, value: usize) -> SizeClass {
+    const fn class(key: usize, value: usize) -> SizeClass {
         SizeClass::of_bytes(HEADER_BYTES + key + value)
     }
 
@@ -81,13 +82,7 @@ impl PendingRemove {
     ///
     /// # Safety
     /// The block belongs to the caller alone, is aligned to words, and is of this class.
-    pub(super) unsafe fn begin(
-        block: NonNull<u8>,
-        place: RemovePlace,
-        tid: Tid,
-        key: &[u8],
-        value: &[u8],
-    ) -> Self {
+    unsafe fn begin(block: NonNull<u8>, place: RemovePlace, tid: Tid, key: &[u8], value: &[u8]) -> Self {
         debug_assert!(
             key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX,
             "a row is within its limits"
@@ -179,8 +174,7 @@ impl PendingRemove {
         Self::class(key, value).bytes()
     }
 
-    /// The block, and its size class.
-    pub(super) fn into_block(self) -> (NonNull<u8>, SizeClass) {
+    fn into_block(self) -> (NonNull<u8>, SizeClass) {
         let (key, value) = self.lengths();
         (self.0.cast(), Self::class(key, value))
     }
@@ -193,6 +187,28 @@ impl PendingRemove {
             "a block lies at a word's address"
         );
         address
+    }
+}
+
+impl Blocks {
+    /// Copies a version of a row for a picture into a block of its own.
+    pub(crate) fn pending_remove(
+        &mut self,
+        place: RemovePlace,
+        tid: Tid,
+        key: &[u8],
+        value: &[u8],
+    ) -> PendingRemove {
+        let block = self.allocate_block(PendingRemove::class(key.len(), value.len()));
+        // SAFETY: the block was just allocated under this class.
+        unsafe { PendingRemove::begin(block, place, tid, key, value) }
+    }
+
+    /// Frees a version that no list has. Returns the length of its block in bytes.
+    pub(crate) fn free_pending(&mut self, version: PendingRemove) -> usize {
+        let (block, class) = version.into_block();
+        // SAFETY: the block's holder gives the block away, and the block was allocated under this class.
+        unsafe { self.free_block(block, class) }
     }
 }
 

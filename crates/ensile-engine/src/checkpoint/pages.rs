@@ -15,9 +15,9 @@
 //! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
 //!   row.
 //!
-//! Neighbours: `page_partition` returns the bounds of pages, `walk` copies rows. `record::page_map` has maps,
-//! `record::pending_removes` has lists and marks. Commits leave versions and mark pages (`commit::pending_removes`).
-//! The durability crate's checkpointers are the callers.
+//! Neighbours: `row_counts` returns the bounds of pages, `walk` copies rows, `displaced_versions` frees. `pictures` has
+//! maps, lists and marks. Commits leave versions and mark pages (`commit::pending_removes`). The durability crate's
+//! checkpointers are the callers.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow, Range as Run};
@@ -33,11 +33,14 @@ use ensile_index::Range;
 
 use super::walk::{SLICES_PER_PART, copy_rows};
 use crate::formats::checkpoint_entry;
+use crate::pictures::attempts::PictureAttempts;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::PageMap;
+use crate::pictures::page_space::PageSpace;
+use crate::pictures::pending_removes::{PageMarks, PendingList, PendingRemove};
+use crate::pictures::picture_state::Pictures;
 use crate::record::Scratch;
-use crate::record::page_map::{PageBounds, PageMap};
-use crate::record::pending_removes::{PageMarks, PendingList, PendingRemove};
 use crate::shared_state::SharedState;
-use crate::shared_state::pictures::{PageSpace, PictureAttempts, Pictures};
 use crate::tables::logged_tables::LoggedTable;
 
 impl Pages for SharedState {
@@ -55,7 +58,7 @@ impl Pages for SharedState {
         self.collect_after_pictures();
         // Versions of the last picture do not count against this picture.
         self.free_ended();
-        let tables = self.logged_tables.all_tables();
+        let tables = self.tables.logged.all_tables();
         let cut = tables.iter().map(|(id, table)| (*id, self.cut(table, page_bytes, carried)));
         let bounds: HashMap<u32, PageBounds> = cut.collect();
         {
@@ -63,15 +66,15 @@ impl Pages for SharedState {
             if attempts.may_publish(attempt) {
                 pictures.begin();
                 let is_carried_over = carried.is_some();
-                let since = self.logged_tables.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
-                pictures.may_take(attempt, since);
+                let since = self.tables.logged.publish_pages(attempt, bounds, is_carried_over, &self.epochs);
+                pictures.allow_takes(attempt, since);
             }
         }
         // SeqCst: the maps are published before E is read (N7); partner: a commit's fence after the read of its epoch
         // (C1).
         fence(Ordering::SeqCst);
         let epoch = self.epochs.now();
-        pictures.attempts.lock().was_published(attempt, epoch);
+        pictures.attempts.lock().note_published(attempt, epoch);
         PublishedPages { attempt, epoch }
     }
 
@@ -83,12 +86,12 @@ impl Pages for SharedState {
         }
         let Some(marks) = attempts.marks_to_carry() else { return Ok(()) };
         self.carry_over(marks);
-        attempts.has_carried_over(attempt);
+        attempts.note_carried_over(attempt);
         Ok(())
     }
 
     fn page_slices(&self, attempt: PictureAttempt, parts: usize) -> Result<Vec<Vec<Slice>>, PagesEnded> {
-        let tables = self.logged_tables.all_tables();
+        let tables = self.tables.logged.all_tables();
         self.settle(attempt, &tables)?;
         let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
@@ -131,7 +134,7 @@ impl Pages for SharedState {
     ) -> Result<TakenPage, PagesEnded> {
         page.clear();
         self.bound_displaced();
-        let Some(table) = self.logged_tables.get(slice.section) else { unreachable!("tables stay") };
+        let Some(table) = self.tables.logged.get(slice.section) else { unreachable!("tables stay") };
         let first: &[u8] = if resume.is_empty() { &slice.from } else { resume };
         let mut space = self.own_pictures().page_space();
         let walked = self.walk_page(attempt, freeze, &table, first, page, &mut space.scratch);
@@ -196,7 +199,7 @@ impl Pages for SharedState {
 impl SharedState {
     /// Carries these marks of all tables' maps over to the published maps.
     fn carry_over(&self, marks: PageMarks) {
-        for (_, table) in self.logged_tables.all_tables() {
+        for (_, table) in self.tables.logged.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             table.pages.carry_over(marks, &self.epochs, call.pin_token());
@@ -210,7 +213,7 @@ impl SharedState {
     fn catch_up(&self, attempts: &mut PictureAttempts) {
         if let Some(marks) = attempts.marks_missed(self.epochs.now()) {
             self.carry_over(marks);
-            attempts.has_caught_up();
+            attempts.note_caught_up();
         }
     }
 
@@ -261,13 +264,13 @@ impl SharedState {
         // The second check is under the lock: the picture may have ended in the meantime, with the next picture
         // published.
         if let Some(why) = self.displaced_too_much() {
-            self.give_way(&mut attempts, why);
+            self.abandon_picture(&mut attempts, why);
         }
     }
 
     /// Ends the picture under way for the reason `why`, and closes its pages. Does nothing without a picture under way.
-    pub(crate) fn give_way(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
-        if let Some(ended) = attempts.give_way(why) {
+    pub(crate) fn abandon_picture(&self, attempts: &mut PictureAttempts, why: PagesEnded) {
+        if let Some(ended) = attempts.abandon_newest(why) {
             self.close_pages(attempts, ended);
         }
     }
@@ -328,10 +331,10 @@ impl SharedState {
     fn close_pages(&self, attempts: &PictureAttempts, ended: PictureAttempt) {
         debug_assert!(!attempts.goes_on(ended), "an attempt that goes on has open pages");
         let pictures = self.own_pictures();
-        self.logged_tables.end_picture();
-        pictures.take_no_more();
+        self.tables.logged.end_picture();
+        pictures.forbid_takes();
         // Tables added after this have no open page.
-        for (_, table) in self.logged_tables.all_tables() {
+        for (_, table) in self.tables.logged.all_tables() {
             let mut pin = self.epochs.register_pin();
             let call = pin.begin(self.epochs.now());
             let Some(map) = table.pages.load(call.pin_token()) else {

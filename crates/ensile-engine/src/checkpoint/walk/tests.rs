@@ -32,7 +32,7 @@ fn open(rows: u64, bytes: usize) -> Result<(Database, Clock)> {
 }
 
 fn first_table(shared: &SharedState) -> Arc<LoggedTable> {
-    shared.logged_tables.get(FIRST_TABLE).expect("it was opened")
+    shared.tables.logged.get(FIRST_TABLE).expect("it was opened")
 }
 
 fn key(number: u64) -> Vec<u8> {

@@ -9,8 +9,8 @@
 //!   rows plus a row. The next round descends again from the key at the end of the round before.
 //! - A walk reads records as transactions do (C5), and writes no shared line.
 //!
-//! Neighbours: `tables::logged_tables` has the tables. `threads` steps the checkpointers. `replay` loads the written
-//! checkpoints.
+//! Neighbours: `tables::logged_tables` has the tables. `open::threads` steps the checkpointers. `open::replay` loads
+//! the written checkpoints.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -40,7 +40,7 @@ impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
         let mut pin = self.epochs.register_pin();
-        for (section, table) in self.logged_tables.all_tables() {
+        for (section, table) in self.tables.logged.all_tables() {
             let call = pin.begin(self.epochs.now());
             let separators = table.tree.separators(parts * SLICES_PER_PART, call.pin_token());
             drop(call);
@@ -60,7 +60,7 @@ impl Walk for SharedState {
     }
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
-        let Some(table) = self.logged_tables.get(slice.section) else { return false };
+        let Some(table) = self.tables.logged.get(slice.section) else { return false };
         self.copy_rounds(&table.tree, slice, resume, low, block)
     }
 
@@ -69,7 +69,7 @@ impl Walk for SharedState {
     }
 
     fn changed_bytes(&self) -> u64 {
-        self.sum(|worker| &worker.changed_bytes)
+        self.workers.sum(|worker| &worker.changed_bytes)
     }
 
     fn pages(&self) -> Option<&dyn Pages> {

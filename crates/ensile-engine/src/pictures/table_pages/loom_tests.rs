@@ -13,10 +13,12 @@ use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_durability::PictureAttempt;
 use loom::thread;
 
-use super::{PageBounds, PageMap, PictureOfMaps, TablePages};
+use super::TablePages;
 use crate::commit::serialization_point;
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::PageMarks;
 use crate::record::loom_tests::{MILLI, epochs, pinned};
-use crate::record::pending_removes::PageMarks;
 
 fn map(attempt: u64) -> PageMap {
     let picture = PictureOfMaps::new(PictureAttempt::new(attempt), Epoch::FIRST);

@@ -8,11 +8,12 @@ use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{PageContents, Pages, PagesEnded, PictureAttempt, TakenPage, WantedPages};
 
+use crate::pictures::page_bounds::PageBounds;
+use crate::pictures::page_map::{PageMap, PictureOfMaps};
+use crate::pictures::pending_removes::{PageMarks, PendingRemove, RemovePlace};
+use crate::pictures::picture_state::FREED_PER_STEP;
 use crate::record::CopyTarget;
-use crate::record::page_map::{PageBounds, PageMap, PictureOfMaps};
-use crate::record::pending_removes::{PageMarks, PendingRemove, RemovePlace};
 use crate::shared_state::SharedState;
-use crate::shared_state::pictures::{FREED_PER_STEP, PictureAttempts};
 use crate::worker::{Worker, WorkerCounters};
 use crate::{Database, Result, Table, Tuning};
 
@@ -36,7 +37,7 @@ fn leave(shared: &SharedState, worker: &mut Worker, since: Epoch) {
 
 /// The picture has ended, and its pages are closed.
 fn end(shared: &SharedState) {
-    shared.pictures.as_ref().expect("opened for pictures").take_no_more();
+    shared.pictures.as_ref().expect("opened for pictures").forbid_takes();
     shared.drop_displaced();
 }
 
@@ -56,7 +57,7 @@ fn the_version_that_found_no_room_is_freed_when_its_picture_ends() -> Result<()>
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let since = Epoch::new(10);
-    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, since);
+    shared.pictures.as_ref().expect("opened for pictures").allow_takes(FIRST, since);
     (0..2).for_each(|_| leave(shared, &mut worker, since));
     assert_eq!(shared.take_displaced_until(FIRST, |_| false), Ok(true), "there are more");
     end(shared);
@@ -71,13 +72,13 @@ fn n13_what_was_left_to_another_picture_is_freed_and_not_handed_out() -> Result<
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
     let [first, second] = [10, 12].map(Epoch::new);
-    pictures.may_take(FIRST, first);
+    pictures.allow_takes(FIRST, first);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Ok(1));
     end(shared);
     leave(shared, &mut worker, first);
     assert_eq!(keys(shared, FIRST), Err(PagesEnded::Ended), "no picture is under way");
-    pictures.may_take(SECOND, second);
+    pictures.allow_takes(SECOND, second);
     leave(shared, &mut worker, second);
     assert_eq!(keys(shared, FIRST), Err(PagesEnded::Ended), "a checkpointer of the first one is late");
     assert_eq!(keys(shared, SECOND), Ok(1), "what is the second one's");
@@ -90,7 +91,7 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     end(shared);
     let ended = shared.epochs.now();
     leave(shared, &mut worker, Epoch::new(10));
@@ -102,7 +103,7 @@ fn what_comes_late_is_freed_once_no_commit_can_be_that_late() -> Result<()> {
     assert!(shared.drop_late_versions(pictures));
     assert!(!shared.free_ended_step(), "one step frees them");
     assert_eq!(shared.displaced_bytes().0, 0);
-    assert!(pictures.blocks.lock().is_empty(), "what was freed serves others");
+    assert!(pictures.has_no_blocks(), "what was freed serves others");
     Ok(())
 }
 
@@ -112,11 +113,11 @@ fn what_comes_and_goes_meanwhile_does_not_wait() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     let waiting = pictures.waiting_bytes(|| {
         leave(shared, &mut worker, Epoch::new(10));
         assert_eq!(keys(shared, FIRST), Ok(1));
-        shared.sum(|worker| &worker.displaced_bytes)
+        shared.workers.sum(|worker| &worker.displaced_bytes)
     });
     assert_eq!(waiting, 0);
     Ok(())
@@ -176,14 +177,14 @@ fn n13_a_picture_that_gives_way_has_all_of_its_pages_closed() -> Result<()> {
         let left = shared.displaced_bytes().0;
         assert!(left > 0 && pictures.is_under_way());
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
-        shared.give_way(&mut pictures.attempts.lock(), why);
+        shared.abandon_picture(&mut pictures.attempts.lock(), why);
         assert!(!pictures.is_under_way());
         assert_eq!(rows(shared, first), Err(why), "nothing is taken of it");
         db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &0)))?;
         assert_eq!(shared.displaced_bytes().0, left, "nothing more is left to it");
         let mut pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
-        for (id, table) in shared.logged_tables.all_tables() {
+        for (id, table) in shared.tables.logged.all_tables() {
             let map = table.pages.load(call.pin_token()).expect("of the first picture");
             assert!(map.pages().iter().all(|page| page.is_closed()), "pages of table {id}");
         }
@@ -214,7 +215,7 @@ fn what_is_changed_behind_a_picture_that_gave_way_is_in_the_next_picture() -> Re
         let second = begin_with(&db, &clock, WantedPages::Changed);
         change(0)?;
         let why = PagesEnded::GaveWay { displaced_bytes: 2, displaced_bytes_max: 1 };
-        shared.give_way(&mut pictures.attempts.lock(), why);
+        shared.abandon_picture(&mut pictures.attempts.lock(), why);
         change(ROWS - 1)?;
         assert_eq!(rows(shared, second), Err(why));
         shared.end_pages(second.0);
@@ -231,7 +232,7 @@ fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let pictures = shared.pictures.as_ref().expect("opened for pictures");
-    pictures.may_take(FIRST, Epoch::new(10));
+    pictures.allow_takes(FIRST, Epoch::new(10));
     let versions = 2 * FREED_PER_STEP + 1;
     (0..versions).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
     let all = shared.displaced_bytes().0;
@@ -240,13 +241,11 @@ fn what_an_ended_picture_has_left_is_freed_step_by_step() -> Result<()> {
     let step = |_| (shared.free_ended_step(), shared.displaced_bytes().0 * versions as u64 / all);
     let steps = [0; 3].map(step);
     assert_eq!(steps, [(true, FREED_PER_STEP as u64 + 1), (true, 1), (false, 0)], "no step is empty");
-    assert!(pictures.blocks.lock().is_empty(), "what was freed serves others");
+    assert!(pictures.has_no_blocks(), "what was freed serves others");
     // A step that ends with a list, too.
     (0..FREED_PER_STEP).for_each(|_| leave(shared, &mut worker, Epoch::new(10)));
     end(shared);
-    assert!(
-        !shared.free_ended_step() && shared.displaced_bytes().0 == 0 && pictures.blocks.lock().is_empty()
-    );
+    assert!(!shared.free_ended_step() && shared.displaced_bytes().0 == 0 && pictures.has_no_blocks());
     Ok(())
 }
 
@@ -278,7 +277,7 @@ fn a_version_without_room_is_the_next_one() -> Result<()> {
     let db = open()?;
     let (shared, mut worker) = (db.shared(), db.shared().new_worker());
     let since = Epoch::new(10);
-    shared.pictures.as_ref().expect("opened for pictures").may_take(FIRST, since);
+    shared.pictures.as_ref().expect("opened for pictures").allow_takes(FIRST, since);
     (0..5).for_each(|_| leave(shared, &mut worker, since));
     let mut room = 2;
     let mut take = |more| {
@@ -294,104 +293,4 @@ fn a_version_without_room_is_the_next_one() -> Result<()> {
     assert!(!take(2), "five were left");
     assert_eq!(shared.displaced_bytes().0, 0);
     Ok(())
-}
-
-/// What each attempt carries over, when this is what was wanted and what came of it.
-fn carried(attempts: &[(WantedPages, Outcome)]) -> Vec<Option<PageMarks>> {
-    let mut all = PictureAttempts::default();
-    let carried = attempts.iter().map(|(wanted, outcome)| {
-        let attempt = all.begin(*wanted);
-        let carried = all.marks_to_carry();
-        let is_published = *outcome != Outcome::NotPublished && all.may_publish(attempt);
-        if is_published && *outcome != Outcome::NotCarriedOver {
-            all.has_carried_over(attempt);
-        }
-        if *outcome == Outcome::Installed {
-            all.note_installed(attempt);
-        }
-        assert_eq!(all.goes_on(attempt), is_published);
-        assert!(all.end().is_some() == is_published && !all.goes_on(attempt));
-        carried
-    });
-    carried.collect()
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    NotPublished,
-    NotCarriedOver,
-    Failed,
-    Installed,
-}
-
-#[test]
-fn n13_an_attempt_carries_over_what_no_installed_picture_has() {
-    use Outcome::*;
-    use WantedPages::{All, Changed};
-    let (both, after) = (Some(PageMarks::BOTH), Some(PageMarks::AFTER));
-    assert_eq!(
-        carried(&[(Changed, Installed), (Changed, Installed)]),
-        [None, after],
-        "the first has no maps"
-    );
-    assert_eq!(carried(&[(All, Failed), (Changed, Failed), (Changed, Installed)]), [None, both, both]);
-    assert_eq!(carried(&[(All, Installed), (Changed, Failed), (Changed, Installed)]), [None, after, both]);
-    assert_eq!(carried(&[(All, Installed), (All, Installed), (Changed, Failed)]), [None, None, after]);
-    for without_marks in [NotPublished, NotCarriedOver] {
-        let attempts = [(All, Installed), (Changed, without_marks), (Changed, Installed), (Changed, Failed)];
-        assert_eq!(carried(&attempts), [None, after, None, after]);
-    }
-    assert_eq!(
-        carried(&[(All, NotCarriedOver), (Changed, Failed)]),
-        [None, both],
-        "all of its pages are marked"
-    );
-}
-
-#[test]
-fn n13_a_picture_that_is_installed_late_lets_no_mark_of_the_next_one_go() {
-    let mut all = PictureAttempts::default();
-    let first = all.begin(WantedPages::All);
-    assert!(all.may_publish(first) && all.end() == Some(first));
-    let second = all.begin(WantedPages::Changed);
-    assert_eq!(all.marks_to_carry(), Some(PageMarks::BOTH), "nobody has heard of it");
-    all.note_installed(first);
-    assert!(all.may_publish(second));
-    all.has_carried_over(second);
-    all.end();
-    all.begin(WantedPages::Changed);
-    assert_eq!(all.marks_to_carry(), Some(PageMarks::BOTH), "the second is not installed");
-}
-
-#[test]
-fn n13_marks_that_an_attempt_has_missed_are_carried_over_once_no_commit_has_an_older_map() {
-    let mut attempts = PictureAttempts::behind_load();
-    assert_eq!(attempts.marks_missed(Epoch::MAX), None, "behind a load nothing was missed");
-    for due in [10, 20] {
-        let attempt = attempts.begin(WantedPages::Changed);
-        assert_eq!(
-            attempts.marks_to_carry(),
-            Some(PageMarks::BOTH),
-            "what was loaded has marks that nobody has written"
-        );
-        assert!(attempts.may_publish(attempt));
-        attempts.was_published(attempt, Epoch::new(due - 2));
-        assert_eq!(attempts.marks_missed(Epoch::new(due)), None, "it goes on");
-        attempts.end();
-        assert_eq!(attempts.marks_missed(Epoch::new(due - 1)), None, "a commit may have the map before");
-        assert_eq!(attempts.marks_missed(Epoch::new(due)), Some(PageMarks::BOTH));
-        attempts.has_caught_up();
-        assert_eq!(attempts.marks_missed(Epoch::new(due)), None);
-    }
-    // Too early, and then the one behind has all pages.
-    let attempt = attempts.begin(WantedPages::Changed);
-    assert!(attempts.may_publish(attempt));
-    attempts.was_published(attempt, Epoch::new(30));
-    attempts.end();
-    let last = attempts.begin(WantedPages::Changed);
-    assert_eq!(attempts.marks_to_carry(), None);
-    attempts.was_published(attempt, Epoch::new(31));
-    assert!(attempts.may_publish(last));
-    attempts.end();
-    assert_eq!(attempts.marks_missed(Epoch::MAX), None, "of an older one, or all are marked");
 }
