@@ -27,6 +27,9 @@ const HEAD_BYTES: usize = PLACE_BYTES + 8 + 8 + 2 + 2;
 /// Mark in place of an offset: the waiting entry is the absence of an object.
 const ABSENT: u64 = u64::MAX;
 
+/// Fault of a checkpoint, for every reader (O5).
+pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
+
 /// Place where a walk goes on: bytes that a checkpoint keeps for the walk between two blocks.
 #[derive(Debug)]
 pub(crate) struct WalkPlace<'r>(&'r mut Vec<u8>);

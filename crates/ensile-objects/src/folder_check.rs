@@ -17,7 +17,7 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examination::{Examination, examine};
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
-use crate::chunks::Assembly;
+use crate::chunks::{Assembly, LACKS_PIECES};
 use crate::error::ObjectsResult as Result;
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::replay::{LANES, WaitingOperations};
@@ -68,7 +68,7 @@ fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
     let examination = examine(disk, &objects)?;
     let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
     let seen = objects.seen.into_inner();
-    let missing = has_pieces.then(|| "an object of the checkpoint lacks pieces".to_owned());
+    let missing = has_pieces.then(|| LACKS_PIECES.to_owned());
     Ok(FolderJudgement {
         examination,
         named: objects.last.iter().map(|lane| lane.lock().len() as u64).sum(),

@@ -16,10 +16,8 @@ use super::shadow_copy::difference_of;
 pub(crate) use super::shadow_copy::first_difference;
 use super::shards::SHARDS;
 use super::{Objects, ObjectsState};
+use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-
-/// Fault that an open refuses, too (O5).
-pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
 
 /// Outcome of replaying a folder.
 #[derive(Debug)]

@@ -18,10 +18,10 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
 use super::ObjectsState;
-use super::check::LACKS_PIECES;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use super::shards::{CellState, KeyHash, ObjectCell};
 use crate::apply_time::AppliedTime;
+use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::replay::PrefetchStep;
