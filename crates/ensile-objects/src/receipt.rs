@@ -64,7 +64,7 @@ impl<'o> ObjectReceipt<'o> {
     /// True if the receipt is durable by now. Always false without a log.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch()
+        self.runtime.is_logged() && self.runtime.log.durable_epoch() >= self.epoch()
     }
 
     /// Waits until the receipt is durable.
@@ -137,7 +137,7 @@ impl ChangeReceipt for ObjectReceipt<'_> {
         let _user_code = UserCode::begin();
         // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
         // time.
-        if !self.runtime.is_logged {
+        if !self.runtime.is_logged() {
             let unmade = UnloggedChange { runtime: self.runtime, object };
             let made = make();
             mem::forget(unmade);

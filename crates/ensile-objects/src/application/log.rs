@@ -265,7 +265,7 @@ impl ApplicationLog {
         if bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes, limit: TRANSACTION_BYTES_MAX }.into());
         }
-        if !self.runtime.is_logged {
+        if !self.runtime.is_logged() {
             self.runtime.check_open()?;
             self.check_whole(object)?;
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));

@@ -170,7 +170,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let state = ObjectsState { accepts: settings.accepts.clone(), ..ObjectsState::new(&settings.clock) };
         let state = Arc::new(state);
         let runtime = settings.open(Arc::clone(&state) as _)?;
-        let is_usual = runtime.is_logged && !is_checked;
+        let is_usual = runtime.is_logged() && !is_checked;
         Ok(Self { state, runtime: Arc::new(runtime), is_checked, is_usual })
     }
 
@@ -213,7 +213,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     #[inline(never)]
     fn submit_unusual(&self, key: &K, operation: &T::Operation) -> Result<(T::Output, ObjectReceipt<'_>)> {
         let apply = |state: &mut CellState<K, T>| self.apply(key, state, operation);
-        let (output, receipt) = if self.runtime.is_logged {
+        let (output, receipt) = if self.runtime.is_logged() {
             let worker = self.operation(key, operation)?;
             self.change(key, self.find_ahead(key), worker, Poison::Refuses, apply)?
         } else {
@@ -256,7 +256,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         operation: &T::Operation,
         check: impl Fn(Option<&T>) -> Result<(), E>,
     ) -> Result<(Result<T::Output, E>, ObjectReceipt<'_>)> {
-        if !self.runtime.is_logged {
+        if !self.runtime.is_logged() {
             let change = |state: &mut CellState<K, T>| self.apply(&key, state, operation);
             let (outcome, receipt) = self.change_unlogged_if(&key, Poison::Refuses, check, change)?;
             return Ok(match outcome {
@@ -303,7 +303,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// # Errors
     /// As for [`Objects::submit`].
     pub fn put(&self, key: K, object: T) -> Result<ObjectReceipt<'_>> {
-        let worker = match self.runtime.is_logged {
+        let worker = match self.runtime.is_logged() {
             true => Some(self.entry(&key, BodyForm::Value, T::VERSION, |bytes| object.encode(bytes))?),
             false => None,
         };
@@ -317,7 +317,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// # Errors
     /// As for [`Objects::submit`].
     pub fn remove(&self, key: K) -> Result<ObjectReceipt<'_>> {
-        let worker = match self.runtime.is_logged {
+        let worker = match self.runtime.is_logged() {
             true => Some(self.entry(&key, BodyForm::Removal, 0, |_| {})?),
             false => None,
         };

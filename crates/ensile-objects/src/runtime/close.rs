@@ -18,7 +18,7 @@ use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
 use ensile_durability::{DurabilityError, HeldGuard, WaitPermit};
 use ensile_epoch::Advance;
 
-use super::Runtime;
+use super::open_folder::Runtime;
 use super::threads::ObjectThreads;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 

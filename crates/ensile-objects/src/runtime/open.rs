@@ -18,11 +18,12 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
-use super::driver::Driver;
+use super::driver_locks::DriverLocks;
+use super::object_state::ObjectState;
+use super::open_folder::{EntryMarks, Runtime, RuntimeMode};
 use super::stop_signal::HeartbeatStop;
 use super::threads::share;
 use super::worker::LogWorkers;
-use super::{ObjectState, Runtime};
 use crate::error::ObjectsResult as Result;
 
 /// Objects have no snapshots, so boundaries are as rare as allowed.
@@ -98,7 +99,13 @@ impl ObjectsSettings {
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let shipping = Shipper::start_with(&store, &log, self.shipping)?;
-        let is_driven = !self.own_threads && !self.clock.is_manual();
+        let mode = RuntimeMode {
+            is_strict: self.is_strict,
+            is_logged: self.is_logged,
+            epoch_interval: self.log.epoch_interval,
+            has_threads: self.own_threads,
+            is_driven: !self.own_threads && !self.clock.is_manual(),
+        };
         let runtime = StdArc::new(Runtime {
             applied: StdArc::clone(state.applied_time()),
             state,
@@ -107,17 +114,12 @@ impl ObjectsSettings {
             shipping,
             epochs,
             clock: self.clock,
-            workers: LogWorkers::new(process.clone(), is_driven),
+            workers: LogWorkers::new(process.clone(), mode.is_driven),
             process,
-            is_strict: self.is_strict,
-            is_logged: self.is_logged,
-            epoch_interval: self.log.epoch_interval,
-            closed: AtomicBool::new(false),
-            detour: AtomicBool::new(false),
+            mode,
+            marks: EntryMarks { closed: AtomicBool::new(false), detour: AtomicBool::new(false) },
             stop: HeartbeatStop::default(),
-            driver: Driver::default(),
-            has_threads: self.own_threads,
-            is_driven,
+            driver: DriverLocks::default(),
             checkpoint_config: Mutex::new(self.checkpoints),
             report,
         });

@@ -4,7 +4,7 @@
 //! The threads only call steps of lower modules, so that a caller who opens without threads can drive the same steps
 //! from one seed.
 //!
-//! Neighbours: `open` starts the threads; `ensile-epoch` and `ensile-durability` have the steps.
+//! Neighbours: `close` starts and joins the threads; `steps` has the steps.
 
 use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use ensile_durability::{CheckpointStep, LoggerStep, ShipStep, Shipper};
-use ensile_epoch::Advance;
 
-use super::Runtime;
+use super::open_folder::Runtime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// Interval at which a checkpointer checks for the epoch that it waits for.
@@ -42,7 +41,7 @@ impl ObjectThreads {
             let runtime = StdArc::clone(runtime);
             self.spawn(format!("ensile-obj-log-{logger}"), move || {
                 while runtime.logger_step(logger) != LoggerStep::Stopped {
-                    runtime.log.logger_wait(logger, runtime.epoch_interval);
+                    runtime.log.logger_wait(logger, runtime.mode.epoch_interval);
                 }
             })?;
         }
@@ -103,23 +102,8 @@ impl Drop for StopLogOnPanic<'_> {
 
 fn heartbeat(runtime: &Runtime) {
     let _guard = StopLogOnPanic(runtime);
-    while !runtime.stop.wait(runtime.epoch_interval) {
+    while !runtime.stop.wait(runtime.mode.epoch_interval) {
         runtime.heartbeat_step();
-    }
-}
-
-/// Begins a new epoch if possible. Readers are not scanned: objects have no pins and no snapshots.
-pub(super) fn tick(runtime: &Runtime) {
-    if runtime.check_process().is_err() {
-        return;
-    }
-    if matches!(runtime.epochs.try_advance(runtime.clock.nanos()), Advance::Advanced(_)) {
-        runtime.log.wake_loggers();
-    }
-    runtime.state.watch().iter().for_each(|watch| _ = watch.look());
-    runtime.log.hint_step();
-    if runtime.checkpoints.has_panicked() {
-        runtime.log.reserved_epochs_step();
     }
 }
 

@@ -7,7 +7,7 @@
 //! - I4: in a forked child no worker ends or goes back: the lists around the worker may be locked for ever.
 //! - E1: a worker that ends while bound, by a panic alone, ends the log.
 //!
-//! Neighbours: `super` takes a worker for every entry, and keeps the worker afterwards.
+//! Neighbours: `entry` takes a worker for every entry, and keeps the worker afterwards.
 
 use std::cell::Cell;
 use std::sync::Arc as StdArc;
