@@ -45,6 +45,7 @@ impl<A: Application> CalledApplication<A> {
 }
 
 impl<A: Application> Slots for CalledApplication<A> {
+    #[inline]
     fn object_slot(&self, object: u64) -> &Mutex<Tid> {
         self.slots.slot(object)
     }

@@ -21,6 +21,7 @@ impl TidSlots {
     }
 
     /// The slot of an object's last TID.
+    #[inline]
     pub(super) fn slot(&self, object: u64) -> &Mutex<Tid> {
         // Spreads neighbouring numbers over slots (Knuth's multiplicative hash).
         let hash = object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

@@ -1,7 +1,6 @@
 //! An application's description of its objects: their changes, and their bytes.
 //!
-//! Neighbours: applications implement the traits; `super` calls the implementations, never while a worker is bound
-//! (E1).
+//! Neighbours: applications implement the traits; the files above call them, never while a worker is bound (E1).
 
 use std::fmt::Debug;
 use std::hash::Hash;

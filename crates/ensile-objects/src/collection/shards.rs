@@ -18,7 +18,7 @@
 //! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
 //! objects may share a line.
 //!
-//! Neighbours: `super` changes objects, `walk` looks at every cell, `recovery` fills cells; `table` and `arena` are the
+//! Neighbours: `lookup` finds cells, `walk` looks at every cell, `recovery` fills cells; `table` and `arena` are the
 //! parts.
 
 mod arena;
@@ -34,40 +34,13 @@ use ensile_base::{Epoch, Tid};
 use ensile_memory::prefetch;
 use rapidhash::quality::SeedableState;
 
+use super::cell::{CellState, ObjectCell, free_cell};
 use arena::CellArena;
 use table::NumberTable;
 
 /// Number of shards: more than threads that meet.
 pub(super) const SHARDS: usize = if cfg!(shuttle) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16, "a walk's place has a shard's number");
-
-/// State of a key.
-#[derive(Debug)]
-pub(super) struct CellState<K, T> {
-    /// `None`: the cell is in no shard's table. A thread that found the cell looks its own key up again.
-    pub(super) key: Option<K>,
-    /// TID of the last operation; zero before the first operation.
-    pub(super) tid: Tid,
-    /// `None`: the object does not exist.
-    pub(super) object: Option<T>,
-    /// True if an operation panicked, so `object` may be anything.
-    pub(super) is_poisoned: bool,
-}
-
-/// A place for one object.
-pub(super) type ObjectCell<K, T> = Mutex<CellState<K, T>>;
-
-fn free_cell<K, T>() -> ObjectCell<K, T> {
-    Mutex::new(CellState { key: None, tid: Tid::ZERO, object: None, is_poisoned: false })
-}
-
-impl<K: Eq, T> CellState<K, T> {
-    /// True if the cell is of this key (O2).
-    #[inline]
-    pub(super) fn belongs_to(&self, key: &K) -> bool {
-        self.key.as_ref() == Some(key)
-    }
-}
 
 /// Part of a shard that changes under the shard's lock.
 struct ShardState<K> {
@@ -197,7 +170,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         self.shards[shard].state.lock().gone
     }
 
-    /// As [`gone`](Self::gone), in the shard of this key.
+    /// As [`removal_epoch`](Self::removal_epoch), in the shard of this key.
     pub(super) fn gone_of(&self, hash: KeyHash) -> Epoch {
         self.removal_epoch(hash.shard())
     }

@@ -13,9 +13,10 @@ use ensile_base::limits::OBJECT_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
-use super::ObjectsState;
+use super::cell::ObjectCell;
 use super::persistent::{ObjectKey, Persistent};
-use super::shards::{CellPlace, ObjectCell, SHARDS};
+use super::shards::{CellPlace, SHARDS};
+use super::state::ObjectsState;
 use crate::chunks::WalkPlace;
 use crate::format::ObjectBody;
 
