@@ -5,6 +5,7 @@
 //! Neighbours: `changes` makes the logged changes; `slots` has the last TIDs; `crate::runtime` logs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
@@ -339,6 +340,34 @@ impl ApplicationLog {
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
+    }
+
+    /// Brings all entries logged by now to the shared store, and waits at most `timeout`. A machine that takes over
+    /// afterwards has all the entries. Returns the epoch up to which the store is complete.
+    ///
+    /// # Errors
+    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) if nothing is shipped;
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if another machine has taken over, or at the timeout;
+    /// shipping goes on after a timeout.
+    pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
+        self.runtime().ship(timeout)
+    }
+
+    /// Stops shipping until the next open, without a wait. From another thread, the call ends the wait of a close for a
+    /// shared store that does not answer. Without a shared store the call has no effect.
+    pub fn cancel_shipping(&self) {
+        self.runtime().cancel_shipping();
+    }
+
+    /// Takes every due step of the log, of checkpoints and of shipping, for an application opened
+    /// [`without_threads`](crate::ObjectsBuilder::without_threads). Returns the time until the next step is due; `None` once
+    /// the log is closed or has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
+    ///
+    /// One thread at a time drives the log, and one thread checkpoints: for a concurrent caller fewer steps are due, or
+    /// none. If the log has threads of its own, no step is due. In a call-back of objects the call takes no step, and
+    /// on a thread with a guard of [`GuardedObjects`](crate::GuardedObjects) no step of a checkpoint.
+    pub fn drive(&self) -> Option<Duration> {
+        self.runtime().drive()
     }
 
     /// First object, in the [debug mode](crate::ObjectsBuilder::open_application_checked), that differs from the

@@ -3,6 +3,7 @@
 //! Neighbours: `reads` and `changes` have the calls on objects; `crate::runtime` has the log and the checkpoints.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_durability::RecoveryReport;
@@ -109,6 +110,24 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     #[must_use]
     pub fn checkpoint(&self) -> CheckpointHandle {
         self.runtime.demand_checkpoint()
+    }
+
+    /// As [`ApplicationLog::ship`](crate::ApplicationLog::ship).
+    ///
+    /// # Errors
+    /// As for [`ApplicationLog::ship`](crate::ApplicationLog::ship).
+    pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
+        self.runtime().ship(timeout)
+    }
+
+    /// As [`ApplicationLog::cancel_shipping`](crate::ApplicationLog::cancel_shipping).
+    pub fn cancel_shipping(&self) {
+        self.runtime().cancel_shipping();
+    }
+
+    /// As [`ApplicationLog::drive`](crate::ApplicationLog::drive).
+    pub fn drive(&self) -> Option<Duration> {
+        self.runtime().drive()
     }
 
     /// Figures of the collection. Figures behind a lock are 0 in a forked child; the child's

@@ -1,6 +1,6 @@
 //! The debug mode: every operation is also applied to a copy of the object, made from bytes as recovery makes objects.
 //!
-//! Neighbours: `change_steps` makes the copy before an operation and compares afterwards; `check` checks a whole folder.
+//! Neighbours: `change_steps` makes the copy before an operation, and compares; `check` checks a whole folder.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
