@@ -22,7 +22,6 @@ const MEAN_LEAST: u64 = 1_000;
 /// Inverse weight of a sample in the mean.
 const MEAN_OF: u64 = 16;
 
-/// Samples of a collection, or of an application.
 #[derive(Debug)]
 pub(crate) struct AppliedTime {
     clock: Clock,

@@ -50,12 +50,10 @@ impl<'r> WalkPlace<'r> {
         u64::from_le_bytes(number)
     }
 
-    /// Number of the next object of the walk.
     pub(crate) fn next(&self) -> u64 {
         self.number(0)
     }
 
-    /// Sets the number of the next object.
     pub(crate) fn set_next(&mut self, next: u64) {
         self.0[..PLACE_BYTES].copy_from_slice(&next.to_le_bytes());
     }
@@ -120,7 +118,6 @@ impl<'r> WalkPlace<'r> {
     }
 }
 
-/// An object with missing pieces.
 #[derive(Debug)]
 struct PartialObject {
     tid: Tid,

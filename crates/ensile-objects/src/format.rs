@@ -45,7 +45,6 @@ pub enum ObjectLife {
     Removal,
 }
 
-/// Place of a piece in its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PiecePlace {
     /// Size of the whole object in bytes.
@@ -54,7 +53,6 @@ pub(crate) struct PiecePlace {
     pub(crate) offset: u64,
 }
 
-/// Meaning of an entry for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
     /// In the log: an operation on the object.
@@ -147,7 +145,6 @@ pub(crate) fn call_head(
     head
 }
 
-/// The body of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectBody<'b> {
     pub(crate) form: BodyForm,
@@ -163,17 +160,14 @@ impl<'b> ObjectBody<'b> {
         Self { form: BodyForm::Whole, version, key, bytes }
     }
 
-    /// The absence of a key's object.
     pub(crate) fn absent(key: &'b [u8]) -> Self {
         Self { form: BodyForm::Absent, version: 0, key, bytes: &[] }
     }
 
-    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         HEAD_BYTES + self.key.len() + self.form.place_bytes() + self.bytes.len()
     }
 
-    /// Appends the body.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_BYTES_MAX, "a key's length was checked");
         out.push(self.form.number());

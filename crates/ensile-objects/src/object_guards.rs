@@ -130,7 +130,6 @@ struct KnownObject<T> {
     object: Option<T>,
 }
 
-/// Text of the assertion that a poisoned object has no guard.
 const WHOLE: &str = "a guard is of an object that is not poisoned";
 
 impl<T> fmt::Debug for GuardedObjects<T> {

@@ -34,7 +34,6 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
-    ///
     /// # Errors
     /// As for [`log`](Self::log): nothing was logged, and nothing is made.
     ///

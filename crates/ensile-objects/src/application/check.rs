@@ -48,7 +48,6 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
-    ///
     /// # Errors
     /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
     /// folder of ours, or is unreadable. An object or operation that this program does not understand is no error of
@@ -85,7 +84,6 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
     Ok(check)
 }
 
-/// Compares the objects that two applications write.
 fn compare<A: Application>(
     check: &mut FolderCheck,
     first: &ApplicationState<A>,

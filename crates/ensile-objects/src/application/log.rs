@@ -129,7 +129,6 @@ use crate::runtime::{CheckpointHandle, LogAttempt, LogWorker, ObjectsSettings, O
 #[derive(Clone)]
 pub struct ApplicationLog {
     pub(super) slots: Arc<dyn Slots>,
-    /// Version of the operations.
     version: u16,
     /// True if operations are logged with the marks of lives.
     pub(super) marks_lives: bool,
@@ -225,7 +224,6 @@ impl ApplicationLog {
     /// }
     /// ```
     ///
-    ///
     /// # Errors
     /// As for [`log`](Self::log); [`ObjectsError::Misuse`] if the log was opened without
     /// [`mark_lives`](crate::ObjectsBuilder::mark_lives).
@@ -241,7 +239,6 @@ impl ApplicationLog {
         self.log_new(NewOperation { object, life: Some(life), number: operation, parameters })
     }
 
-    /// Fails if the log has no marks of lives.
     #[inline]
     pub(super) fn check_marks(&self) -> Result<()> {
         if self.marks_lives { Ok(()) } else { Err(DurabilityError::Config(MARKS_NO_LIVES.into()).into()) }

@@ -69,7 +69,6 @@ pub(super) struct LoadedObjects {
     unmarked: Mutex<Option<Epoch>>,
 }
 
-/// A logged operation of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedOperation {
     pub(super) object: u64,

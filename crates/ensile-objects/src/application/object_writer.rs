@@ -20,7 +20,6 @@ pub struct ObjectWriter<'w> {
     slots: &'w dyn Slots,
     sink: ObjectSink<'w>,
     pub(super) is_full: bool,
-    /// Version of the application's objects.
     version: u16,
     /// Smallest number that the writer takes: behind the taken objects.
     pub(super) least: u64,
@@ -33,7 +32,6 @@ pub struct ObjectWriter<'w> {
     progress: CallBackProgress<'w>,
 }
 
-/// Destination of objects.
 pub(super) enum ObjectSink<'w> {
     /// A block of a checkpoint.
     Block { place: WalkPlace<'w>, block: &'w mut CheckpointBlock },
@@ -41,7 +39,6 @@ pub(super) enum ObjectSink<'w> {
     Collected { objects: &'w mut VecDeque<CollectedObject>, room: usize },
 }
 
-/// An object as written.
 pub(super) struct CollectedObject {
     pub(super) number: u64,
     /// Bytes of the object; `None` for an absent object.
@@ -140,7 +137,6 @@ impl ObjectWriter<'_> {
         self.refusal.as_deref()
     }
 
-    /// Takes an object's bytes, or its absence.
     fn take(&mut self, object: u64, bytes: Option<&[u8]>) -> bool {
         if self.is_over {
             self.refuse(format!("object {object} was written although the slice had ended"));

@@ -32,10 +32,8 @@ const REASONS_MAX: usize = 1000;
 const NOT_KEPT: &str =
     "it is not loaded or not replayed, and the reason is not kept beside those of 1000 other objects";
 
-/// Poisoned objects.
 #[derive(Debug)]
 pub(super) struct PoisonedObjects {
-    /// Reasons by the objects' numbers.
     reasons: Mutex<BTreeMap<u64, Cow<'static, str>>>,
     count: AtomicU64,
     /// True if changes are logged, and the next open makes a failed change again.
@@ -63,7 +61,6 @@ impl PoisonedObjects {
         self.reasons.lock().contains_key(&object)
     }
 
-    /// Number of poisoned objects.
     pub(super) fn count(&self) -> u64 {
         // Relaxed: a figure for people.
         self.count.load(Ordering::Relaxed)

@@ -230,7 +230,6 @@ fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {
     body.key.try_into().map(u64::from_le_bytes).map_err(|_| "an object's number has eight bytes")
 }
 
-/// Number of an operation, and its parameters.
 fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
     let short = "a call ends within a parameter";
     let (operation, mut rest) = bytes.split_first_chunk().ok_or(short)?;

@@ -26,7 +26,6 @@ use crate::collection::check::first_difference;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::ObjectLife;
 
-/// A copy of an application.
 pub(super) struct CheckedCopy<A> {
     called: CalledApplication<A>,
     /// Existence of the copied objects.
@@ -83,7 +82,6 @@ impl<A: Application> CheckedCopy<A> {
         self.first_difference()
     }
 
-    /// First difference found, if any.
     pub(super) fn first_difference(&self) -> Option<String> {
         let found = self.found.lock();
         found.as_ref().map(|(object, difference)| {

@@ -20,7 +20,6 @@ impl TidSlots {
         Self((0..SLOTS).map(|_| Mutex::default()).collect())
     }
 
-    /// The slot of an object's last TID.
     #[inline]
     pub(super) fn slot(&self, object: u64) -> &Mutex<Tid> {
         // Spreads neighbouring numbers over slots (Knuth's multiplicative hash).
@@ -29,7 +28,6 @@ impl TidSlots {
     }
 }
 
-/// An operation to be logged.
 #[derive(Clone, Copy)]
 pub(super) struct NewOperation<'p> {
     pub(super) object: u64,
@@ -45,7 +43,6 @@ pub(super) trait Slots: Send + Sync {
 
     fn poisoned_objects(&self) -> &PoisonedObjects;
 
-    /// Tells the copy of a logged operation.
     fn replay_on_copy(&self, operation: &NewOperation<'_>) {
         let _ = operation;
     }
@@ -56,7 +53,6 @@ pub(super) trait Slots: Send + Sync {
         None
     }
 
-    /// The first difference so far.
     fn first_difference(&self) -> Option<String> {
         None
     }

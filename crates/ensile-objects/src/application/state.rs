@@ -25,15 +25,12 @@ pub(crate) struct ApplicationState<A> {
     pub(super) replayed: ReplayedObjects,
     /// Reason why the walk under way cannot become a checkpoint.
     pub(super) refusal: Mutex<Option<String>>,
-    /// Time of the changes of calls.
     pub(super) applied: Arc<AppliedTime>,
     /// Copy of the debug mode.
     pub(super) copy: OnceLock<Box<CheckedCopy<A>>>,
 }
 
-/// Objects under recovery.
 pub(super) struct ReplayedObjects {
-    /// TIDs and existence of objects.
     pub(super) loaded: LoadedObjects,
     pub(super) pieces: Assembly,
     /// Logged operations whose epochs have not passed: number of the object, and body of the entry.
@@ -46,7 +43,6 @@ pub(super) struct ReplayedObjects {
     pub(super) passed_over: AtomicU64,
     /// First operation that could not be replayed, and the reason.
     pub(super) failure: Mutex<Option<ObjectsError>>,
-    /// Time of the replayed changes.
     pub(super) time: AppliedTime,
 }
 

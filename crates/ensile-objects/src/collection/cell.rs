@@ -11,7 +11,6 @@ use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 
 use super::persistent::Persistent;
 
-/// State of a key.
 #[derive(Debug)]
 pub(super) struct CellState<K, T> {
     /// `None`: the cell is in no shard's table. A thread that found the cell looks its own key up again.
@@ -24,7 +23,6 @@ pub(super) struct CellState<K, T> {
     pub(super) is_poisoned: bool,
 }
 
-/// A place for one object.
 pub(super) type ObjectCell<K, T> = Mutex<CellState<K, T>>;
 
 pub(super) fn free_cell<K, T>() -> ObjectCell<K, T> {

@@ -30,7 +30,6 @@ pub(super) enum Poison {
 type ChangeAttempt<'o, O> = Result<(O, ObjectReceipt<'o>), Box<LogWorker>>;
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Returns a worker with the entry of an operation.
     #[inline]
     pub(super) fn operation(&self, key: &K, operation: &T::Operation) -> Result<Box<LogWorker>> {
         self.entry(key, BodyForm::Operation, T::OPERATION_VERSION, |bytes| {
@@ -38,7 +37,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         })
     }
 
-    /// Returns a worker with an entry.
     #[inline(always)]
     pub(super) fn entry(
         &self,
@@ -135,7 +133,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         Ok(receipt)
     }
 
-    /// Result of a check of a locked object.
     pub(super) fn check_object<E>(
         &self,
         state: &CellState<K, T>,

@@ -10,7 +10,6 @@ use super::cell::CellState;
 use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
 use crate::format::{BodyForm, OF_CHECKPOINT, ObjectBody};
 
-/// A logged change of an object.
 pub(super) enum LoggedChange<T: Persistent> {
     Operation(T::Operation),
     Value(T),
@@ -40,7 +39,6 @@ pub(super) fn decode_logged_change<K: ObjectKey, T: Persistent>(
     Ok(Some((K::decode(body.key)?, change)))
 }
 
-/// Applies a logged change, as at first.
 pub(super) fn apply_again<K, T: Persistent>(
     state: &mut CellState<K, T>,
     change: LoggedChange<T>,

@@ -20,7 +20,6 @@ const TOGETHER: usize = 16;
 /// Largest number of bytes of a cell that are prefetched; the processor predicts the further bytes.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
-/// Lookup of a key before its object is locked.
 pub(super) struct KeyLookup<'c, K, T> {
     pub(super) hash: KeyHash,
     /// Guessed cell of the key: a cell without a lock, perhaps of another key.

@@ -59,7 +59,6 @@ const KEY_VERSION: u16 = 0;
 /// }
 /// ```
 ///
-///
 /// # Discipline
 /// An operation depends only on itself and the object: no clock, no random number, no other object, no order of a hash
 /// map. Recovery applies the operation again and must reach the same object;

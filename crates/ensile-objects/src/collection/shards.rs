@@ -44,7 +44,6 @@ const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16, "a walk's p
 
 /// Part of a shard that changes under the shard's lock.
 struct ShardState<K> {
-    /// Keys by the number of their cells.
     keys: Vec<Option<K>>,
     free: Vec<u32>,
     /// Largest epoch of an operation whose cell was removed: an absence without a cell rests on this epoch (R1).
@@ -98,15 +97,12 @@ impl KeyHash {
     }
 }
 
-/// Place of a cell in a collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellPlace {
     pub(super) shard: usize,
-    /// Number of the cell in its shard.
     pub(super) number: u32,
 }
 
-/// All cells of a collection.
 pub(super) struct Shards<K, T> {
     hasher: KeyHasher,
     shards: Box<[Shard<K, T>; SHARDS]>,
@@ -233,7 +229,6 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         f()
     }
 
-    /// Number of cells with a key.
     pub(super) fn count(&self) -> u64 {
         self.shards.iter().map(|shard| shard.state.lock().count() as u64).sum()
     }

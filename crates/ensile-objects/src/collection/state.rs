@@ -16,7 +16,6 @@ use crate::error::ObjectsError;
 use crate::replay::WaitingOperations;
 use crate::runtime::KeyCheck;
 
-/// The objects, and the state of recovery and checkpoints beside the objects.
 pub(crate) struct ObjectsState<K, T: Persistent> {
     pub(super) shards: Shards<K, T>,
     pub(super) waiting: WaitingOperations<(KeyHash, K, LoggedChange<T>)>,

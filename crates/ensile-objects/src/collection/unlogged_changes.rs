@@ -16,7 +16,6 @@ use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::receipt::ObjectReceipt;
 
 impl<K: ObjectKey, T: Persistent> Objects<K, T> {
-    /// Refuses a key that is too long for an entry.
     #[cold]
     fn check_key(&self, key: &K) -> Result<()> {
         let _user_code = self.runtime.user_code();

@@ -26,7 +26,6 @@ const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 /// Number of cells between a prefetched cell and the cell being read: most cells were last used long ago.
 const FETCHED_AHEAD: u32 = 16;
 
-/// Entry that a walk writes for a cell.
 enum WalkedObject {
     Nothing,
     /// The key's bytes are in their buffer.
@@ -36,7 +35,6 @@ enum WalkedObject {
 }
 
 impl CellPlace {
-    /// Place of the first cell of a shard.
     fn first_of(shard: usize) -> Self {
         Self { shard, number: 0 }
     }

@@ -22,7 +22,6 @@ use super::open_folder::Runtime;
 use super::threads::ObjectThreads;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
-/// A runtime and the threads that drive it.
 pub(crate) struct OpenRuntime {
     runtime: StdArc<Runtime>,
     threads: ObjectThreads,
@@ -48,7 +47,6 @@ impl OpenRuntime {
         Ok(open)
     }
 
-    /// Runtime that the threads share with the owner.
     pub(super) fn shared(&self) -> &StdArc<Runtime> {
         &self.runtime
     }
@@ -86,7 +84,6 @@ impl OpenRuntime {
     }
 }
 
-/// Locked result of the close.
 type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
 
 impl OpenRuntime {

@@ -76,7 +76,6 @@ impl Runtime {
         goes_on.then_some(left)
     }
 
-    /// Takes a step of each logger. True if no logger has stopped.
     fn step_loggers(&self) -> bool {
         // The fold steps every logger, even after a logger has stopped.
         let steps = (0..self.log.loggers()).map(|logger| self.logger_step(logger) != LoggerStep::Stopped);

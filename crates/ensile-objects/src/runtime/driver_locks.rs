@@ -4,7 +4,6 @@
 
 use ensile_base::sync::Mutex;
 
-/// Locks of the driving threads.
 #[derive(Debug, Default)]
 pub(super) struct DriverLocks {
     /// Lock of the thread that drives the log, with the time of the last heartbeat in nanoseconds.

@@ -19,7 +19,6 @@ use ensile_durability::DurabilityError;
 use super::open_folder::{Runtime, closed_error};
 use super::worker::{LogWorker, LogWorkers};
 
-/// Outcome of an attempt to append.
 enum Appended {
     Logged(Tid),
     /// All TIDs of the epoch after the last TID are used (E5).
@@ -27,7 +26,6 @@ enum Appended {
     Closed,
 }
 
-/// Outcome of an attempt to log an entry.
 pub(crate) enum LogAttempt<'l, L> {
     /// The entry is logged, with this TID; the lock is held.
     Logged(MutexGuard<'l, L>, Tid),
@@ -67,7 +65,6 @@ impl Runtime {
         Ok(LogWorker::new(&self.workers, &self.epochs, &self.log))
     }
 
-    /// Gives a worker back.
     #[inline]
     pub(crate) fn give_back(&self, worker: Box<LogWorker>) {
         LogWorkers::keep(worker);

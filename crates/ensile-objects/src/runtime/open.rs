@@ -42,17 +42,13 @@ impl fmt::Debug for KeyCheck {
     }
 }
 
-/// Settings of an open.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsSettings {
     pub(crate) folder: PathBuf,
     /// Name of the folder's application (I5), not checked yet.
     pub(crate) application: Option<String>,
-    /// Check of the keys that a collection in the folder may have.
     pub(crate) accepts: Option<KeyCheck>,
-    /// True if an application marks the lives of its objects in the log.
     pub(crate) marks_lives: bool,
-    /// True if an application's object whose replay fails is poisoned, and the open goes on.
     pub(crate) opens_poisoned: bool,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
@@ -64,12 +60,10 @@ pub(crate) struct ObjectsSettings {
     pub(crate) recovery_threads: usize,
     pub(crate) log: LogConfig,
     pub(crate) checkpoints: CheckpointConfig,
-    /// Destination of finished files.
     pub(crate) shipping: Option<ShippingConfig>,
 }
 
 impl ObjectsSettings {
-    /// Disk of the folder.
     pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
         match &self.disk {
             Some(disk) => Ok(StdArc::clone(disk)),
@@ -165,7 +159,6 @@ impl ObjectsSettings {
         Ok(recovered)
     }
 
-    /// Number of threads that recover.
     fn threads(&self) -> usize {
         if self.own_threads { self.recovery_threads } else { 1 }
     }

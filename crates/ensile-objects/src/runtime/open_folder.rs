@@ -44,7 +44,6 @@ pub(super) struct EntryMarks {
     pub(super) detour: AtomicBool,
 }
 
-/// An open folder, its log and its checkpoints.
 pub(crate) struct Runtime {
     pub(crate) state: StdArc<dyn ObjectState>,
     pub(crate) log: StdArc<Log>,
@@ -52,7 +51,6 @@ pub(crate) struct Runtime {
     pub(crate) shipping: Option<StdArc<Shipper>>,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,
-    /// Times of the state.
     pub(crate) applied: StdArc<AppliedTime>,
     pub(super) process: Process,
     pub(super) workers: StdArc<LogWorkers>,
@@ -114,7 +112,6 @@ impl Runtime {
         self.marks.detour.load(Ordering::Relaxed)
     }
 
-    /// Marks the objects as closed.
     pub(super) fn mark_closed(&self) {
         // SeqCst: partner is the fence between an entry's bind and its look at this mark.
         self.marks.closed.store(true, Ordering::SeqCst);
@@ -129,7 +126,6 @@ impl Runtime {
         self.log.user_code()
     }
 
-    /// Sets the triggers of checkpoints from now on.
     pub(crate) fn reschedule(&self, change: impl FnOnce(&mut CheckpointConfig)) -> Result<()> {
         self.check_caller()?;
         let mut config = self.checkpoint_config.lock();
@@ -169,7 +165,6 @@ impl Runtime {
     }
 }
 
-/// Error of a call after the close.
 pub(super) fn closed_error() -> DurabilityError {
     DurabilityError::Closed("the objects are closed".into())
 }

@@ -31,7 +31,6 @@ impl Runtime {
         step
     }
 
-    /// One step of a checkpointer.
     pub(crate) fn checkpoint_step(&self, checkpointer: usize) -> CheckpointStep {
         self.checkpoints.step(checkpointer, &*self.state)
     }

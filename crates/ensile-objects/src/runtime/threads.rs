@@ -21,14 +21,12 @@ const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// Interval at which a checkpointer checks for a due checkpoint. A demand wakes the checkpointer earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
-/// Name of the shipper's thread.
 const SHIPPER: &str = "ensile-obj-ship";
 /// Interval at which the shipper checks for closed files.
 const SHIP_WAIT: Duration = Duration::from_millis(250);
 /// Longest interval at which the shipper checks for the close of the objects.
 const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The threads of an open folder.
 #[derive(Default)]
 pub(super) struct ObjectThreads(Mutex<Vec<JoinHandle<()>>>);
 

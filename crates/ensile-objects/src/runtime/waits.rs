@@ -11,7 +11,6 @@ use super::open_folder::Runtime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
 impl Runtime {
-    /// Waits until `epoch` is durable, if results are strict.
     #[inline]
     pub(crate) fn wait_if_strict(&self, epoch: Epoch) -> Result<()> {
         if self.mode.is_strict { self.wait_durable(epoch) } else { Ok(()) }
@@ -43,7 +42,6 @@ impl Runtime {
         Ok(self.log.durable(epoch))
     }
 
-    /// Waits until every logged entry is durable.
     pub(crate) fn wait_for_log(&self) -> Result<(), DurabilityError> {
         let now = self.epochs.now();
         if self.mode.is_driven { self.wait_driving(now) } else { self.log.wait_durable(now) }
@@ -68,7 +66,6 @@ impl Runtime {
         if self.mode.is_driven { self.ship_driving(shipping, timeout) } else { Ok(shipping.ship(timeout)?) }
     }
 
-    /// Stops shipping.
     pub(crate) fn cancel_shipping(&self) {
         if let Some(shipping) = &self.shipping {
             shipping.cancel();

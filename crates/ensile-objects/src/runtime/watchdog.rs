@@ -23,7 +23,6 @@ pub struct WaitingCallBack {
     pub waited: Duration,
 }
 
-/// Call-backs under way.
 #[derive(Debug)]
 pub(crate) struct CallBackWatch {
     clock: Clock,
@@ -85,7 +84,6 @@ impl CallBackWatch {
 }
 
 impl CallBackProgress<'_> {
-    /// Notes that the call-back is at this object.
     pub(crate) fn set(&self, object: u64) {
         // Relaxed: a figure for people.
         self.object.store(object, Ordering::Relaxed);

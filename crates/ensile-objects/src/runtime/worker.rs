@@ -19,7 +19,6 @@ use ensile_disk::Process;
 use ensile_durability::{Appender, DurabilityError, Log};
 use ensile_epoch::{CommitHandle, Epochs};
 
-/// Tools for logging an entry.
 pub(crate) struct LogWorker {
     pub(super) commit: CommitHandle,
     appender: Appender,
@@ -50,18 +49,15 @@ impl LogWorker {
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
-    /// Checks that the log takes entries now.
     pub(super) fn check(&self) -> Result<(), DurabilityError> {
         self.appender.check()
     }
 
-    /// Takes log space for the body.
     #[inline]
     pub(super) fn reserve(&mut self) -> Result<(), DurabilityError> {
         self.appender.reserve(self.body.len())
     }
 
-    /// Appends the body into reserved space.
     #[inline]
     pub(super) fn append(&mut self, tid: Tid) {
         let body = &self.body;
@@ -80,7 +76,6 @@ impl LogWorker {
         self.appender.release();
     }
 
-    /// Returns the worker to its folder.
     #[cold]
     fn go_home(self: Box<Self>) {
         if !self.home.process.is_this() {
@@ -101,7 +96,6 @@ impl LogWorker {
     }
 }
 
-/// A folder's idle workers.
 pub(super) struct LogWorkers {
     process: Process,
     /// True if a worker that waits for log space steps its logger.
@@ -110,7 +104,6 @@ pub(super) struct LogWorkers {
     idle: Mutex<Option<Vec<LogWorker>>>,
 }
 
-/// The worker that a thread used last.
 struct LastWorker(Cell<Option<Box<LogWorker>>>);
 
 impl Drop for LastWorker {

@@ -105,7 +105,6 @@ fn variant_height(variant: &VariantFormat, heights: &[Option<usize>]) -> Option<
     }
 }
 
-/// Height of the smallest value with these parts.
 fn height(parts: &[ValueFormat], heights: &[Option<usize>]) -> Option<usize> {
     let of_part = |part: &ValueFormat| match part {
         // A smallest value has nothing in these.
@@ -118,7 +117,6 @@ fn height(parts: &[ValueFormat], heights: &[Option<usize>]) -> Option<usize> {
     parts.iter().try_fold(0, |most, part| Some(most.max(of_part(part)?)))
 }
 
-/// Adds the named types in a format.
 fn named_in(format: &ValueFormat, named: &mut Vec<usize>) {
     match format {
         ValueFormat::Plain(_) => {}

@@ -32,7 +32,6 @@ impl Trace {
         }
     }
 
-    /// Description of the format.
     pub(super) fn describe(&self, root: &ValueFormat) -> String {
         let mut description = FormatText { trace: self, described: Vec::new(), text: String::new() };
         match root {
@@ -43,7 +42,6 @@ impl Trace {
     }
 }
 
-/// A description that is written.
 struct FormatText<'t> {
     trace: &'t Trace,
     /// Named types in the order of the description.

@@ -49,10 +49,8 @@ impl Error for InputRefused {
 
 type TracedResult<T> = Result<T, InputRefused>;
 
-/// Input of a value.
 pub(super) struct TracedInput<'t> {
     pub(super) trace: &'t mut Trace,
-    /// Format of the value, once known.
     pub(super) found: &'t mut Option<ValueFormat>,
     /// True if the smallest value is made up, and nothing is noted.
     pub(super) is_filling: bool,
@@ -113,7 +111,6 @@ impl Trace {
         self.under_way.contains(&number) || !self.is_open([&ValueFormat::Named(number)])
     }
 
-    /// Runs `visit` within a named type.
     fn visit_named_type<V>(
         &mut self,
         number: usize,
@@ -136,7 +133,6 @@ impl Trace {
         value
     }
 
-    /// Counts a call of a type's `Deserialize`, or refuses the call.
     fn count_call(&mut self) -> TracedResult<()> {
         if self.calls == CALLS_MAX {
             return Err(self.fail(PassFailure::TooLong));
@@ -150,7 +146,6 @@ impl Trace {
         self.fail(PassFailure::Endless(self.variants_under_way.last().copied()))
     }
 
-    /// Notes the first failure of the pass.
     fn fail(&mut self, failure: PassFailure) -> InputRefused {
         self.failure.get_or_insert(failure);
         InputRefused
@@ -215,7 +210,6 @@ impl<'de> MapAccess<'de> for &mut TracedEntry<'_> {
     }
 }
 
-/// A variant of an enum.
 struct TracedVariant<'t> {
     trace: &'t mut Trace,
     place: EnumVariant,

@@ -17,7 +17,6 @@ const FIRST_BITS: u32 = if cfg!(shuttle) { 0 } else { 3 };
 const NUMBER_BITS: u32 = 30;
 const SEGMENTS: usize = ((NUMBER_BITS - FIRST_BITS - ALIKE_BITS) << ALIKE_BITS) as usize;
 
-/// Places by number.
 #[derive(Debug)]
 pub(super) struct CellArena<P> {
     /// Segments, inline in the struct: a search has one load less to wait for.

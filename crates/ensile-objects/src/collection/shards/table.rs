@@ -17,7 +17,6 @@
 use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 use ensile_memory::prefetch;
 
-/// Number of slots of the first table.
 const FIRST_SLOTS: usize = if cfg!(shuttle) { 2 } else { 8 };
 /// Number of tables, each twice as large as the table before. The last table has room for every number.
 const TABLES: usize = 32;
@@ -26,7 +25,6 @@ const _: () =
 
 const FREE: u64 = 0;
 
-/// Numbers by tags.
 #[derive(Debug)]
 pub(super) struct NumberTable {
     /// Tables; `newest` is the index of the newest. Inline in the struct: a search has one load less to wait for.
