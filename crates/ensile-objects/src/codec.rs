@@ -105,10 +105,7 @@ pub fn shape_of<T: DeserializeOwned>() -> Option<TypeShape> {
 /// Error for an older version without an up-cast.
 #[doc(hidden)]
 pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
-    Err(format!(
-        "it is of version {version}; this program writes version {newest}, and has no up-cast from that"
-    )
-    .into())
+    Err(crate::format::no_up_cast(version, newest))
 }
 
 /// The versions, shapes and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. The

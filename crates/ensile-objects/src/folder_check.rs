@@ -21,6 +21,7 @@ use crate::chunks::{Assembly, LACKS_PIECES};
 use crate::error::ObjectsResult as Result;
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::replay::{LANES, WaitingOperations};
+use crate::shape::fnv_1a;
 
 /// Contents of a folder, as far as known without its program.
 #[derive(Debug)]
@@ -117,13 +118,6 @@ impl NamedObjects {
         }
     }
 
-    fn lane(key: &[u8]) -> u64 {
-        // FNV-1a: keys of neighbouring objects are in lanes of their own.
-        key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
     fn disorder(&self, key: &[u8], what: &str) {
         let shown: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         self.seen.lock().disorder.get_or_insert_with(|| format!("object {shown} (its key in hex): {what}"));
@@ -140,8 +134,7 @@ impl NamedObjects {
             }
             _ => return Err(OF_LOG.into()),
         }
-        let before =
-            self.last[Self::lane(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
+        let before = self.last[fnv_1a(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
         if before.is_some() {
             self.disorder(body.key, "it stands in the checkpoint twice");
         }
@@ -177,7 +170,7 @@ impl Recoverable for NamedObjects {
             let refused = |why: &str| Refused { entry: at, detail: why.to_owned() };
             let body = ObjectBody::decode(entry.body).map_err(refused)?;
             self.note(&body).map_err(refused)?;
-            self.waiting.keep(Self::lane(body.key), entry.tid, body.key.into());
+            self.waiting.keep(fnv_1a(body.key), entry.tid, body.key.into());
         }
         Ok(())
     }
@@ -195,7 +188,7 @@ impl Recoverable for NamedObjects {
             epoch,
             |_, _| {},
             |tid, key| {
-                let mut last = self.last[Self::lane(&key) as usize % LANES].lock();
+                let mut last = self.last[fnv_1a(&key) as usize % LANES].lock();
                 let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
                 if before.insert(key.clone(), tid) == Some(tid) {
                     self.disorder(&key, &format!("two of its operations have TID {tid}"));

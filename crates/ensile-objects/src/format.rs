@@ -37,6 +37,12 @@ pub(crate) fn check_version(version: u16, newest: u16, what: &str) -> Result<(),
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectLife {
     /// The operation makes the object. It sets the whole state and depends on no earlier state, so an object may have
+/// Error for an older version for which an application has no up-cast.
+pub(crate) fn no_up_cast(version: u16, newest: u16) -> Box<str> {
+    format!("it is of version {version}; this program writes version {newest}, and has no up-cast from that")
+        .into()
+}
+
     /// the number already.
     Creation,
     /// The operation changes an existing object.

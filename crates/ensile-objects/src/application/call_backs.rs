@@ -8,6 +8,7 @@ use ensile_base::panic_text;
 use ensile_durability::UserCode;
 
 use super::object_writer::ObjectWriter;
+use crate::format::no_up_cast;
 
 /// Result of a call-back of a recovery: nothing, or the fault. A fault fails the open.
 pub type CallBackResult = Result<(), Box<str>>;
@@ -117,12 +118,6 @@ pub trait Application: Send + Sync + 'static {
         let _ = (object, operation, parameters);
         Err(no_up_cast(version, self.version()))
     }
-}
-
-/// Error for an older version for which an application has no up-cast.
-fn no_up_cast(version: u16, newest: u16) -> Box<str> {
-    format!("it is of version {version}; this program writes version {newest}, and has no up-cast from that")
-        .into()
 }
 
 const PANICKED: &str = "the call-back panicked";

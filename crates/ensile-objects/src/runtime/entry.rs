@@ -39,13 +39,6 @@ pub(crate) struct LockedObject<'l, L> {
     pub(crate) worker: Box<LogWorker>,
 }
 
-impl<L> LockedObject<'_, L> {
-    /// Gives unused log space back. The space may be reserved again (O3).
-    fn release(&mut self) {
-        self.worker.release();
-    }
-}
-
 impl Runtime {
     /// Returns a worker, with a buffer to encode into.
     ///
@@ -152,7 +145,7 @@ impl Runtime {
     /// Gives lock and space back. Returns the worker.
     #[inline]
     pub(crate) fn unlock<L>(&self, mut locked: LockedObject<'_, L>) -> Box<LogWorker> {
-        locked.release();
+        locked.worker.release();
         drop(locked.state);
         locked.worker
     }
