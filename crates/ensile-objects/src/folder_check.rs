@@ -95,7 +95,7 @@ struct SeenEntries {
 /// Objects by the bytes of their keys, each with the TID of its last operation.
 type LastTids = HashMap<Box<[u8]>, Tid>;
 
-/// Objects in checkpoint or log, in lanes by a hash of the key.
+/// Objects in checkpoint or log, in lanes by a hash of the key: neighbouring keys are in lanes of their own.
 struct NamedObjects {
     last: Box<[Mutex<LastTids>]>,
     waiting: WaitingOperations<Box<[u8]>>,
@@ -190,7 +190,9 @@ impl Recoverable for NamedObjects {
             |tid, key| {
                 let mut last = self.last[fnv_1a(&key) as usize % LANES].lock();
                 let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
-                if before.insert(key.clone(), tid) == Some(tid) {
+                let previous = before.insert(key.clone(), tid);
+                debug_assert!(previous <= Some(tid), "O4: operations come in the order of TIDs");
+                if previous == Some(tid) {
                     self.disorder(&key, &format!("two of its operations have TID {tid}"));
                 }
                 if tid > known {

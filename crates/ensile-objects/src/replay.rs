@@ -11,7 +11,7 @@
 //! Objects of successive operations lie anywhere in memory. The places of later operations' objects are prefetched in
 //! two steps, so that their cache misses overlap.
 //!
-//! Neighbours: `collection` and `application` fill the lanes in `replay` and drain them in `passed`.
+//! Neighbours: `collection` and `application` fill the lanes in `replay`, and drain them in `advance_watermark`.
 
 use std::mem;
 

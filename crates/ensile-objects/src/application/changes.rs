@@ -107,6 +107,8 @@ impl ApplicationLog {
             return Err(ObjectsError::no_object());
         }
         self.runtime.change_failed(object);
+        debug_assert!(self.runtime.is_detour_taken(), "O6: later entries ask for the poison");
+        debug_assert!(self.slots.poisoned_objects().has(object));
         Ok(())
     }
 

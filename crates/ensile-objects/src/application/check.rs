@@ -91,6 +91,7 @@ fn compare<A: Application>(
 ) {
     let (mut first, mut again) =
         (WrittenObjects::new(&first.called).peekable(), WrittenObjects::new(&again.called).peekable());
+    let mut compared = None;
     while check.difference.is_none() {
         let number = match (first.peek(), again.peek()) {
             (Some(Err(why)), _) | (_, Some(Err(why))) => {
@@ -101,6 +102,8 @@ fn compare<A: Application>(
             (Some(Ok(object)), None) | (None, Some(Ok(object))) => object.number,
             (None, None) => return,
         };
+        debug_assert!(compared < Some(number), "objects are compared in the order of numbers");
+        compared = Some(number);
         let difference = match (take(&mut first, number), take(&mut again, number)) {
             (Some(object), Some(other)) => {
                 check.objects += 1;

@@ -18,7 +18,7 @@ use super::shadow_copy::CheckedCopy;
 use super::slots::{NewOperation, Slots};
 use super::state::ApplicationState;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::format::{ObjectLife, call_head};
+use crate::format::{CALL_HEAD_BYTES, ObjectLife, call_head};
 use crate::receipt::ObjectReceipt;
 use crate::runtime::{CheckpointHandle, LogAttempt, LogWorker, ObjectsSettings, ObjectsStats, OpenRuntime};
 
@@ -173,6 +173,8 @@ impl ApplicationLog {
         if state.called.poisoned.count() > 0 {
             runtime.take_detour();
         }
+        assert!(state.replayed.waiting.is_empty(), "L8: the open applies all operations");
+        assert_eq!(runtime.is_detour_taken(), state.called.poisoned.count() > 0, "O6");
         let slots = Arc::clone(&state) as _;
         Ok((Self { version: state.called.version, slots, marks_lives, is_checked, runtime }, state))
     }
@@ -269,11 +271,13 @@ impl ApplicationLog {
             return Ok(ObjectReceipt::new(&self.runtime, Epoch::ZERO));
         }
         let mut worker = self.runtime.worker()?;
+        debug_assert!(worker.body.is_empty(), "a worker has no entry between two calls");
         worker.body.extend_from_slice(&call_head(life, self.version, object, number));
         for parameter in parameters {
             worker.body.extend_from_slice(&(parameter.len() as u32).to_le_bytes());
             worker.body.extend_from_slice(parameter);
         }
+        debug_assert_eq!(worker.body.len(), CALL_HEAD_BYTES + bytes, "the limit is on the encoded bytes");
         let slot = self.slots.object_slot(object);
         if let Some(mut last) = slot.try_lock()
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)
@@ -357,8 +361,8 @@ impl ApplicationLog {
     }
 
     /// Takes every due step of the log, of checkpoints and of shipping, for an application opened
-    /// [`without_threads`](crate::ObjectsBuilder::without_threads). Returns the time until the next step is due; `None` once
-    /// the log is closed or has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
+    /// [`without_threads`](crate::ObjectsBuilder::without_threads). Returns the time until the next step is due; `None`
+    /// once the log is closed or has stopped. A checkpoint's call-back runs in here, so the caller holds no guard.
     ///
     /// One thread at a time drives the log, and one thread checkpoints: for a concurrent caller fewer steps are due, or
     /// none. If the log has threads of its own, no step is due. In a call-back of objects the call takes no step, and

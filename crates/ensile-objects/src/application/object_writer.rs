@@ -33,10 +33,15 @@ pub struct ObjectWriter<'w> {
 }
 
 pub(super) enum ObjectSink<'w> {
-    /// A block of a checkpoint.
-    Block { place: WalkPlace<'w>, block: &'w mut CheckpointBlock },
+    Block {
+        place: WalkPlace<'w>,
+        block: &'w mut CheckpointBlock,
+    },
     /// Memory, for a comparison: full without room.
-    Collected { objects: &'w mut VecDeque<CollectedObject>, room: usize },
+    Collected {
+        objects: &'w mut VecDeque<CollectedObject>,
+        room: usize,
+    },
 }
 
 pub(super) struct CollectedObject {
@@ -60,6 +65,7 @@ impl<'w> ObjectWriter<'w> {
         progress: CallBackProgress<'w>,
     ) -> Self {
         let Range { start: least, end } = *numbers;
+        assert!(least < end, "a slice without numbers is not written");
         Self { slots, sink, is_full: false, version, least, end, is_over: false, refusal: None, progress }
     }
 }
@@ -104,6 +110,7 @@ impl ObjectWriter<'_> {
             };
             let has_room = self.ckpt(number, &bytes);
             drop(guard);
+            debug_assert!(!has_room || self.least == number + 1, "a taken number is taken once");
             if !has_room {
                 return Some(number + 1);
             }

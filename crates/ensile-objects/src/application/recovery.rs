@@ -181,6 +181,8 @@ impl<A: Application> ApplicationState<A> {
             return Ok(());
         }
         let body = ObjectBody::decode(body)?;
+        debug_assert!(matches!(body.form, BodyForm::Call(_)), "an entry is judged when it is read");
+        debug_assert!(body.version <= self.called.version);
         let life = if let BodyForm::Call(life) = body.form {
             life.filter(|_| self.replayed.judges_marks)
         } else {
@@ -241,6 +243,8 @@ fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
         parameters.push(parameter);
         rest = behind;
     }
+    let encoded = parameters.iter().map(|parameter| size_of::<u32>() + parameter.len()).sum::<usize>();
+    debug_assert_eq!(size_of::<u32>() + encoded, bytes.len(), "a call is read to its end");
     Ok((u32::from_le_bytes(*operation), parameters))
 }
 

@@ -100,7 +100,10 @@ impl<A: Application> CheckedCopy<A> {
         if let Err(why) = write_objects(&self.called, &self.called, object..object + 1, sink) {
             return Some(format!("its copy is not written: {why}"));
         }
-        match (bytes, collected.pop_front().and_then(|copied| copied.bytes)) {
+        let copied = collected.pop_front();
+        debug_assert!(collected.is_empty(), "a slice of one number has one object");
+        debug_assert!(copied.as_ref().is_none_or(|copied| copied.number == object));
+        match (bytes, copied.and_then(|copied| copied.bytes)) {
             (Some(bytes), Some(copied)) => first_difference(bytes, &copied).map(String::from),
             (None, None) => None,
             (Some(_), None) => Some("its copy is not there".into()),

@@ -12,6 +12,8 @@ use crate::format::ObjectLife;
 /// no other effect.
 const SLOTS: usize = if cfg!(shuttle) { 2 } else { 4096 };
 
+const _: () = assert!(SLOTS.is_power_of_two(), "a slot is the lowest bits of a hash");
+
 /// Last TIDs, by a hash of the object's number (O7).
 pub(super) struct TidSlots(Box<[Mutex<Tid>]>);
 

@@ -152,6 +152,8 @@ pub(super) fn trace<T: DeserializeOwned>() -> Option<TracedType> {
         trace.begin_pass();
         let input = TracedInput { trace: &mut trace, found: &mut root, is_filling: false };
         let Ok(passed) = catch_unwind(AssertUnwindSafe(|| T::deserialize(input).is_ok())) else { break };
+        debug_assert!(trace.is_at_rest(), "each level that a pass enters is left");
+        debug_assert!(trace.known_format_count() >= known, "a pass forgets nothing");
         if passed {
             // A type may hide the refusal of a call.
             is_complete = trace.failure != Some(PassFailure::TooLong) && !trace.is_open(root.iter());
@@ -175,7 +177,12 @@ impl Trace {
         (self.last_input, self.failure) = (None, None);
     }
 
-    /// Number of formats that are known.
+    fn is_at_rest(&self) -> bool {
+        self.under_way.is_empty()
+            && self.variants_under_way.is_empty()
+            && (self.depth, self.unnamed_depth) == (0, 0)
+    }
+
     fn known_format_count(&self) -> usize {
         let known = |named: &NamedType| match &named.format {
             NamedFormat::Unknown => 0,

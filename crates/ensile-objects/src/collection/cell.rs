@@ -43,7 +43,8 @@ impl<K, T> CellState<K, T> {
         self.object = object;
         if mem::take(&mut self.is_poisoned) {
             // Relaxed: a figure for people.
-            poisoned.fetch_sub(1, Ordering::Relaxed);
+            let before = poisoned.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "O6: each poison is counted once");
         }
     }
 }
@@ -57,6 +58,8 @@ pub(super) struct Applying<'s, K, T: Persistent> {
 impl<'s, K, T: Persistent> Applying<'s, K, T> {
     #[inline]
     pub(super) fn begin(state: &'s mut CellState<K, T>, poisoned: &'s AtomicU64) -> Self {
+        debug_assert!(!state.is_poisoned, "O6: a poisoned object takes no operation");
+        debug_assert!(state.key.is_some(), "O2: the cell is in its shard");
         Self { state, poisoned }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - O2: the cell is in its shard before the operation is logged.
-//! - O3: log space comes before an object's lock that is not free.
+//! - O1, O3, E1: as `crate::runtime` logs.
 //!
 //! Neighbours: `changes` takes the steps; `crate::runtime` logs.
 
@@ -73,6 +73,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             && !(state.is_poisoned && poison == Poison::Refuses)
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid)
         {
+            debug_assert_eq!(state.tid, tid, "O1: the object has the TID of its last operation");
             self.runtime.give_back(worker);
             return Ok((change(&mut state), ObjectReceipt::new(&self.runtime, tid.epoch())));
         }
@@ -125,6 +126,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             // The old object is dropped here.
             let _user_code = self.runtime.user_code();
             become_it(state);
+            debug_assert!(!state.is_poisoned, "O6: a known state ends the poison");
         };
         let ((), receipt) = match worker {
             Some(worker) => self.change(key, self.find_ahead(key), worker, Poison::Ends, change)?,
@@ -150,6 +152,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ) -> Result<ChangeAttempt<'_, O>> {
         Ok(match self.runtime.log(locked, |state| &mut state.tid)? {
             LogAttempt::Logged(mut state, tid) => {
+                debug_assert_eq!(state.tid, tid, "O1: the object has the TID of its last operation");
                 let output = change(&mut state);
                 Ok((output, ObjectReceipt::new(&self.runtime, tid.epoch())))
             }

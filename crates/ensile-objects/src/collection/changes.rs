@@ -45,6 +45,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         if !self.is_usual {
             return self.submit_unusual(&key, operation);
         }
+        debug_assert!(self.runtime.is_logged() && !self.is_checked);
         let lookup = self.find_ahead(&key);
         let worker = self.operation(&key, operation)?;
         self.change(&key, lookup, worker, Poison::Refuses, |state| self.apply_unchecked(state, operation))
@@ -127,6 +128,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
                 return Ok((Err(refusal), ObjectReceipt::new(&self.runtime, epoch)));
             }
             if let Some(tid) = self.runtime.log_at_once(&mut worker, &mut state.tid) {
+                debug_assert_eq!(state.tid, tid, "O1: the object has the TID of its last operation");
                 self.runtime.give_back(worker);
                 let output = self.apply(&key, &mut state, operation)?;
                 return Ok((Ok(output), ObjectReceipt::new(&self.runtime, tid.epoch())));

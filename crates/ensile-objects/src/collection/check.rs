@@ -120,5 +120,6 @@ fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderC
             }
         }
     }
+    debug_assert!(check.objects <= first.shards.count(), "an object has a cell");
     Ok(check)
 }

@@ -58,4 +58,5 @@ pub(super) fn apply_again<K, T: Persistent>(
         LoggedChange::Value(object) => state.become_known(Some(object), poisoned),
         LoggedChange::Removal => state.become_known(None, poisoned),
     }
+    debug_assert!(state.key.is_some(), "O2: a removed object keeps its cell during a recovery");
 }

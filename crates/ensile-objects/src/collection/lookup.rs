@@ -76,6 +76,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             shards.prefetch_slot(hash);
             *place = Some((key, KeyLookup { hash, guess: None }));
         }
+        debug_assert!(found.is_sorted_by_key(Option::is_none), "no key is behind the first free place");
         for (_, lookup) in found.iter_mut().flatten() {
             lookup.guess = shards.guess(lookup.hash);
             if let Some(cell) = lookup.guess {

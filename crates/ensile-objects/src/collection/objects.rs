@@ -86,6 +86,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         let state = ObjectsState { accepts: settings.accepts.clone(), ..ObjectsState::new(&settings.clock) };
         let state = Arc::new(state);
         let runtime = settings.open(Arc::clone(&state) as _)?;
+        assert!(state.waiting.is_empty() && state.pieces.is_whole(), "L8: the open applies all operations");
         let is_usual = runtime.is_logged() && !is_checked;
         Ok(Self { state, runtime: Arc::new(runtime), is_checked, is_usual })
     }

@@ -1,6 +1,7 @@
 //! An application's description of its objects: their changes, and their bytes.
 //!
-//! Neighbours: applications implement the traits; the files above call them, never while a worker is bound (E1).
+//! Neighbours: applications implement the traits; `change_steps`, `recovery` and `walk` call them,
+//! never while a worker is bound (E1).
 
 use std::fmt::Debug;
 use std::hash::Hash;

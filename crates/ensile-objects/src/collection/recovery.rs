@@ -68,6 +68,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
             let mut state = self.lock_cell(&key, hash);
             // O4: operations that the loaded state includes are skipped.
             if tid > state.tid {
+                debug_assert!(tid.epoch() < epoch, "O4: later operations of the epoch may come");
                 state.tid = tid;
                 let place = std::ptr::from_ref(&*state).addr() as u64;
                 self.replayed.measure(place, tid.bits(), || apply_again(&mut state, change, &self.poisoned));
@@ -113,7 +114,9 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
     /// Cell of this key, locked. No cell is removed during a recovery, so an existing or made cell stays.
     fn lock_cell(&self, key: &K, hash: KeyHash) -> MutexGuard<'_, CellState<K, T>> {
         let guess = self.shards.guess(hash).map(ObjectCell::lock).filter(|cell| cell.belongs_to(key));
-        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock())
+        let state = guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock());
+        debug_assert!(state.key.is_some(), "no cell is removed during a recovery");
+        state
     }
 
     fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
@@ -130,6 +133,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         let key = K::decode(body.key)?;
         self.look_at_key(&key);
         let mut state = self.lock_cell(&key, self.shards.hash(&key));
+        debug_assert!(!state.is_poisoned, "objects are loaded before operations are applied");
         if state.tid != Tid::ZERO {
             return Err("an object stands in the checkpoint twice".into());
         }

@@ -52,6 +52,7 @@ struct ShardState<K> {
 
 impl<K> ShardState<K> {
     fn count(&self) -> usize {
+        assert!(self.free.len() <= self.keys.len(), "a number is free once");
         self.keys.len() - self.free.len()
     }
 }
@@ -191,6 +192,8 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         assert!(before.is_none() && state.keys[number as usize].is_none(), "a free number has no key");
         state.keys[number as usize] = Some(in_shard);
         shard.numbers.insert(hash.tag(), number, numbers);
+        debug_assert_eq!(state.count(), numbers + 1);
+        debug_assert!(shard.has_number(hash.tag(), number), "O2: the cell is found from here on");
         cell
     }
 
@@ -205,6 +208,8 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         let mut state = shard.state.lock();
         state.gone = state.gone.max(epoch);
         shard.numbers.remove(tag, place.number);
+        debug_assert!(!shard.has_number(tag, place.number), "O2: the number is free for an arbitrary key");
+        debug_assert!(state.keys[place.number as usize].is_some() && cell.key.is_none());
         state.keys[place.number as usize] = None;
         state.free.push(place.number);
     }
@@ -217,6 +222,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         count: u32,
     ) -> impl Iterator<Item = (u32, &ObjectCell<K, T>)> {
         let shard = &self.shards[shard];
+        debug_assert!(count > 0, "a walk goes on");
         // Fewer than `u32::MAX`: the cells were numbered.
         let end = (shard.state.lock().keys.len() as u32).min(number.saturating_add(count));
         (number..end).filter_map(|number| Some((number, shard.cells.get(number)?)))
@@ -239,6 +245,11 @@ impl<K: Eq, T> Shard<K, T> {
     fn cell_of(&self, state: &ShardState<K>, key: &K, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
         let is_its = |number: u32| state.keys[number as usize].as_ref() == Some(key);
         self.cells.get(self.numbers.find(hash.tag(), is_its)?)
+    }
+
+    /// True if the table has this number, with the shard's lock held.
+    fn has_number(&self, tag: u32, number: u32) -> bool {
+        self.numbers.find(tag, |found| found == number).is_some()
     }
 }
 

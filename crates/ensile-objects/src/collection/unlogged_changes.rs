@@ -48,6 +48,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
         check: impl Fn(Option<&T>) -> Result<(), E>,
         mut change: impl FnMut(&mut CellState<K, T>) -> O,
     ) -> Result<(Result<O, E>, ObjectReceipt<'_>)> {
+        debug_assert!(!self.runtime.is_logged(), "a change without an entry would be lost");
         UserCode::check_outside()?;
         self.runtime.check_open()?;
         let hash = self.state.shards.hash(key);

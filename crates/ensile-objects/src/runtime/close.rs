@@ -80,6 +80,7 @@ impl OpenRuntime {
             drop(threads);
             *closed = Some(result.and(shipped));
         }
+        debug_assert!(self.is_detour_taken(), "no entry is logged at once after a close");
         Ok(closed.clone().expect("it was just closed")?)
     }
 }
@@ -137,6 +138,8 @@ impl Drop for EndObjectThreads<'_> {
         let _ = self.open.end_shipping();
         runtime.stop.stop();
         self.open.threads.join();
+        // Relaxed: this thread has set the mark.
+        debug_assert!(runtime.marks.closed.load(Ordering::Relaxed), "threads end after the mark");
         runtime.workers.end();
     }
 }
@@ -144,6 +147,8 @@ impl Drop for EndObjectThreads<'_> {
 impl Runtime {
     /// Waits until no entry that missed the mark of a close is being appended.
     fn wait_for_entries(&self) {
+        // Relaxed: this thread has set the mark.
+        assert!(self.marks.closed.load(Ordering::Relaxed), "an entry that comes later sees the mark");
         // SeqCst: the mark comes before the look at E and at bindings; partner: the fence behind an entry's bind. An
         // entry that missed the mark is bound to this E or an earlier epoch.
         fence(Ordering::SeqCst);

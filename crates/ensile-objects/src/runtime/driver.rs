@@ -73,6 +73,7 @@ impl Runtime {
         self.log.reserved_epochs_step();
         let goes_on = self.step_loggers();
         self.log.wake_kept();
+        debug_assert!(left <= self.mode.epoch_interval, "a tick is due within an epoch");
         goes_on.then_some(left)
     }
 
@@ -101,6 +102,7 @@ impl Runtime {
             Some(ShipStep::Paced(wait)) => pause = pause.min(wait),
             Some(ShipStep::Idle | ShipStep::Stopped) | None => {}
         }
+        debug_assert!(pause <= self.mode.epoch_interval, "no step makes a pause longer");
         pause
     }
 
@@ -108,10 +110,12 @@ impl Runtime {
     pub(super) fn wait_driving(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
         // The future registers as a waiter, so that epochs close early.
+        assert!(!self.mode.has_threads, "O9: a thread drives if no thread of the runtime does");
         let mut durable = self.log.durable(epoch);
         loop {
             if let Poll::Ready(answer) = Pin::new(&mut durable).poll(&mut Context::from_waker(Waker::noop()))
             {
+                debug_assert!(answer.is_err() || self.log.durable_epoch() >= epoch, "R1: the wait is for D");
                 return answer;
             }
             self.drive_log();

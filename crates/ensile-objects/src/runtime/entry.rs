@@ -55,11 +55,14 @@ impl Runtime {
     #[cold]
     fn new_worker(&self) -> Result<Box<LogWorker>, DurabilityError> {
         self.check_open()?;
-        Ok(LogWorker::new(&self.workers, &self.epochs, &self.log))
+        let worker = LogWorker::new(&self.workers, &self.epochs, &self.log);
+        assert!(worker.commit.bound_epoch().is_none() && worker.body.is_empty());
+        Ok(worker)
     }
 
     #[inline]
     pub(crate) fn give_back(&self, worker: Box<LogWorker>) {
+        debug_assert!(worker.commit.bound_epoch().is_none(), "E1: a kept worker holds no epoch");
         LogWorkers::keep(worker);
     }
 
@@ -171,6 +174,10 @@ impl Runtime {
                 Ok(LogAttempt::Logged(locked.state, tid))
             }
             Appended::EpochFull => {
+                debug_assert!(
+                    last.successor().is_none(),
+                    "E5: an epoch is closed early for its last TID alone"
+                );
                 let worker = self.unlock(locked);
                 self.close_epoch();
                 Ok(LogAttempt::Again(worker))
@@ -187,6 +194,7 @@ impl Runtime {
     /// [`take_detour`](Self::take_detour). The caller then begins anew, by [`lock`](Self::lock).
     #[inline]
     pub(crate) fn log_at_once(&self, worker: &mut LogWorker, last: &mut Tid) -> Option<Tid> {
+        debug_assert!(worker.commit.bound_epoch().is_none(), "E1: a worker logs one entry at a time");
         worker.commit.bind(self.epochs.now());
         let tid = worker.append_at_once(|| {
             // The worker has just taken its buffer, and taking a buffer is the commit's fence: the bind comes before
@@ -207,6 +215,7 @@ impl Runtime {
 
     #[inline]
     fn append(&self, worker: &mut LogWorker, last: Tid) -> Appended {
+        debug_assert!(worker.commit.bound_epoch().is_none(), "E1: a worker logs one entry at a time");
         // The bind comes before the look at E, or the scan that moves E sees the bind; partners: the fences in
         // `Epochs::try_advance` and in the loggers' claim (L1). The worker sees a close, or the close waits for this
         // binding.
@@ -237,7 +246,9 @@ impl Runtime {
     /// the TID.
     #[inline]
     pub(crate) fn unlogged_tid(&self, last: Tid) -> Tid {
-        tid_above(last, self.epochs.now()).unwrap_or(last)
+        let tid = tid_above(last, self.epochs.now()).unwrap_or(last);
+        debug_assert!(tid >= last, "O2: a walk forgets an absent object by its TID");
+        tid
     }
 
     /// Closes the epoch as soon as allowed: its TIDs are used (E5).

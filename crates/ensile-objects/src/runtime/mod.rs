@@ -26,8 +26,9 @@ mod driver;
 mod threads;
 mod waits;
 
-mod checkpoint_demand;
 mod close;
+
+mod checkpoint_demand;
 mod open;
 
 pub use checkpoint_demand::CheckpointHandle;

@@ -14,7 +14,8 @@ impl Runtime {
         if self.check_process().is_err() {
             return;
         }
-        if matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_)) {
+        if let Advance::Advanced(begun) = self.epochs.try_advance(self.clock.nanos()) {
+            debug_assert!(self.epochs.now() >= begun, "E only grows");
             self.log.wake_loggers();
         }
         self.state.watch().iter().for_each(|watch| _ = watch.look());

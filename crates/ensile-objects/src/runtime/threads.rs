@@ -68,6 +68,7 @@ impl ObjectThreads {
         for handle in handles.extract_if(.., |handle| handle.thread().id() != own) {
             let _ = handle.join();
         }
+        debug_assert!(handles.len() <= 1, "a thread does not wait for itself alone");
     }
 
     /// Leaves the shipper to itself, in a call that does not return. The shipper ends with the call.
@@ -135,6 +136,7 @@ fn ship(shipping: &Shipper) {
 
 /// Takes a step repeatedly, on several threads if the system grants them, until no step is left or a step fails.
 pub(super) fn share<E: Send>(threads: usize, step: impl Fn() -> Result<bool, E> + Sync) -> Result<(), E> {
+    assert!(threads > 0, "the calling thread takes steps, too");
     let failed = AtomicBool::new(false);
     let work = || {
         // Relaxed, all: another thread's failure only saves work; the results are joined.

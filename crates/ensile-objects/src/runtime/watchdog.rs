@@ -1,7 +1,7 @@
 //! Watch over the call-backs of checkpoints: a call-back that waits for an application's guard may wait for ever.
 //!
-//! Neighbours: `application::walk` notes the progress of call-backs; the heartbeat compares; `ObjectsStats` shows a
-//! call-back without progress.
+//! Neighbours: `application::object_writer` notes the progress of call-backs; the heartbeat compares; `ObjectsStats`
+//! shows a call-back without progress.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -77,6 +77,7 @@ impl CallBackWatch {
             }
         }
         let longest = under_way.iter().map(|call_back| call_back.seen).min_by_key(|seen| seen.since_nanos)?;
+        debug_assert!(under_way.iter().all(|call_back| longest.since_nanos <= call_back.seen.since_nanos));
         let waited = now_nanos.saturating_sub(longest.since_nanos);
         let shown = WaitingCallBack { object: longest.object, waited: Duration::from_nanos(waited) };
         (waited >= SHOWN_FROM_NANOS).then_some(shown)
@@ -92,7 +93,10 @@ impl CallBackProgress<'_> {
 
 impl Drop for CallBackProgress<'_> {
     fn drop(&mut self) {
-        self.watch.under_way.lock().retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+        let mut under_way = self.watch.under_way.lock();
+        let before = under_way.len();
+        under_way.retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+        debug_assert_eq!(under_way.len() + 1, before, "a call-back is watched once");
     }
 }
 

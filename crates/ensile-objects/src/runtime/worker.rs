@@ -60,6 +60,7 @@ impl LogWorker {
 
     #[inline]
     pub(super) fn append(&mut self, tid: Tid) {
+        debug_assert!(self.commit.bound_epoch().is_some_and(|bound| bound <= tid.epoch()), "E1");
         let body = &self.body;
         self.appender.append(tid, |out| out.extend_from_slice(body));
     }
@@ -67,7 +68,10 @@ impl LogWorker {
     /// Appends the body, with the TID from `tid`, if space is available at once: see [`Appender::append_at_once`].
     #[inline]
     pub(super) fn append_at_once(&mut self, tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
-        self.appender.append_at_once(&self.body, tid)
+        let tid = self.appender.append_at_once(&self.body, tid);
+        let bound = self.commit.bound_epoch();
+        debug_assert!(tid.is_none_or(|tid| bound.is_some_and(|bound| bound <= tid.epoch())), "E1");
+        tid
     }
 
     /// Gives the log buffer back, with the appended entries.
@@ -81,6 +85,8 @@ impl LogWorker {
         if !self.home.process.is_this() {
             return std::mem::forget(self);
         }
+        debug_assert!(self.commit.bound_epoch().is_none(), "E1: an idle worker holds no epoch");
+        debug_assert!(self.body.is_empty(), "an idle worker has no entry");
         let home = StdArc::clone(&self.home);
         let mut idle = home.idle.lock();
         let surplus = match &mut *idle {
@@ -133,7 +139,9 @@ impl LogWorkers {
     #[cold]
     fn take_idle(&self, foreign: Option<Box<LogWorker>>) -> Option<Box<LogWorker>> {
         foreign.into_iter().for_each(LogWorker::go_home);
-        self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new)
+        let idle = self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new);
+        debug_assert!(idle.as_ref().is_none_or(|worker| std::ptr::eq(&*worker.home, self)));
+        idle
     }
 
     /// Keeps a worker for this thread's next entry. The memory of a huge entry is released.
@@ -141,6 +149,7 @@ impl LogWorkers {
     pub(super) fn keep(mut worker: Box<LogWorker>) {
         worker.body.clear();
         worker.body.shrink_to(KEEP_BYTES_MAX);
+        debug_assert!(worker.body.capacity() <= KEEP_BYTES_MAX, "an idle worker has little memory");
         let mut worker = Some(worker);
         let displaced = LAST.try_with(|last| last.0.replace(worker.take())).ok().flatten();
         if displaced.is_some() || worker.is_some() {

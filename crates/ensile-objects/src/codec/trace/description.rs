@@ -102,6 +102,7 @@ impl FormatText<'_> {
                 self.text += "enum ";
                 self.name(name);
                 self.text.push('{');
+                debug_assert_eq!(named.variants.map(<[_]>::len), Some(variants.len()));
                 for (name, variant) in named.variants.into_iter().flatten().zip(variants) {
                     self.name(name);
                     if let VariantFormat::Known(names, parts) = variant {

@@ -23,7 +23,8 @@ const INTEGERS: [u8; 4] = [1, 0, 2, 100];
 const TEXTS: [&str; 8] =
     ["", "a", "1", "2000-01-01T00:00:00Z", "2000-01-01", "00:00:00", "127.0.0.1", "http://localhost/"];
 /// Lengths of made-up byte strings, which are zeros.
-const BYTE_LENGTHS: [usize; 9] = [0, 16, 32, 4, 8, 12, 20, 24, 64];
+const BYTE_LENGTHS: [usize; 9] = [0, 16, 32, 4, 8, 12, 20, 24, BYTES_MAX];
+const BYTES_MAX: usize = 64;
 
 /// Number of values that are made up for a kind of value.
 pub(super) fn values_of(word: &str) -> usize {
@@ -93,6 +94,10 @@ impl TracedInput<'_> {
         let Self { trace, found, is_filling } = self;
         trace.count_call()?;
         let number = trace.number_of(identity, None);
+        debug_assert!(
+            !matches!(trace.types[number].format, NamedFormat::Enum(_)),
+            "a struct has no variants"
+        );
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
         let mut parts = Vec::new();
@@ -352,7 +357,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
     fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("bytes")?;
-        visitor.visit_bytes(&[0; 64][..BYTE_LENGTHS[at]])
+        visitor.visit_bytes(&[0; BYTES_MAX][..BYTE_LENGTHS[at]])
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
@@ -495,6 +500,7 @@ impl Trace {
             VariantFormat::Refused => true,
             VariantFormat::Known(..) => !is_filling,
         };
+        debug_assert!(matches!(self.types[of.number].format, NamedFormat::Enum(_)), "variants are of enums");
         if let (true, NamedFormat::Enum(variants)) = (is_noted, &mut self.types[of.number].format) {
             variants[of.variant] = found;
         }
