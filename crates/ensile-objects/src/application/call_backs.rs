@@ -17,10 +17,10 @@ pub type CallBackResult = Result<(), Box<str>>;
 ///
 /// # Discipline
 /// Each object has a guard, a lock of the application. The application holds the guard over the call of
-/// [`ApplicationLog::log`] *and* the change behind it, and over the encoding of an object *and* its
-/// [`ObjectWriter::ckpt`]. Without the guard, a checkpoint may have an object without an operation that the object's
-/// TID includes, and the operation is lost. [`checkpoint`](Self::checkpoint) must be able to find an object before the
-/// object's first operation is logged, or a guard must keep the call-back from passing the object.
+/// [`ApplicationLog::log`](crate::ApplicationLog::log) *and* the change behind it, and over the encoding of an object
+/// *and* its [`ObjectWriter::ckpt`]. Without the guard, a checkpoint may have an object without an operation that the
+/// object's TID includes, and the operation is lost. [`checkpoint`](Self::checkpoint) must be able to find an object
+/// before the object's first operation is logged, or a guard must keep the call-back from passing the object.
 ///
 /// Operations are deterministic, and depend on their own object only.
 ///
@@ -36,14 +36,16 @@ pub type CallBackResult = Result<(), Box<str>>;
 ///
 /// # A change that fails after its log entry
 /// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
-/// object before loses the operation for good, because the entry has the operation's TID. [`ApplicationLog::change`]
-/// makes the change itself: if the change panics, the object is poisoned, and no checkpoint is made until the next
-/// open, which applies the operation. With [`ApplicationLog::log`] alone, the application runs steps that can fail
-/// before the call, or calls [`ApplicationLog::poison`] after a failure.
+/// object before loses the operation for good, because the entry has the operation's TID.
+/// [`ApplicationLog::change`](crate::ApplicationLog::change) makes the change itself: if the change panics, the object
+/// is poisoned, and no checkpoint is made until the next open, which applies the operation. With
+/// [`ApplicationLog::log`](crate::ApplicationLog::log) alone, the application runs steps that can fail before the call,
+/// or calls [`ApplicationLog::poison`](crate::ApplicationLog::poison) after a failure.
 ///
-/// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`]). A replay that fails or panics fails the
-/// open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay poisons its object, and the open goes
-/// on. The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a poisoned object by themselves.
+/// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`](crate::ApplicationLog::is_poisoned)). A
+/// replay that fails or panics fails the open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay
+/// poisons its object, and the open goes on. The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a
+/// poisoned object by themselves.
 ///
 /// # Versions
 /// [`version`](Self::version) is written with every object and operation. Bytes of an older program go to

@@ -347,8 +347,8 @@ impl ApplicationLog {
     /// afterwards has all the entries. Returns the epoch up to which the store is complete.
     ///
     /// # Errors
-    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) if nothing is shipped;
-    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if another machine has taken over, or at the timeout;
+    /// [`ObjectsError::Misuse`] if nothing is shipped;
+    /// [`ObjectsError::Storage`] if another machine has taken over, or at the timeout;
     /// shipping goes on after a timeout.
     pub fn ship(&self, timeout: Duration) -> Result<Epoch> {
         self.runtime().ship(timeout)

@@ -24,7 +24,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     ///
     /// # Panics
     /// If the operation panics. The operation was logged then, and its object is poisoned: see
-    /// [`ObjectsError::Poisoned`].
+    /// [`ObjectsError::Poisoned`](crate::ObjectsError::Poisoned).
     #[inline]
     pub fn update(&self, key: K, operation: &T::Operation) -> Result<T::Output> {
         let (output, receipt) = self.submit(key, operation)?;
@@ -35,8 +35,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// As [`Objects::update`], without waiting: the receipt tells when the operation is durable.
     ///
     /// # Errors
-    /// [`ObjectsError::Poisoned`], [`ObjectsError::KeyTooLong`], or [`ObjectsError::Storage`] while the log takes no
-    /// entries: nothing was changed. [`ObjectsError::NotDeterministic`]: the operation was logged and applied.
+    /// [`ObjectsError::Poisoned`](crate::ObjectsError::Poisoned),
+    /// [`ObjectsError::KeyTooLong`](crate::ObjectsError::KeyTooLong), or
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) while the log takes no entries: nothing was changed.
+    /// [`ObjectsError::NotDeterministic`](crate::ObjectsError::NotDeterministic): the operation was logged and applied.
     ///
     /// # Panics
     /// As for [`Objects::update`].

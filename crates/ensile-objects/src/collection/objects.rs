@@ -152,9 +152,10 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// another thread closes (O8).
     ///
     /// # Errors
-    /// [`ObjectsError::InCallBack`]: close on a thread of your own. [`ObjectsError::Storage`]: not everything could be
-    /// made durable; or ("not shipped yet") a shared store did not answer within
-    /// [`close_wait`](crate::ShippingConfig::close_wait), and all is durable in the folder.
+    /// [`ObjectsError::InCallBack`](crate::ObjectsError::InCallBack): close on a thread of your own.
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage): not everything could be made durable; or ("not shipped
+    /// yet") a shared store did not answer within [`close_wait`](crate::ShippingConfig::close_wait), and all is durable
+    /// in the folder.
     pub fn close(&self) -> Result<()> {
         self.runtime.close()
     }
