@@ -11,6 +11,8 @@
 pub(crate) mod persistent;
 
 mod cell;
+mod cell_arena;
+mod number_table;
 
 mod shards;
 

@@ -18,11 +18,8 @@
 //! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
 //! objects may share a line.
 //!
-//! Neighbours: `lookup` finds cells, `walk` looks at every cell, `recovery` fills cells; `table` and `arena` are the
-//! parts.
-
-mod arena;
-mod table;
+//! Neighbours: `lookup` finds cells, `walk` looks at every cell, `recovery` fills cells; `number_table` and
+//! `cell_arena` are the parts.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -35,8 +32,8 @@ use ensile_memory::prefetch;
 use rapidhash::quality::SeedableState;
 
 use super::cell::{CellState, ObjectCell, free_cell};
-use arena::CellArena;
-use table::NumberTable;
+use super::cell_arena::CellArena;
+use super::number_table::NumberTable;
 
 /// Number of shards: more than threads that meet.
 pub(super) const SHARDS: usize = if cfg!(shuttle) { 2 } else { 256 };

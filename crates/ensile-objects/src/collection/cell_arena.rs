@@ -5,7 +5,7 @@
 //! ```
 //! Invariant: a segment is made once, whole, and stays. A holder of the arena may therefore hold a place.
 //!
-//! Neighbours: `super` numbers cells, and uses the cells of removed objects again.
+//! Neighbours: `shards` numbers cells, and uses the cells of removed objects again.
 
 use ensile_base::sync::OnceLock;
 

@@ -12,7 +12,7 @@
 //!   number. A found number is therefore compared under the cell's lock, and a missing number is searched under the
 //!   shard's lock.
 //!
-//! Neighbours: `super` has the shard's lock, and the cells.
+//! Neighbours: `shards` has the shard's lock, and the cells.
 
 use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 use ensile_memory::prefetch;
