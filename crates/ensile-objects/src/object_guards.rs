@@ -122,7 +122,7 @@ pub struct GuardedObjects<T> {
 /// An object and its lock, on lines of memory of their own.
 #[repr(align(64))]
 struct ObjectLine<T>(Mutex<KnownObject<T>>);
-const _: () = assert!(size_of::<ObjectLine<u8>>() % 64 == 0, "two objects share no line");
+const _: () = assert!(size_of::<ObjectLine<u8>>().is_multiple_of(64), "two objects share no line");
 
 struct KnownObject<T> {
     /// Epoch of the last change.
