@@ -29,21 +29,30 @@ mod folder;
 
 mod objects;
 
+mod durability;
+mod operations;
+mod reports;
+
 use std::ffi::{CStr, c_char};
 
 pub use application::ForeignApplication;
 pub use boundary::{ForeignBytes, NO_OBJECT};
 pub use code::{Code, ErrorText, MESSAGE_BYTES};
+pub use durability::{
+    ensile_objects_ask_checkpoint, ensile_objects_checkpoint, ensile_objects_durable,
+    ensile_objects_is_durable, ensile_objects_register_policy, ensile_objects_report_requests,
+};
 pub use figures::{ForeignCheckpoint, ForeignRecovery, ForeignStats, told};
 pub use folder::ensile_folder_adopt;
 pub use objects::{
-    ForeignMake, ForeignReceipt, ObjectsHandle, ensile_objects_ask_checkpoint, ensile_objects_change,
-    ensile_objects_change_life, ensile_objects_checkpoint, ensile_objects_close, ensile_objects_durable,
-    ensile_objects_free, ensile_objects_is_durable, ensile_objects_is_poisoned, ensile_objects_log,
-    ensile_objects_log_life, ensile_objects_open, ensile_objects_open_checked, ensile_objects_poison,
-    ensile_objects_recovery, ensile_objects_register_policy, ensile_objects_report_requests,
-    ensile_objects_stats, ensile_objects_text,
+    ForeignReceipt, ObjectsHandle, ensile_objects_close, ensile_objects_free, ensile_objects_open,
+    ensile_objects_open_checked,
 };
+pub use operations::{
+    ForeignMake, ensile_objects_change, ensile_objects_change_life, ensile_objects_is_poisoned,
+    ensile_objects_log, ensile_objects_log_life, ensile_objects_poison,
+};
+pub use reports::{ensile_objects_recovery, ensile_objects_stats, ensile_objects_text};
 pub use settings::{
     SettingsHandle, ensile_settings_add_folder, ensile_settings_application_name, ensile_settings_free,
     ensile_settings_new, ensile_settings_set, numbers,

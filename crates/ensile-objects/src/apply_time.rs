@@ -16,13 +16,14 @@ use ensile_base::sync::{AtomicU64, Ordering};
 
 /// Number of calls per sample; a power of two.
 const EVERY: u64 = 64;
+const _: () = assert!(EVERY.is_power_of_two());
 const OUTLIER: u64 = 8;
 /// Mean in nanoseconds below which this value replaces the mean in the test for outliers.
 const MEAN_LEAST: u64 = 1_000;
 /// Inverse weight of a sample in the mean.
 const MEAN_OF: u64 = 16;
+const _: () = assert!(OUTLIER <= MEAN_OF, "a single sample does not double the mean");
 
-/// Samples of a collection, or of an application.
 #[derive(Debug)]
 pub(crate) struct AppliedTime {
     clock: Clock,
@@ -96,7 +97,9 @@ impl AppliedTime {
 /// Value that a sample counts for after this mean, and the new mean.
 fn weigh_sample(mean: u64, sample: u64) -> (u64, u64) {
     let counted = sample.min(mean.max(MEAN_LEAST) * OUTLIER);
-    (counted, (mean * (MEAN_OF - 1) + counted) / MEAN_OF)
+    let next = (mean * (MEAN_OF - 1) + counted) / MEAN_OF;
+    debug_assert!(next <= mean.max(counted) && next + 1 >= mean.min(counted), "a mean is between its parts");
+    (counted, next)
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

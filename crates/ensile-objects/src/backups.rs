@@ -107,7 +107,7 @@ impl OpenRuntime {
         HeldGuard::check_none()?;
         self.check_open()?;
         check_copy(options)?;
-        if self.is_logged {
+        if self.is_logged() {
             self.wait_for_log()?;
         } else {
             self.demand_checkpoint().wait()?;

@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 
 use ensile_base::Tid;
-use ensile_base::limits::{OBJECT_BYTES_MAX, OBJECT_PIECE_BYTES};
+use ensile_base::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX, OBJECT_PIECE_BYTES};
 use ensile_base::sync::Mutex;
 use ensile_durability::CheckpointBlock;
 
@@ -26,6 +26,10 @@ const PLACE_BYTES: usize = 8;
 const HEAD_BYTES: usize = PLACE_BYTES + 8 + 8 + 2 + 2;
 /// Mark in place of an offset: the waiting entry is the absence of an object.
 const ABSENT: u64 = u64::MAX;
+const _: () = assert!((OBJECT_BYTES_MAX as u64) < ABSENT, "no offset is the mark of an absence");
+
+/// Fault of a checkpoint, for every reader (O5).
+pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
 
 /// Place where a walk goes on: bytes that a checkpoint keeps for the walk between two blocks.
 #[derive(Debug)]
@@ -47,13 +51,12 @@ impl<'r> WalkPlace<'r> {
         u64::from_le_bytes(number)
     }
 
-    /// Number of the next object of the walk.
     pub(crate) fn next(&self) -> u64 {
         self.number(0)
     }
 
-    /// Sets the number of the next object.
     pub(crate) fn set_next(&mut self, next: u64) {
+        assert!(next >= self.next(), "a walk does not go back: an object would be written twice");
         self.0[..PLACE_BYTES].copy_from_slice(&next.to_le_bytes());
     }
 
@@ -74,11 +77,13 @@ impl<'r> WalkPlace<'r> {
 
     fn keep(&mut self, tid: Tid, entry: &ObjectBody<'_>) {
         let ObjectBody { form, version, key, bytes: object } = *entry;
+        assert!(key.len() <= KEY_BYTES_MAX, "a key's length has two bytes");
         let offset = if form == BodyForm::Absent { ABSENT } else { 0 };
         self.0.extend_from_slice(&tid.bits().to_le_bytes());
         self.0.extend_from_slice(&offset.to_le_bytes());
         self.0.extend_from_slice(&version.to_le_bytes());
         self.0.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        assert_eq!(self.0.len(), HEAD_BYTES, "the key begins behind the head");
         self.0.extend_from_slice(key);
         self.0.extend_from_slice(object);
     }
@@ -99,8 +104,10 @@ impl<'r> WalkPlace<'r> {
                 offset => BodyForm::Piece(PiecePlace { total, offset }),
             };
             let begin = if offset == ABSENT { 0 } else { offset as usize };
+            assert!(begin < object.len() || begin == 0, "an object's last piece ends the wait");
             let end = object.len().min(begin + OBJECT_PIECE_BYTES);
             let body = ObjectBody { form, version, key, bytes: &object[begin..end] };
+            debug_assert!(body.bytes.len() <= OBJECT_PIECE_BYTES, "an empty block has room for a piece");
             if !block.has_room(body.len()) {
                 return false;
             }
@@ -117,7 +124,6 @@ impl<'r> WalkPlace<'r> {
     }
 }
 
-/// An object with missing pieces.
 #[derive(Debug)]
 struct PartialObject {
     tid: Tid,

@@ -105,10 +105,7 @@ pub fn shape_of<T: DeserializeOwned>() -> Option<TypeShape> {
 /// Error for an older version without an up-cast.
 #[doc(hidden)]
 pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
-    Err(format!(
-        "it is of version {version}; this program writes version {newest}, and has no up-cast from that"
-    )
-    .into())
+    Err(crate::format::no_up_cast(version, newest))
 }
 
 /// The versions, shapes and codecs of a [`Persistent`](crate::Persistent) whose object and operation serde takes. The
@@ -140,7 +137,6 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 ///     }
 /// }
 /// ```
-///
 ///
 /// A changed type gets a larger version, and a function that turns the bytes of an older version into an object of
 /// today. Versions unknown to the function, and versions larger than this program's, are an error at open, before
@@ -178,7 +174,6 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 /// # assert_eq!(Balance::decode(1, &bytes).map(|balance| balance.cents), Ok(1200));
 /// ```
 ///
-///
 /// A folder refuses a type with another name or other fields under the same version: see [`codec`](crate::codec). A
 /// renamed type gives its former names, for the object and the operation together. A renamed field keeps its name for
 /// serde.
@@ -211,7 +206,6 @@ pub fn no_up_cast<T>(version: u16, newest: u16) -> CodecResult<T> {
 /// # let before = ensile_objects::TypeShape::new("PageVisits", "serde 1 struct 0:{5:times}(u64)");
 /// # assert_eq!(PageVisits::shape().and_then(|shape| shape.fingerprint()), before.fingerprint());
 /// ```
-///
 ///
 /// The shapes are found at open, by running `Deserialize` on made-up values: conversions of `#[serde(from)]` and
 /// `#[serde(try_from)]` run, too. A type whose conversions do not bear such values states `shape none`: the types are
@@ -327,7 +321,6 @@ macro_rules! serde_codec {
 /// # seat.encode(&mut bytes);
 /// # assert_eq!(Seat::decode(&bytes), Ok(seat));
 /// ```
-///
 ///
 /// A renamed type gives its former names: `serde_key! { former_names ["Place"] }`. A type whose `Deserialize` must not
 /// run on made-up values states no shape, and is not compared:

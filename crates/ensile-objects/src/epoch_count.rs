@@ -42,6 +42,8 @@ impl EpochCount {
             // Relaxed: the add below releases the epoch.
             self.latest.fetch_max(epoch.number(), Ordering::Relaxed);
         }
+        // Relaxed: this thread has seen the epoch, or has added it.
+        debug_assert!(self.latest.load(Ordering::Relaxed) >= epoch.number(), "R1: the epoch comes first");
         // A negative number wraps around to the difference.
         // Release: a reader that counts this change knows its epoch; partner: the load in `read`.
         self.count.fetch_add(more as u64, Ordering::Release);

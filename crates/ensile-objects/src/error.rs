@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use ensile_base::{Epoch, Tid};
+use ensile_disk::DiskError;
 use ensile_durability::{DurabilityError, ErrorKind, StorageError};
 
 /// A failure of a call on persistent objects, with its remedy. A program matches the cases that it acts on by itself,
@@ -207,6 +208,12 @@ impl From<DurabilityError> for ObjectsError {
             DurabilityError::InCallBack => Self::InCallBack,
             error => Self::Storage(error.into()),
         }
+    }
+}
+
+impl From<DiskError> for ObjectsError {
+    fn from(error: DiskError) -> Self {
+        DurabilityError::from(error).into()
     }
 }
 

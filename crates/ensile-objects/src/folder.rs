@@ -58,7 +58,6 @@ pub fn holds_objects(folder: impl AsRef<Path>) -> Result<bool> {
 /// # assert!(main_of(std::path::Path::new("nowhere")).is_err());
 /// ```
 ///
-///
 /// # Errors
 /// [`ObjectsError::Storage`](crate::ObjectsError::Storage): as for [`judge_folder`]; a log's folder is missing as
 /// a whole, as its device may not be mounted; the files give no consistent state, and the message has the reason; or a
@@ -86,7 +85,6 @@ fn repair_on(disk: &Arc<dyn Disk>, options: RepairOptions) -> Result<Option<Repa
 /// # }
 /// # assert!(main_of(std::path::Path::new("nowhere")).is_err());
 /// ```
-///
 ///
 /// # Errors
 /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse): the name is invalid.

@@ -17,10 +17,11 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examination::{Examination, examine};
 use ensile_durability::{Entry, EntryKind, Recoverable, Refused};
 
-use crate::chunks::Assembly;
+use crate::chunks::{Assembly, LACKS_PIECES};
 use crate::error::ObjectsResult as Result;
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
 use crate::replay::{LANES, WaitingOperations};
+use crate::shape::fnv_1a;
 
 /// Contents of a folder, as far as known without its program.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ fn judge_on(disk: &Arc<dyn Disk>) -> Result<FolderJudgement> {
     let examination = examine(disk, &objects)?;
     let has_pieces = !objects.pieces.is_whole() && examination.is_whole();
     let seen = objects.seen.into_inner();
-    let missing = has_pieces.then(|| "an object of the checkpoint lacks pieces".to_owned());
+    let missing = has_pieces.then(|| LACKS_PIECES.to_owned());
     Ok(FolderJudgement {
         examination,
         named: objects.last.iter().map(|lane| lane.lock().len() as u64).sum(),
@@ -94,7 +95,7 @@ struct SeenEntries {
 /// Objects by the bytes of their keys, each with the TID of its last operation.
 type LastTids = HashMap<Box<[u8]>, Tid>;
 
-/// Objects in checkpoint or log, in lanes by a hash of the key.
+/// Objects in checkpoint or log, in lanes by a hash of the key: neighbouring keys are in lanes of their own.
 struct NamedObjects {
     last: Box<[Mutex<LastTids>]>,
     waiting: WaitingOperations<Box<[u8]>>,
@@ -117,13 +118,6 @@ impl NamedObjects {
         }
     }
 
-    fn lane(key: &[u8]) -> u64 {
-        // FNV-1a: keys of neighbouring objects are in lanes of their own.
-        key.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        })
-    }
-
     fn disorder(&self, key: &[u8], what: &str) {
         let shown: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         self.seen.lock().disorder.get_or_insert_with(|| format!("object {shown} (its key in hex): {what}"));
@@ -140,8 +134,7 @@ impl NamedObjects {
             }
             _ => return Err(OF_LOG.into()),
         }
-        let before =
-            self.last[Self::lane(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
+        let before = self.last[fnv_1a(body.key) as usize % LANES].lock().insert(body.key.into(), entry.tid);
         if before.is_some() {
             self.disorder(body.key, "it stands in the checkpoint twice");
         }
@@ -177,7 +170,7 @@ impl Recoverable for NamedObjects {
             let refused = |why: &str| Refused { entry: at, detail: why.to_owned() };
             let body = ObjectBody::decode(entry.body).map_err(refused)?;
             self.note(&body).map_err(refused)?;
-            self.waiting.keep(Self::lane(body.key), entry.tid, body.key.into());
+            self.waiting.keep(fnv_1a(body.key), entry.tid, body.key.into());
         }
         Ok(())
     }
@@ -195,9 +188,11 @@ impl Recoverable for NamedObjects {
             epoch,
             |_, _| {},
             |tid, key| {
-                let mut last = self.last[Self::lane(&key) as usize % LANES].lock();
+                let mut last = self.last[fnv_1a(&key) as usize % LANES].lock();
                 let known = last.get(&key).copied().unwrap_or(Tid::ZERO);
-                if before.insert(key.clone(), tid) == Some(tid) {
+                let previous = before.insert(key.clone(), tid);
+                debug_assert!(previous <= Some(tid), "O4: operations come in the order of TIDs");
+                if previous == Some(tid) {
                     self.disorder(&key, &format!("two of its operations have TID {tid}"));
                 }
                 if tid > known {

@@ -14,9 +14,14 @@ const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize, "a key's length has tw
 /// Bytes before the key.
 const HEAD_BYTES: usize = 5;
 /// Bytes of [`call_head`]: the head, the object's number as key, and the operation's number.
-const CALL_HEAD_BYTES: usize = HEAD_BYTES + size_of::<u64>() + size_of::<u32>();
+pub(crate) const CALL_HEAD_BYTES: usize = HEAD_BYTES + size_of::<u64>() + size_of::<u32>();
 /// Bytes of a piece's place in its object.
 const PIECE_PLACE_BYTES: usize = 16;
+const _: () = assert!(PIECE_PLACE_BYTES == 2 * size_of::<u64>(), "a total and an offset");
+const _: () = assert!(HEAD_BYTES == 1 + 2 * size_of::<u16>(), "a form, a key's length and a version");
+/// Least number of a form that stands in checkpoints.
+const CHECKPOINT_FORMS: u8 = 16;
+const _: () = assert!(BodyForm::Call(Some(ObjectLife::Removal)).number() < CHECKPOINT_FORMS);
 
 /// Reason for the refusal of a log entry in a checkpoint.
 pub(crate) const OF_LOG: &str = "an entry of the log stands in a checkpoint";
@@ -32,6 +37,12 @@ pub(crate) fn check_version(version: u16, newest: u16, what: &str) -> Result<(),
     Ok(())
 }
 
+/// Error for an older version for which an application has no up-cast.
+pub(crate) fn no_up_cast(version: u16, newest: u16) -> Box<str> {
+    format!("it is of version {version}; this program writes version {newest}, and has no up-cast from that")
+        .into()
+}
+
 /// Meaning of an application's operation for the existence of its object
 /// ([`ObjectsBuilder::mark_lives`](crate::ObjectsBuilder::mark_lives)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +56,6 @@ pub enum ObjectLife {
     Removal,
 }
 
-/// Place of a piece in its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PiecePlace {
     /// Size of the whole object in bytes.
@@ -54,7 +64,6 @@ pub(crate) struct PiecePlace {
     pub(crate) offset: u64,
 }
 
-/// Meaning of an entry for its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyForm {
     /// In the log: an operation on the object.
@@ -127,6 +136,7 @@ pub(crate) fn encode_body(
     let [version_low, version_high] = version.to_le_bytes();
     let head = [form.number(), key_low, key_high, version_low, version_high];
     out[begin..key_begin].copy_from_slice(&head);
+    debug_assert!(form.is_of_log(), "workers log, and checkpoints encode by `ObjectBody`");
     Ok(())
 }
 
@@ -144,10 +154,14 @@ pub(crate) fn call_head(
     head[3..5].copy_from_slice(&version.to_le_bytes());
     head[5..13].copy_from_slice(&object.to_le_bytes());
     head[13..].copy_from_slice(&operation.to_le_bytes());
+    debug_assert_eq!(
+        ObjectBody::decode(&head).map(|body| (body.form, body.version, body.key.len())),
+        Ok((BodyForm::Call(life), version, size_of::<u64>())),
+        "a call is read as any body"
+    );
     head
 }
 
-/// The body of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectBody<'b> {
     pub(crate) form: BodyForm,
@@ -163,19 +177,18 @@ impl<'b> ObjectBody<'b> {
         Self { form: BodyForm::Whole, version, key, bytes }
     }
 
-    /// The absence of a key's object.
     pub(crate) fn absent(key: &'b [u8]) -> Self {
         Self { form: BodyForm::Absent, version: 0, key, bytes: &[] }
     }
 
-    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         HEAD_BYTES + self.key.len() + self.form.place_bytes() + self.bytes.len()
     }
 
-    /// Appends the body.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.key.len() <= KEY_BYTES_MAX, "a key's length was checked");
+        debug_assert!(self.form != BodyForm::Absent || self.bytes.is_empty(), "an absence has no bytes");
+        let begin = out.len();
         out.push(self.form.number());
         out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
         out.extend_from_slice(&self.version.to_le_bytes());
@@ -185,6 +198,8 @@ impl<'b> ObjectBody<'b> {
             out.extend_from_slice(&offset.to_le_bytes());
         }
         out.extend_from_slice(self.bytes);
+        debug_assert_eq!(self.form.is_of_log(), self.form.number() < CHECKPOINT_FORMS);
+        assert_eq!(out.len() - begin, self.len(), "a block counts the encoded bytes by `len`");
     }
 
     /// Reads a body. The error is the fault of the bytes.
@@ -194,7 +209,8 @@ impl<'b> ObjectBody<'b> {
         let [form, key_low, key_high, version_low, version_high] = *head;
         let key_bytes = usize::from(u16::from_le_bytes([key_low, key_high]));
         let (key, mut bytes) = rest.split_at_checked(key_bytes).ok_or(short)?;
-        let form = match form {
+        let number = form;
+        let form = match number {
             1 => BodyForm::Operation,
             2 => BodyForm::Value,
             3 => BodyForm::Removal,
@@ -208,17 +224,17 @@ impl<'b> ObjectBody<'b> {
                 let (place, piece) =
                     bytes.split_first_chunk::<PIECE_PLACE_BYTES>().ok_or("a piece without its place")?;
                 bytes = piece;
-                let number = |at: usize| {
-                    let mut number = [0; 8];
-                    number.copy_from_slice(&place[at..at + 8]);
-                    u64::from_le_bytes(number)
-                };
-                BodyForm::Piece(PiecePlace { total: number(0), offset: number(8) })
+                let (total, offset) = place.split_at(size_of::<u64>());
+                let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("half of a place"));
+                BodyForm::Piece(PiecePlace { total: number(total), offset: number(offset) })
             }
             _ => return Err("its form is not known"),
         };
+        debug_assert_eq!(form.number(), number, "each form is read as it is written");
         let version = u16::from_le_bytes([version_low, version_high]);
-        Ok(Self { form, version, key, bytes })
+        let decoded = Self { form, version, key, bytes };
+        debug_assert_eq!(decoded.len(), body.len(), "a body is read to its end");
+        Ok(decoded)
     }
 }
 

@@ -122,6 +122,7 @@ pub struct GuardedObjects<T> {
 /// An object and its lock, on lines of memory of their own.
 #[repr(align(64))]
 struct ObjectLine<T>(Mutex<KnownObject<T>>);
+const _: () = assert!(size_of::<ObjectLine<u8>>().is_multiple_of(64), "two objects share no line");
 
 struct KnownObject<T> {
     /// Epoch of the last change.
@@ -130,7 +131,6 @@ struct KnownObject<T> {
     object: Option<T>,
 }
 
-/// Text of the assertion that a poisoned object has no guard.
 const WHOLE: &str = "a guard is of an object that is not poisoned";
 
 impl<T> fmt::Debug for GuardedObjects<T> {
@@ -210,6 +210,7 @@ impl<T> GuardedObjects<T> {
         }
         let mut guard = ObjectGuard { number, known, poisoned: &self.poisoned, _held: HeldGuard::begin() };
         let made = catch_unwind(AssertUnwindSafe(|| guard.poison_if_it_panics(|known| make(known.whole()))));
+        debug_assert_eq!(made.is_err(), guard.known.object.is_none(), "O6: a panic poisons its object");
         // The panic hook and the poison have reported the panic.
         made.unwrap_or(Ok(()))
     }
@@ -241,6 +242,8 @@ impl<T> GuardedObjects<T> {
         let start = |part| (part as u128 * self.objects.len() as u128 / parts as u128) as u64;
         let mut starts: Vec<u64> = (1..parts).map(start).collect();
         starts.dedup();
+        debug_assert!(starts.is_sorted_by(|one, next| one < next), "slices of one object are one slice");
+        debug_assert!(starts.last().is_none_or(|last| *last <= self.objects.len() as u64));
         starts
     }
 

@@ -58,13 +58,15 @@ impl<'o> ObjectReceipt<'o> {
             std::ptr::eq(self.runtime, other.runtime),
             "two receipts are of different objects, whose logs are two: wait for each by itself"
         );
-        Self { tid: self.tid.max(other.tid), ..self }
+        let both = Self { tid: self.tid.max(other.tid), ..self };
+        debug_assert!(both.epoch() >= self.epoch() && both.epoch() >= other.epoch(), "R1: both are covered");
+        both
     }
 
     /// True if the receipt is durable by now. Always false without a log.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.runtime.is_logged && self.runtime.log.durable_epoch() >= self.epoch()
+        self.runtime.is_logged() && self.runtime.log.durable_epoch() >= self.epoch()
     }
 
     /// Waits until the receipt is durable.
@@ -77,7 +79,9 @@ impl<'o> ObjectReceipt<'o> {
     /// objects; [`InCallBack`](crate::ObjectsError::InCallBack).
     pub fn durable(&self) -> Result<()> {
         self.runtime.check_caller()?;
-        self.runtime.wait_durable(self.epoch())
+        self.runtime.wait_durable(self.epoch())?;
+        debug_assert!(self.is_durable(), "R1: the wait and the look agree");
+        Ok(())
     }
 
     /// As [`ObjectReceipt::durable`], as a future for any executor, which borrows nothing. The waker is called on a
@@ -115,6 +119,7 @@ struct UnloggedChange<'r> {
 impl Drop for UnloggedChange<'_> {
     #[cold]
     fn drop(&mut self) {
+        debug_assert!(!self.runtime.is_logged(), "O6: a log keeps the changes of all other objects");
         self.runtime.change_failed(self.object);
     }
 }
@@ -137,7 +142,7 @@ impl ChangeReceipt for ObjectReceipt<'_> {
         let _user_code = UserCode::begin();
         // Without a log nothing is replayed, and all receipts have the same TID: the same objects would be timed every
         // time.
-        if !self.runtime.is_logged {
+        if !self.runtime.is_logged() {
             let unmade = UnloggedChange { runtime: self.runtime, object };
             let made = make();
             mem::forget(unmade);

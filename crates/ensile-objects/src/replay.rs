@@ -11,7 +11,7 @@
 //! Objects of successive operations lie anywhere in memory. The places of later operations' objects are prefetched in
 //! two steps, so that their cache misses overlap.
 //!
-//! Neighbours: `collection` and `application` fill the lanes in `replay` and drain them in `passed`.
+//! Neighbours: `collection` and `application` fill the lanes in `replay`, and drain them in `advance_watermark`.
 
 use std::mem;
 
@@ -25,12 +25,10 @@ pub(crate) const LANES: usize = if cfg!(shuttle) { 2 } else { 64 };
 /// application of the operation.
 const AHEAD: usize = 8;
 
-/// Step of the prefetch of a waiting operation's object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PrefetchStep {
     /// The entry of the index that leads to the object.
     Entry,
-    /// The object.
     Object,
 }
 
@@ -86,7 +84,6 @@ impl<W> WaitingOperations<W> {
         }
     }
 
-    /// True if nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.lock().is_empty())
     }

@@ -5,6 +5,9 @@
 //! ```
 //! Neighbours: an application's call-backs of checkpoints and loads.
 
+/// Bytes of a part's length.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
 /// Parts of an object's bytes, in order.
 ///
 /// ```
@@ -30,11 +33,14 @@ impl<'b> Parts<'b> {
     /// # Panics
     /// If a part has 4 GiB or more. No object has such a part.
     pub fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+        let begin = out.len();
         for part in parts {
             let length = u32::try_from(part.len()).expect("no object is so long");
             out.extend_from_slice(&length.to_le_bytes());
             out.extend_from_slice(part);
         }
+        let bytes: usize = parts.iter().map(|part| LENGTH_BYTES + part.len()).sum();
+        debug_assert_eq!(out.len() - begin, bytes);
     }
 }
 
@@ -52,6 +58,7 @@ impl<'b> Iterator for Parts<'b> {
             .and_then(|(length, behind)| behind.split_at_checked(u32::from_le_bytes(*length) as usize));
         Some(match part {
             Some((part, behind)) => {
+                assert!(behind.len() < bytes.len(), "the iteration ends");
                 self.0 = behind;
                 Ok(part)
             }

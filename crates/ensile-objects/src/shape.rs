@@ -54,7 +54,7 @@ impl TypeShape {
     /// type changes, and only then; the shape keeps a fingerprint of the text.
     #[must_use]
     pub fn new(name: &str, description: &str) -> Self {
-        Self { fingerprint: Some(fingerprint(description)), ..Self::from_name(name) }
+        Self { fingerprint: Some(fnv_1a(description.as_bytes())), ..Self::from_name(name) }
     }
 
     /// Creates the shape of a type of which the name alone is known. Types of one name are then not told apart.
@@ -90,21 +90,21 @@ impl TypeShape {
     }
 }
 
-/// Fingerprint of a description: FNV-1a, 64 bits (`docs/internals/formats/objects.md`).
-fn fingerprint(description: &str) -> u64 {
-    description.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+/// FNV-1a, 64 bits: the fingerprint of a description (`docs/internals/formats/objects.md`).
+pub(crate) fn fnv_1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::fingerprint;
+    use super::fnv_1a;
 
     #[test]
     fn i6_a_fingerprint_is_fnv_1a_of_the_description() {
-        assert_eq!(fingerprint(""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fingerprint("a"), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(fingerprint("foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(fnv_1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv_1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv_1a(b"foobar"), 0x8594_4171_f739_67e8);
     }
 }

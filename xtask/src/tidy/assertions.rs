@@ -47,6 +47,7 @@ const ROOMS: &[Room] = &[
     Room { name: "log", places: &["ensile-durability/src/log", "ensile-durability/src/buffers"], least: 50 },
     Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 50 },
     Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 50 },
+    Room { name: "objects", places: &["ensile-objects/src"], least: 25 },
 ];
 
 const MACROS: [&str; 6] =

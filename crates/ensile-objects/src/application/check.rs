@@ -5,10 +5,9 @@
 //!                                                                                          compared, object by object
 //! examined into another fresh one      its checkpoint call-back, some objects at a time  /
 //! ```
-//! Neighbours: the durability crate examines and replays; `recovery` rebuilds the objects, twice; `walk` has the writer
-//! that the call-backs fill; [`crate::check_folders`] prints.
+//! Neighbours: the durability crate examines and replays; `recovery` rebuilds the objects, twice;
+//! `called_application` has the written objects; [`crate::check_folders`] prints.
 
-use std::collections::VecDeque;
 use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,13 +16,12 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::examination::{Examination, examine};
 
-use super::walk::{CollectedObject, ObjectSink, write_objects};
-use super::{Application, ApplicationLog, ApplicationState};
+use super::call_backs::Application;
+use super::called_application::WrittenObjects;
+use super::log::ApplicationLog;
+use super::state::ApplicationState;
 use crate::collection::check::{FolderCheck, first_difference};
 use crate::error::ObjectsResult as Result;
-
-/// Bytes of objects that are collected at once; a further object may exceed the number.
-const COLLECTED_BYTES: usize = 1 << 20;
 
 impl ApplicationLog {
     /// Replays a folder against this program, twice: into two applications from `make`. Every byte is judged, and every
@@ -49,7 +47,6 @@ impl ApplicationLog {
     ///     check_folders(folders, |folder| ApplicationLog::check(folder, Items::default))
     /// }
     /// ```
-    ///
     ///
     /// # Errors
     /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is in use, is a database's or no
@@ -87,14 +84,14 @@ fn check_on<A: Application>(disk: &Arc<dyn Disk>, mut make: impl FnMut() -> A) -
     Ok(check)
 }
 
-/// Compares the objects that two applications write.
 fn compare<A: Application>(
     check: &mut FolderCheck,
     first: &ApplicationState<A>,
     again: &ApplicationState<A>,
 ) {
     let (mut first, mut again) =
-        (WrittenObjects::new(first).peekable(), WrittenObjects::new(again).peekable());
+        (WrittenObjects::new(&first.called).peekable(), WrittenObjects::new(&again.called).peekable());
+    let mut compared = None;
     while check.difference.is_none() {
         let number = match (first.peek(), again.peek()) {
             (Some(Err(why)), _) | (_, Some(Err(why))) => {
@@ -105,6 +102,8 @@ fn compare<A: Application>(
             (Some(Ok(object)), None) | (None, Some(Ok(object))) => object.number,
             (None, None) => return,
         };
+        debug_assert!(compared < Some(number), "objects are compared in the order of numbers");
+        compared = Some(number);
         let difference = match (take(&mut first, number), take(&mut again, number)) {
             (Some(object), Some(other)) => {
                 check.objects += 1;
@@ -122,34 +121,4 @@ fn compare<A: Application>(
 /// object.
 fn take<A: Application>(objects: &mut Peekable<WrittenObjects<'_, A>>, number: u64) -> Option<Box<[u8]>> {
     objects.next_if(|object| matches!(object, Ok(object) if object.number == number))?.ok()?.bytes
-}
-
-/// Objects that an application writes as its checkpoint, in the order of numbers; an error ends the objects.
-pub(super) struct WrittenObjects<'s, A> {
-    state: &'s ApplicationState<A>,
-    collected: VecDeque<CollectedObject>,
-    /// Number where the call-back goes on; `None` after the last object.
-    next: Option<u64>,
-}
-
-impl<'s, A: Application> WrittenObjects<'s, A> {
-    pub(super) fn new(state: &'s ApplicationState<A>) -> Self {
-        Self { state, collected: VecDeque::new(), next: Some(0) }
-    }
-}
-
-impl<A: Application> Iterator for WrittenObjects<'_, A> {
-    type Item = std::result::Result<CollectedObject, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.collected.is_empty() {
-            let from = self.next.take()?;
-            let sink = ObjectSink::Collected { objects: &mut self.collected, room: COLLECTED_BYTES };
-            match write_objects(self.state, from..u64::MAX, sink) {
-                Ok((next, _)) => self.next = next,
-                Err(why) => return Some(Err(why)),
-            }
-        }
-        self.collected.pop_front().map(Ok)
-    }
 }

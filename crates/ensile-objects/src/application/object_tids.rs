@@ -26,7 +26,7 @@
 //!   the checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its
 //!   memory until the recovery ends, so the largest number of such objects at one time counts.
 //!
-//! Neighbours: `recovery` fills the list, and asks; `shadow_copy` asks for a copy.
+//! Neighbours: `recovery` and `shadow_copy` fill the list, and ask.
 
 use std::collections::HashSet;
 
@@ -69,7 +69,6 @@ pub(super) struct LoadedObjects {
     unmarked: Mutex<Option<Epoch>>,
 }
 
-/// A logged operation of an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoggedOperation {
     pub(super) object: u64,
@@ -112,7 +111,9 @@ impl LoadedObjects {
     /// Notes that the log has an operation without a mark in this epoch.
     pub(super) fn note_unmarked(&self, epoch: Epoch) {
         let mut unmarked = self.unmarked.lock();
-        *unmarked = Some(unmarked.map_or(epoch, |known| known.min(epoch)));
+        let first = unmarked.map_or(epoch, |known| known.min(epoch));
+        assert!(unmarked.is_none_or(|known| first <= known) && first <= epoch);
+        *unmarked = Some(first);
     }
 
     /// Smallest epoch of an operation without a mark. Objects of operations without marks are not listed, so that the
@@ -129,6 +130,7 @@ impl LoadedObjects {
         let LoggedOperation { object, tid, life } = operation;
         let mut lane = self.lane(object).lock();
         lane.sort();
+        debug_assert!(!lane.made.contains(&object) || !lane.gone.contains(&object), "O10: not both");
         let loaded = lane.tid_of(object);
         if loaded.is_some_and(|loaded| tid <= loaded) {
             return ReplayVerdict::Included;
@@ -153,6 +155,7 @@ impl LoadedObjects {
         let mut objects = Vec::new();
         self.lanes.iter().for_each(|lane| objects.extend(&lane.lock().unremoved));
         objects.sort_unstable();
+        debug_assert!(objects.is_sorted_by(|one, next| one < next), "an object has one lane");
         objects
     }
 
@@ -170,6 +173,7 @@ impl LoadedLane {
         }
         self.tids.push((object, tid));
         self.is_sorted = false;
+        debug_assert!(self.tids.capacity() <= self.tids.len() + ROOM_LEAST.max(self.tids.len() / ROOM));
     }
 
     /// Takes an operation's effect on the existence of its object. Returns false if the operation is passed over. An
@@ -214,9 +218,11 @@ impl LoadedLane {
             self.tids.sort_unstable();
             self.is_sorted = true;
         }
+        debug_assert!(self.tids.first() <= self.tids.last());
     }
 
     fn tid_of(&self, object: u64) -> Option<Tid> {
+        debug_assert!(self.is_sorted, "a search needs the order of numbers");
         // Place of the object if the lane's numbers have no gaps.
         let (first, _) = *self.tids.first()?;
         let guess = usize::try_from(object.checked_sub(first)? / LANES as u64).ok()?;

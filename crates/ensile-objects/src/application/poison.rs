@@ -13,17 +13,14 @@
 //! - O6: an object is poisoned before its guard is free, so the next holder of the guard finds the poison.
 //! - `log` pays nothing: the first poisoned object sends all later entries on the waiting path, which asks.
 //!
-//! Neighbours: [`ApplicationLog`] poisons and refuses; `recovery` poisons at an open; `walk` asks.
+//! Neighbours: `changes` poisons, `recovery` too at an open; `log` refuses; `called_application` asks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::mem;
 
 use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 
-use super::{ApplicationLog, NewOperation};
 use crate::error::{ObjectsError, ObjectsResult as Result};
-use crate::receipt::{ChangeReceipt as _, ObjectReceipt};
 
 /// Reason of a failed change's poison.
 pub(super) const NOT_MADE: &str = "a change of it failed after the log entry";
@@ -35,10 +32,8 @@ const REASONS_MAX: usize = 1000;
 const NOT_KEPT: &str =
     "it is not loaded or not replayed, and the reason is not kept beside those of 1000 other objects";
 
-/// Poisoned objects.
 #[derive(Debug)]
 pub(super) struct PoisonedObjects {
-    /// Reasons by the objects' numbers.
     reasons: Mutex<BTreeMap<u64, Cow<'static, str>>>,
     count: AtomicU64,
     /// True if changes are logged, and the next open makes a failed change again.
@@ -58,6 +53,7 @@ impl PoisonedObjects {
             why => why,
         };
         reasons.entry(object).or_insert(why);
+        debug_assert!(self.count() <= reasons.len() as u64, "a poison lasts until the next open");
         // Relaxed: a figure for people.
         self.count.store(reasons.len() as u64, Ordering::Relaxed);
     }
@@ -66,7 +62,6 @@ impl PoisonedObjects {
         self.reasons.lock().contains_key(&object)
     }
 
-    /// Number of poisoned objects.
     pub(super) fn count(&self) -> u64 {
         // Relaxed: a figure for people.
         self.count.load(Ordering::Relaxed)
@@ -74,7 +69,7 @@ impl PoisonedObjects {
 
     /// Fails if a change of the object is refused: the object is poisoned, or nothing is logged and any object is
     /// poisoned.
-    fn check(&self, object: u64) -> Result<()> {
+    pub(super) fn check(&self, object: u64) -> Result<()> {
         let reasons = self.reasons.lock();
         let refusing =
             if self.is_logged { reasons.get_key_value(&object) } else { reasons.first_key_value() };
@@ -99,90 +94,5 @@ impl PoisonedObjects {
         } else {
             ObjectsError::PoisonedUnlogged { object, why }
         }
-    }
-}
-
-impl ApplicationLog {
-    /// Poisons an object whose change failed after [`log`](Self::log): the log has an operation that the object lacks.
-    /// The caller still holds the object's guard. Until the next open, [`log`](Self::log) and [`change`](Self::change)
-    /// refuse the object, and no checkpoint is made, so the log keeps the operation. The open makes the change again.
-    /// The application refuses the object to its own readers ([`is_poisoned`](Self::is_poisoned)).
-    ///
-    /// A [`change`](Self::change) whose `make` panics poisons its object without this call.
-    ///
-    /// ```
-    /// # use ensile_objects::{ApplicationLog, ObjectsResult};
-    /// # const OP_ADD: u32 = 0;
-    /// /// The sum, or `None` if the sum is too large.
-    /// fn add(balance: &mut i64, log: &ApplicationLog, id: u64, by: i64) -> ObjectsResult<Option<i64>> {
-    ///     log.log(id, OP_ADD, &[&by.to_le_bytes()])?;
-    ///     let Some(sum) = balance.checked_add(by) else {
-    ///         log.poison(id)?; // better: check before the log call
-    ///         return Ok(None);
-    ///     };
-    ///     *balance = sum;
-    ///     Ok(Some(sum))
-    /// }
-    /// ```
-    ///
-    /// Without a log ([`NoLog`](crate::ObjectDurability::NoLog)) no open makes the change again, and later changes of
-    /// any object would be lost. [`log`](Self::log) and [`change`](Self::change) then refuse every object, with
-    /// [`ObjectsError::PoisonedUnlogged`].
-    ///
-    /// # Errors
-    /// [`ObjectsError::Misuse`] for `u64::MAX`; [`ObjectsError::Storage`] in a forked process;
-    /// [`ObjectsError::InCallBack`] in user code (O8).
-    pub fn poison(&self, object: u64) -> Result<()> {
-        self.runtime.check_caller()?;
-        if object == u64::MAX {
-            return Err(ObjectsError::no_object());
-        }
-        self.runtime.change_failed(object);
-        Ok(())
-    }
-
-    /// True if an object is poisoned: a change failed after its log entry, or its replay failed at an open with
-    /// [`open_poisoned`](crate::ObjectsBuilder::open_poisoned). The caller holds the object's guard.
-    ///
-    /// # Errors
-    /// [`ObjectsError::Storage`] in a forked process.
-    pub fn is_poisoned(&self, object: u64) -> Result<bool> {
-        self.runtime.check_process()?;
-        Ok(self.runtime.is_detour_taken() && self.slots.poisoned_objects().has(object))
-    }
-
-    /// Fails if a change of the object is refused for a poison. Without a log, a change beside the failed change may be
-    /// taken, as an earlier change was.
-    pub(super) fn check_whole(&self, object: u64) -> Result<()> {
-        if self.runtime.is_detour_taken() { self.slots.poisoned_objects().check(object) } else { Ok(()) }
-    }
-
-    /// Logs an operation, and makes its change. If `make` panics, the object is poisoned.
-    #[inline]
-    pub(super) fn change_new<R>(
-        &self,
-        operation: NewOperation<'_>,
-        make: impl FnOnce() -> R,
-    ) -> Result<(R, ObjectReceipt<'_>)> {
-        let receipt = self.log_new(operation)?;
-        let unmade = UnmadeChange { log: self, object: operation.object };
-        let made = receipt.make(operation.object, make);
-        // The change is made.
-        mem::forget(unmade);
-        Ok((made, receipt))
-    }
-}
-
-/// A logged change under way. If the change does not return, its object is poisoned.
-struct UnmadeChange<'l> {
-    log: &'l ApplicationLog,
-    object: u64,
-}
-
-impl Drop for UnmadeChange<'_> {
-    #[cold]
-    fn drop(&mut self) {
-        // In a forked process nothing is written, so nothing can be lost.
-        let _ = self.log.poison(self.object);
     }
 }

@@ -12,18 +12,18 @@
 //!
 //! Neighbours: the durability crate calls from several threads; `crate::replay` has the waiting operations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ensile_base::sync::Ordering;
-use ensile_base::{Epoch, Tid, panic_text};
-use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
+use super::call_backs::{Application, CallBackResult, called_back};
 use super::object_tids::{LoggedOperation, ReplayVerdict};
 use super::poison::NOT_MADE;
-use super::{Application, ApplicationState, CallBackResult};
+use super::state::ApplicationState;
 use crate::apply_time::AppliedTime;
-use crate::collection::check::LACKS_PIECES;
+use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody, ObjectLife, check_version};
 use crate::runtime::ObjectState;
@@ -37,19 +37,19 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut unmarked: Option<Epoch> = None;
         for (at, entry) in entries.iter().enumerate() {
-            let call = decode_call(entry.body, self.version);
+            let call = decode_call(entry.body, self.called.version);
             let Some((object, life)) = call.map_err(|why| Refused { entry: at, detail: why.into() })? else {
                 let (found, by) = ("a collection's objects", "open");
-                self.failure.lock().get_or_insert(ObjectsError::other_objects(found, by));
+                self.replayed.failure.lock().get_or_insert(ObjectsError::other_objects(found, by));
                 continue;
             };
             if life.is_none() {
                 unmarked = Some(unmarked.map_or(entry.tid.epoch(), |first| first.min(entry.tid.epoch())));
             }
-            self.waiting.keep(object, entry.tid, (object, entry.body.into()));
+            self.replayed.waiting.keep(object, entry.tid, (object, entry.body.into()));
         }
         // The epochs of these entries have not passed yet, so no thread asks before.
-        unmarked.into_iter().for_each(|epoch| self.loaded.note_unmarked(epoch));
+        unmarked.into_iter().for_each(|epoch| self.replayed.loaded.note_unmarked(epoch));
         Ok(())
     }
 
@@ -61,18 +61,18 @@ impl<A: Application> Recoverable for ApplicationState<A> {
     }
 
     fn advance_watermark(&self, epoch: Epoch) {
-        let unmarked = self.loaded.first_unmarked();
+        let unmarked = self.replayed.loaded.first_unmarked();
         let apply = |tid, (object, body): (u64, Box<[u8]>)| {
             if let Err(why) = self.replay_entry(object, tid, &body, unmarked) {
-                if self.opens_poisoned {
-                    self.poisoned.add(object, format!("its operation {tid} is not replayed: {why}"));
+                if self.replayed.opens_poisoned {
+                    self.called.poisoned.add(object, format!("its operation {tid} is not replayed: {why}"));
                     return;
                 }
-                self.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
+                self.replayed.failure.lock().get_or_insert(ObjectsError::NotReplayed { object, tid, why });
             }
         };
         // The application alone knows the places of its objects.
-        self.waiting.apply_below(epoch, |_, _| {}, apply);
+        self.replayed.waiting.apply_below(epoch, |_, _| {}, apply);
     }
 }
 
@@ -82,26 +82,26 @@ impl<A: Application> ObjectState for ApplicationState<A> {
     }
 
     fn replayed_nanos(&self) -> u64 {
-        self.replayed.total()
+        self.replayed.time.total()
     }
 
     fn watch(&self) -> Option<&CallBackWatch> {
-        Some(&self.watch)
+        Some(&self.called.watch)
     }
 
     fn change_failed(&self, object: u64) {
-        self.poisoned.add(object, NOT_MADE);
+        self.called.poisoned.add(object, NOT_MADE);
     }
 
     fn passed_over(&self) -> u64 {
         // Relaxed: a figure for people.
-        self.passed_over.load(Ordering::Relaxed)
+        self.replayed.passed_over.load(Ordering::Relaxed)
     }
 
     fn check_recovered(&self) -> ObjectsResult<()> {
-        assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        assert!(self.replayed.waiting.is_empty(), "L8: every epoch has passed");
         let (damage, failure) = (self.damage(), self.not_replayed());
-        self.loaded.clear();
+        self.replayed.loaded.clear();
         match (damage, failure) {
             (Some(detail), _) => {
                 Err(DurabilityError::Damaged { file: "MANIFEST".to_owned(), offset: 0, detail }.into())
@@ -115,23 +115,23 @@ impl<A: Application> ObjectState for ApplicationState<A> {
 impl<A: Application> ApplicationState<A> {
     /// Fault of the loaded checkpoint as a whole.
     pub(super) fn damage(&self) -> Option<String> {
-        if !self.pieces.is_whole() {
+        if !self.replayed.pieces.is_whole() {
             return Some(LACKS_PIECES.to_owned());
         }
-        self.loaded.twice().map(|object| format!("object {object} stands in the checkpoint twice"))
+        self.replayed.loaded.twice().map(|object| format!("object {object} stands in the checkpoint twice"))
     }
 
     /// Fault of the replay: the first operation that was not replayed, or the first object whose changes were passed
     /// over although the log does not remove the object (O10). The changes of such an object poison it, if the
     /// application has asked for that (O6).
     pub(super) fn not_replayed(&self) -> Option<ObjectsError> {
-        let failure = self.failure.lock().take();
+        let failure = self.replayed.failure.lock().take();
         if failure.is_some() {
             return failure;
         }
-        let unremoved = self.loaded.missing_creations();
-        if self.opens_poisoned {
-            unremoved.into_iter().for_each(|object| self.poisoned.add(object, NEVER_MADE));
+        let unremoved = self.replayed.loaded.missing_creations();
+        if self.replayed.opens_poisoned {
+            unremoved.into_iter().for_each(|object| self.called.poisoned.add(object, NEVER_MADE));
             return None;
         }
         unremoved.first().map(|&object| ObjectsError::no_creation(object))
@@ -141,32 +141,34 @@ impl<A: Application> ApplicationState<A> {
         let body = ObjectBody::decode(entry.body)?;
         let object = number_of(&body)?;
         let version = body.version;
-        check_version(version, self.version, "an object")?;
+        check_version(version, self.called.version, "an object")?;
         let whole;
         let bytes = match body.form {
             BodyForm::Whole => Some(body.bytes),
             BodyForm::Absent => None,
             BodyForm::Piece(place) => {
-                let Some(bytes) = self.pieces.add(entry.tid, &body, place)? else { return Ok(()) };
+                let Some(bytes) = self.replayed.pieces.add(entry.tid, &body, place)? else { return Ok(()) };
                 whole = bytes;
                 Some(&whole[..])
             }
             _ => return Err(OF_LOG.into()),
         };
         let Some(bytes) = bytes else {
-            self.loaded.add_absent(object, entry.tid);
+            self.replayed.loaded.add_absent(object, entry.tid);
             return Ok(());
         };
-        self.loaded.add(object, entry.tid);
+        self.replayed.loaded.add(object, entry.tid);
         let loaded = called_back(|| {
-            if version == self.version {
-                self.application.load_one(object, bytes)
+            if version == self.called.version {
+                self.called.application.load_one(object, bytes)
             } else {
-                self.application.load_older(version, object, bytes)
+                self.called.application.load_older(version, object, bytes)
             }
         });
         match loaded {
-            Err(why) if self.opens_poisoned => self.poisoned.add(object, format!("it is not loaded: {why}")),
+            Err(why) if self.replayed.opens_poisoned => {
+                self.called.poisoned.add(object, format!("it is not loaded: {why}"))
+            }
             loaded => loaded.map_err(|why| format!("object {object}: {why}"))?,
         }
         Ok(())
@@ -175,22 +177,27 @@ impl<A: Application> ApplicationState<A> {
     /// Replays an operation, unless the loaded bytes include the operation (O4), the object does not exist (O10), or
     /// the object is poisoned (O6).
     fn replay_entry(&self, object: u64, tid: Tid, body: &[u8], unmarked: Option<Epoch>) -> CallBackResult {
-        if self.opens_poisoned && self.poisoned.has(object) {
+        if self.replayed.opens_poisoned && self.called.poisoned.has(object) {
             return Ok(());
         }
         let body = ObjectBody::decode(body)?;
-        let life =
-            if let BodyForm::Call(life) = body.form { life.filter(|_| self.judges_marks) } else { None };
-        match self.loaded.judge(LoggedOperation { object, tid, life }, unmarked) {
+        debug_assert!(matches!(body.form, BodyForm::Call(_)), "an entry is judged when it is read");
+        debug_assert!(body.version <= self.called.version);
+        let life = if let BodyForm::Call(life) = body.form {
+            life.filter(|_| self.replayed.judges_marks)
+        } else {
+            None
+        };
+        match self.replayed.loaded.judge(LoggedOperation { object, tid, life }, unmarked) {
             ReplayVerdict::Included => Ok(()),
             ReplayVerdict::PassedOver => {
                 // Relaxed: a figure for people.
-                self.passed_over.fetch_add(1, Ordering::Relaxed);
+                self.replayed.passed_over.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             ReplayVerdict::Replayed => {
                 let replay = || called_back(|| self.replay_body(object, &body));
-                self.replayed.measure(object, tid.bits(), replay)
+                self.replayed.time.measure(object, tid.bits(), replay)
             }
         }
     }
@@ -198,26 +205,16 @@ impl<A: Application> ApplicationState<A> {
     fn replay_body(&self, object: u64, body: &ObjectBody<'_>) -> CallBackResult {
         let ObjectBody { version, bytes, .. } = *body;
         let (operation, parameters) = call_of(bytes)?;
-        if version == self.version {
-            self.application.replay_one(object, operation, &parameters)
+        if version == self.called.version {
+            self.called.application.replay_one(object, operation, &parameters)
         } else {
-            self.application.replay_older(version, object, operation, &parameters)
+            self.called.application.replay_older(version, object, operation, &parameters)
         }
     }
 }
 
-/// Calls back, and turns a panic into an error. The call-back calls no handle (O8).
-pub(super) fn called_back(call: impl FnOnce() -> CallBackResult) -> CallBackResult {
-    let _user_code = UserCode::begin();
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        Err(panic_text(&*panic).map_or_else(|| PANICKED.into(), |said| format!("{PANICKED}: {said}").into()))
-    })
-}
-
 const NEVER_MADE: &str =
     "its changes are not replayed, because no logged operation is marked as its creation";
-
-const PANICKED: &str = "the call-back panicked";
 
 /// Object of a logged call, with a checked version, and the mark of the object's life; `None` for an entry of a
 /// collection.
@@ -235,7 +232,6 @@ fn number_of(body: &ObjectBody<'_>) -> Result<u64, &'static str> {
     body.key.try_into().map(u64::from_le_bytes).map_err(|_| "an object's number has eight bytes")
 }
 
-/// Number of an operation, and its parameters.
 fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
     let short = "a call ends within a parameter";
     let (operation, mut rest) = bytes.split_first_chunk().ok_or(short)?;
@@ -247,6 +243,8 @@ fn call_of(bytes: &[u8]) -> Result<(u32, Vec<&[u8]>), &'static str> {
         parameters.push(parameter);
         rest = behind;
     }
+    let encoded = parameters.iter().map(|parameter| size_of::<u32>() + parameter.len()).sum::<usize>();
+    debug_assert_eq!(size_of::<u32>() + encoded, bytes.len(), "a call is read to its end");
     Ok((u32::from_le_bytes(*operation), parameters))
 }
 

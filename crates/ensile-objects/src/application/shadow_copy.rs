@@ -8,8 +8,7 @@
 //! The guard of an object is held over the log call and the change, and over the object's bytes and their `ckpt`. At a
 //! `ckpt` the copy has therefore had every operation of the object, in the same order.
 //!
-//! Neighbours: [`ApplicationLog`](super::ApplicationLog) calls where operations are logged, `walk` where objects are
-//! written.
+//! Neighbours: `log` tells of logged operations, `object_writer` of written objects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,33 +17,34 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 
-use super::check::WrittenObjects;
-use super::object_tids::{LoggedOperation, ReplayVerdict};
-use super::recovery::called_back;
-use super::walk::{CollectedObject, ObjectSink, write_objects};
-use super::{Application, ApplicationState, NewOperation};
+use super::call_backs::{Application, called_back};
+use super::called_application::{CalledApplication, WrittenObjects, write_objects};
+use super::object_tids::{LoadedObjects, LoggedOperation, ReplayVerdict};
+use super::object_writer::{CollectedObject, ObjectSink};
+use super::slots::NewOperation;
 use crate::collection::check::first_difference;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 use crate::format::ObjectLife;
 
-/// A copy of an application.
 pub(super) struct CheckedCopy<A> {
-    state: ApplicationState<A>,
+    called: CalledApplication<A>,
+    /// Existence of the copied objects.
+    known: LoadedObjects,
     /// First difference: the object's number, and the difference.
     found: Mutex<Option<(u64, String)>>,
 }
 
 impl<A: Application> CheckedCopy<A> {
     /// Loads a fresh application with the objects that the original writes.
-    pub(super) fn from_original(original: &ApplicationState<A>, fresh: A) -> Result<Self> {
-        let state = ApplicationState::new(Arc::new(fresh), &Clock::machine());
-        let copy = Self { state, found: Mutex::default() };
+    pub(super) fn from_original(original: &CalledApplication<A>, fresh: A) -> Result<Self> {
+        let called = CalledApplication::new(Arc::new(fresh), &Clock::machine());
+        let copy = Self { called, known: LoadedObjects::new(), found: Mutex::default() };
         for object in WrittenObjects::new(original) {
             let CollectedObject { number, bytes } =
                 object.map_err(|why| not_copied("of the application", &why))?;
             let Some(bytes) = bytes else { continue };
-            copy.state.loaded.add(number, Tid::ZERO);
-            let loaded = called_back(|| copy.state.application.load_one(number, &bytes));
+            copy.known.add(number, Tid::ZERO);
+            let loaded = called_back(|| copy.called.application.load_one(number, &bytes));
             loaded.map_err(|why| not_copied(&number.to_string(), &format!("it is not loaded: {why}")))?;
             if let Some(difference) = copy.difference(number, Some(&bytes)) {
                 return Err(not_copied(&number.to_string(), &difference));
@@ -58,7 +58,7 @@ impl<A: Application> CheckedCopy<A> {
         let NewOperation { object, life, number, parameters } = *operation;
         // Above the TID of every copied object.
         let logged = LoggedOperation { object, tid: Tid::first_of(Epoch::FIRST), life };
-        if self.state.loaded.judge(logged, None) == ReplayVerdict::PassedOver {
+        if self.known.judge(logged, None) == ReplayVerdict::PassedOver {
             if life == Some(ObjectLife::Change) {
                 self.note(
                     object,
@@ -67,7 +67,7 @@ impl<A: Application> CheckedCopy<A> {
             }
             return;
         }
-        let replayed = called_back(|| self.state.application.replay_one(object, number, parameters));
+        let replayed = called_back(|| self.called.application.replay_one(object, number, parameters));
         if let Err(why) = replayed {
             self.note(object, format!("its operation {number} is not replayed: {why}"));
         }
@@ -82,7 +82,6 @@ impl<A: Application> CheckedCopy<A> {
         self.first_difference()
     }
 
-    /// First difference found, if any.
     pub(super) fn first_difference(&self) -> Option<String> {
         let found = self.found.lock();
         found.as_ref().map(|(object, difference)| {
@@ -98,10 +97,13 @@ impl<A: Application> CheckedCopy<A> {
         let mut collected = VecDeque::new();
         // Full with the first object.
         let sink = ObjectSink::Collected { objects: &mut collected, room: 1 };
-        if let Err(why) = write_objects(&self.state, object..object + 1, sink) {
+        if let Err(why) = write_objects(&self.called, &self.called, object..object + 1, sink) {
             return Some(format!("its copy is not written: {why}"));
         }
-        match (bytes, collected.pop_front().and_then(|copied| copied.bytes)) {
+        let copied = collected.pop_front();
+        debug_assert!(collected.is_empty(), "a slice of one number has one object");
+        debug_assert!(copied.as_ref().is_none_or(|copied| copied.number == object));
+        match (bytes, copied.and_then(|copied| copied.bytes)) {
             (Some(bytes), Some(copied)) => first_difference(bytes, &copied).map(String::from),
             (None, None) => None,
             (Some(_), None) => Some("its copy is not there".into()),

@@ -34,7 +34,6 @@ const UNNAMED_DEPTH_MAX: usize = 64;
 /// Largest number of serde's calls of a trace. Up to this number a trace takes less than a second.
 const CALLS_MAX: usize = 1_000_000;
 
-/// Format of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ValueFormat {
     /// A value without parts, by its word in the description.
@@ -82,7 +81,6 @@ struct TypeIdentity {
     parts: PartNames,
 }
 
-/// A struct or an enum.
 #[derive(Clone, Debug)]
 struct NamedType {
     identity: TypeIdentity,
@@ -91,12 +89,10 @@ struct NamedType {
     format: NamedFormat,
 }
 
-/// A variant of an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EnumVariant {
     /// Number of the enum in [`Trace::types`].
     number: usize,
-    /// Number of the variant in the enum.
     variant: usize,
 }
 
@@ -105,7 +101,6 @@ struct EnumVariant {
 enum PassFailure {
     /// A type needs itself at this enum and variant, or without an enum.
     Endless(Option<EnumVariant>),
-    /// A variant was refused.
     VariantRefused,
     /// The type needs a format that describes itself.
     Unsupported,
@@ -116,7 +111,6 @@ enum PassFailure {
 /// A kind of value, and the Rust name of the visitor that gets the value.
 type InputPlace = (&'static str, &'static str);
 
-/// Knowledge about a type and the types in it.
 #[derive(Debug, Default)]
 struct Trace {
     types: Vec<NamedType>,
@@ -141,10 +135,8 @@ struct Trace {
     failure: Option<PassFailure>,
 }
 
-/// Format of a type.
 #[derive(Debug)]
 pub(super) struct TracedType {
-    /// Name of the type.
     pub(super) name: String,
     /// Description of the format, without the type's own name; `None` if the format could not be found.
     pub(super) description: Option<String>,
@@ -160,6 +152,8 @@ pub(super) fn trace<T: DeserializeOwned>() -> Option<TracedType> {
         trace.begin_pass();
         let input = TracedInput { trace: &mut trace, found: &mut root, is_filling: false };
         let Ok(passed) = catch_unwind(AssertUnwindSafe(|| T::deserialize(input).is_ok())) else { break };
+        debug_assert!(trace.is_at_rest(), "each level that a pass enters is left");
+        debug_assert!(trace.known_format_count() >= known, "a pass forgets nothing");
         if passed {
             // A type may hide the refusal of a call.
             is_complete = trace.failure != Some(PassFailure::TooLong) && !trace.is_open(root.iter());
@@ -183,7 +177,12 @@ impl Trace {
         (self.last_input, self.failure) = (None, None);
     }
 
-    /// Number of formats that are known.
+    fn is_at_rest(&self) -> bool {
+        self.under_way.is_empty()
+            && self.variants_under_way.is_empty()
+            && (self.depth, self.unnamed_depth) == (0, 0)
+    }
+
     fn known_format_count(&self) -> usize {
         let known = |named: &NamedType| match &named.format {
             NamedFormat::Unknown => 0,

@@ -11,15 +11,14 @@ use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examination::Examination;
 use ensile_durability::examination::examine;
 
+use super::objects::Objects;
 use super::persistent::{ObjectKey, Persistent, stated_types};
 use super::shadow_copy::difference_of;
 pub(crate) use super::shadow_copy::first_difference;
 use super::shards::SHARDS;
-use super::{Objects, ObjectsState};
+use super::state::ObjectsState;
+use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult as Result};
-
-/// Fault that an open refuses, too (O5).
-pub(crate) const LACKS_PIECES: &str = "an object of the checkpoint lacks pieces";
 
 /// Outcome of replaying a folder.
 #[derive(Debug)]
@@ -87,7 +86,7 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     }
 }
 
-pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {
+fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Result<FolderCheck> {
     let clock = Clock::manual();
     let (first, again) = (ObjectsState::<K, T>::new(&clock), ObjectsState::<K, T>::new(&clock));
     let examination = examine(disk, &first)?;
@@ -121,5 +120,6 @@ pub(super) fn check_on<K: ObjectKey, T: Persistent>(disk: &Arc<dyn Disk>) -> Res
             }
         }
     }
+    debug_assert!(check.objects <= first.shards.count(), "an object has a cell");
     Ok(check)
 }

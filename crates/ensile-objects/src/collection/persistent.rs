@@ -1,7 +1,7 @@
 //! An application's description of its objects: their changes, and their bytes.
 //!
-//! Neighbours: applications implement the traits; `super` calls the implementations, never while a worker is bound
-//! (E1).
+//! Neighbours: applications implement the traits; `change_steps`, `recovery` and `walk` call them,
+//! never while a worker is bound (E1).
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -59,7 +59,6 @@ const KEY_VERSION: u16 = 0;
 ///     }
 /// }
 /// ```
-///
 ///
 /// # Discipline
 /// An operation depends only on itself and the object: no clock, no random number, no other object, no order of a hash

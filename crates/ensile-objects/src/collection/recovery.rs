@@ -10,29 +10,23 @@
 //! Neighbours: the durability crate calls from several threads; `shards` has the objects, `crate::replay` the waiting
 //! operations.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ensile_base::sync::{AtomicU64, MutexGuard, Ordering};
+use ensile_base::sync::MutexGuard;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
-use super::ObjectsState;
-use super::check::LACKS_PIECES;
-use super::persistent::{CodecResult, ObjectKey, Persistent, of_version};
-use super::shards::{CellState, KeyHash, ObjectCell};
+use super::cell::{CellState, ObjectCell};
+use super::logged_change::{LoggedChange, apply_again, decode_logged_change, object_of};
+use super::persistent::{CodecResult, ObjectKey, Persistent};
+use super::shards::KeyHash;
+use super::state::ObjectsState;
 use crate::apply_time::AppliedTime;
+use crate::chunks::LACKS_PIECES;
 use crate::error::{ObjectsError, ObjectsResult};
-use crate::format::{BodyForm, OF_CHECKPOINT, OF_LOG, ObjectBody};
+use crate::format::{BodyForm, OF_LOG, ObjectBody};
 use crate::replay::PrefetchStep;
 use crate::runtime::{KeyCheck, ObjectState};
-
-/// A logged change of an object.
-pub(super) enum LoggedChange<T: Persistent> {
-    Operation(T::Operation),
-    Value(T),
-    Removal,
-}
 
 impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
     fn entries(&self) -> EntryKind {
@@ -74,6 +68,7 @@ impl<K: ObjectKey, T: Persistent> Recoverable for ObjectsState<K, T> {
             let mut state = self.lock_cell(&key, hash);
             // O4: operations that the loaded state includes are skipped.
             if tid > state.tid {
+                debug_assert!(tid.epoch() < epoch, "O4: later operations of the epoch may come");
                 state.tid = tid;
                 let place = std::ptr::from_ref(&*state).addr() as u64;
                 self.replayed.measure(place, tid.bits(), || apply_again(&mut state, change, &self.poisoned));
@@ -119,7 +114,9 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
     /// Cell of this key, locked. No cell is removed during a recovery, so an existing or made cell stays.
     fn lock_cell(&self, key: &K, hash: KeyHash) -> MutexGuard<'_, CellState<K, T>> {
         let guess = self.shards.guess(hash).map(ObjectCell::lock).filter(|cell| cell.belongs_to(key));
-        guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock())
+        let state = guess.unwrap_or_else(|| self.shards.find_or_make(key, hash).lock());
+        debug_assert!(state.key.is_some(), "no cell is removed during a recovery");
+        state
     }
 
     fn load_one(&self, entry: &Entry<'_>) -> CodecResult<()> {
@@ -136,6 +133,7 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
         let key = K::decode(body.key)?;
         self.look_at_key(&key);
         let mut state = self.lock_cell(&key, self.shards.hash(&key));
+        debug_assert!(!state.is_poisoned, "objects are loaded before operations are applied");
         if state.tid != Tid::ZERO {
             return Err("an object stands in the checkpoint twice".into());
         }
@@ -146,56 +144,4 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
 
 fn refuse_entry(entry: usize, why: &str) -> Refused {
     Refused { entry, detail: why.to_owned() }
-}
-
-fn object_of<T: Persistent>(version: u16, bytes: &[u8]) -> CodecResult<T> {
-    of_version(version, T::VERSION, "an object", || T::decode(version, bytes))
-}
-
-/// Key and change of a log entry; `None` for an application's own objects.
-fn decode_logged_change<K: ObjectKey, T: Persistent>(
-    body: &[u8],
-) -> CodecResult<Option<(K, LoggedChange<T>)>> {
-    let body = ObjectBody::decode(body)?;
-    let version = body.version;
-    let change = match body.form {
-        BodyForm::Operation => {
-            let decode = || T::decode_operation(version, body.bytes);
-            LoggedChange::Operation(of_version(version, T::OPERATION_VERSION, "an operation", decode)?)
-        }
-        BodyForm::Value => LoggedChange::Value(object_of(version, body.bytes)?),
-        BodyForm::Removal => LoggedChange::Removal,
-        BodyForm::Call(_) => return Ok(None),
-        _ => return Err(OF_CHECKPOINT.into()),
-    };
-    Ok(Some((K::decode(body.key)?, change)))
-}
-
-/// Applies a logged change, as at first.
-fn apply_again<K, T: Persistent>(state: &mut CellState<K, T>, change: LoggedChange<T>, poisoned: &AtomicU64) {
-    match change {
-        LoggedChange::Operation(operation) if !state.is_poisoned => {
-            let apply = AssertUnwindSafe(|| T::apply(&mut state.object, &operation));
-            if catch_unwind(apply).is_err() {
-                state.is_poisoned = true;
-                // Relaxed: a figure for people.
-                poisoned.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        // The object's state is unknown.
-        LoggedChange::Operation(_) => {}
-        LoggedChange::Value(object) => state.become_known(Some(object), poisoned),
-        LoggedChange::Removal => state.become_known(None, poisoned),
-    }
-}
-
-impl<K, T> CellState<K, T> {
-    /// Gives the object a known state, whatever its state was (O6).
-    pub(super) fn become_known(&mut self, object: Option<T>, poisoned: &AtomicU64) {
-        self.object = object;
-        if std::mem::take(&mut self.is_poisoned) {
-            // Relaxed: a figure for people.
-            poisoned.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
 }

@@ -1,7 +1,6 @@
 //! The debug mode: every operation is also applied to a copy of the object, made from bytes as recovery makes objects.
 //!
-//! Neighbours: `super` makes the copy before an operation and compares afterwards; `super::check` checks a whole
-//! folder.
+//! Neighbours: `change_steps` makes the copy before an operation, and compares; `check` checks a whole folder.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -62,6 +61,7 @@ pub(crate) fn first_difference(object: &[u8], copy: &[u8]) -> Option<Box<str>> {
         return None;
     }
     let at = object.iter().zip(copy).take_while(|(one, other)| one == other).count();
+    assert!(at < object.len().max(copy.len()), "different bytes differ at a place");
     let say = |bytes: &[u8]| match bytes.get(at) {
         Some(byte) => byte.to_string(),
         None => "not there".to_owned(),

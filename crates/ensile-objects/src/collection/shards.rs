@@ -18,11 +18,8 @@
 //! shard's lock, taken only then; the cell, written by every call of its object. Cells stand side by side, so two
 //! objects may share a line.
 //!
-//! Neighbours: `super` changes objects, `walk` looks at every cell, `recovery` fills cells; `table` and `arena` are the
-//! parts.
-
-mod arena;
-mod table;
+//! Neighbours: `lookup` finds cells, `walk` looks at every cell, `recovery` fills cells; `number_table` and
+//! `cell_arena` are the parts.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -34,44 +31,16 @@ use ensile_base::{Epoch, Tid};
 use ensile_memory::prefetch;
 use rapidhash::quality::SeedableState;
 
-use arena::CellArena;
-use table::NumberTable;
+use super::cell::{CellState, ObjectCell, free_cell};
+use super::cell_arena::CellArena;
+use super::number_table::NumberTable;
 
 /// Number of shards: more than threads that meet.
 pub(super) const SHARDS: usize = if cfg!(shuttle) { 2 } else { 256 };
 const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 1 << 16, "a walk's place has a shard's number");
 
-/// State of a key.
-#[derive(Debug)]
-pub(super) struct CellState<K, T> {
-    /// `None`: the cell is in no shard's table. A thread that found the cell looks its own key up again.
-    pub(super) key: Option<K>,
-    /// TID of the last operation; zero before the first operation.
-    pub(super) tid: Tid,
-    /// `None`: the object does not exist.
-    pub(super) object: Option<T>,
-    /// True if an operation panicked, so `object` may be anything.
-    pub(super) is_poisoned: bool,
-}
-
-/// A place for one object.
-pub(super) type ObjectCell<K, T> = Mutex<CellState<K, T>>;
-
-fn free_cell<K, T>() -> ObjectCell<K, T> {
-    Mutex::new(CellState { key: None, tid: Tid::ZERO, object: None, is_poisoned: false })
-}
-
-impl<K: Eq, T> CellState<K, T> {
-    /// True if the cell is of this key (O2).
-    #[inline]
-    pub(super) fn belongs_to(&self, key: &K) -> bool {
-        self.key.as_ref() == Some(key)
-    }
-}
-
 /// Part of a shard that changes under the shard's lock.
 struct ShardState<K> {
-    /// Keys by the number of their cells.
     keys: Vec<Option<K>>,
     free: Vec<u32>,
     /// Largest epoch of an operation whose cell was removed: an absence without a cell rests on this epoch (R1).
@@ -80,6 +49,7 @@ struct ShardState<K> {
 
 impl<K> ShardState<K> {
     fn count(&self) -> usize {
+        assert!(self.free.len() <= self.keys.len(), "a number is free once");
         self.keys.len() - self.free.len()
     }
 }
@@ -125,15 +95,12 @@ impl KeyHash {
     }
 }
 
-/// Place of a cell in a collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellPlace {
     pub(super) shard: usize,
-    /// Number of the cell in its shard.
     pub(super) number: u32,
 }
 
-/// All cells of a collection.
 pub(super) struct Shards<K, T> {
     hasher: KeyHasher,
     shards: Box<[Shard<K, T>; SHARDS]>,
@@ -197,7 +164,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         self.shards[shard].state.lock().gone
     }
 
-    /// As [`gone`](Self::gone), in the shard of this key.
+    /// As [`removal_epoch`](Self::removal_epoch), in the shard of this key.
     pub(super) fn gone_of(&self, hash: KeyHash) -> Epoch {
         self.removal_epoch(hash.shard())
     }
@@ -222,6 +189,8 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         assert!(before.is_none() && state.keys[number as usize].is_none(), "a free number has no key");
         state.keys[number as usize] = Some(in_shard);
         shard.numbers.insert(hash.tag(), number, numbers);
+        debug_assert_eq!(state.count(), numbers + 1);
+        debug_assert!(shard.has_number(hash.tag(), number), "O2: the cell is found from here on");
         cell
     }
 
@@ -236,6 +205,8 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         let mut state = shard.state.lock();
         state.gone = state.gone.max(epoch);
         shard.numbers.remove(tag, place.number);
+        debug_assert!(!shard.has_number(tag, place.number), "O2: the number is free for an arbitrary key");
+        debug_assert!(state.keys[place.number as usize].is_some() && cell.key.is_none());
         state.keys[place.number as usize] = None;
         state.free.push(place.number);
     }
@@ -248,6 +219,7 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         count: u32,
     ) -> impl Iterator<Item = (u32, &ObjectCell<K, T>)> {
         let shard = &self.shards[shard];
+        debug_assert!(count > 0, "a walk goes on");
         // Fewer than `u32::MAX`: the cells were numbered.
         let end = (shard.state.lock().keys.len() as u32).min(number.saturating_add(count));
         (number..end).filter_map(|number| Some((number, shard.cells.get(number)?)))
@@ -260,7 +232,6 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         f()
     }
 
-    /// Number of cells with a key.
     pub(super) fn count(&self) -> u64 {
         self.shards.iter().map(|shard| shard.state.lock().count() as u64).sum()
     }
@@ -271,6 +242,11 @@ impl<K: Eq, T> Shard<K, T> {
     fn cell_of(&self, state: &ShardState<K>, key: &K, hash: KeyHash) -> Option<&ObjectCell<K, T>> {
         let is_its = |number: u32| state.keys[number as usize].as_ref() == Some(key);
         self.cells.get(self.numbers.find(hash.tag(), is_its)?)
+    }
+
+    /// True if the table has this number, with the shard's lock held.
+    fn has_number(&self, tag: u32, number: u32) -> bool {
+        self.numbers.find(tag, |found| found == number).is_some()
     }
 }
 

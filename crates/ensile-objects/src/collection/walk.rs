@@ -9,13 +9,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ensile_base::limits::OBJECT_BYTES_MAX;
+use ensile_base::limits::{KEY_BYTES_MAX, OBJECT_BYTES_MAX};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{CheckpointBlock, Slice, UserCode, Walk};
 
-use super::ObjectsState;
+use super::cell::ObjectCell;
 use super::persistent::{ObjectKey, Persistent};
-use super::shards::{CellPlace, ObjectCell, SHARDS};
+use super::shards::{CellPlace, SHARDS};
+use super::state::ObjectsState;
 use crate::chunks::WalkPlace;
 use crate::format::ObjectBody;
 
@@ -25,7 +26,6 @@ const TOGETHER: u32 = if cfg!(shuttle) { 2 } else { 256 };
 /// Number of cells between a prefetched cell and the cell being read: most cells were last used long ago.
 const FETCHED_AHEAD: u32 = 16;
 
-/// Entry that a walk writes for a cell.
 enum WalkedObject {
     Nothing,
     /// The key's bytes are in their buffer.
@@ -35,13 +35,13 @@ enum WalkedObject {
 }
 
 impl CellPlace {
-    /// Place of the first cell of a shard.
     fn first_of(shard: usize) -> Self {
         Self { shard, number: 0 }
     }
 
     /// Place with this number in a walk.
     fn of_walk(number: u64) -> Self {
+        debug_assert!(number >> 32 <= SHARDS as u64, "the end of a walk is behind the last shard");
         Self { shard: (number >> 32) as usize, number: number as u32 }
     }
 
@@ -54,6 +54,7 @@ impl CellPlace {
 impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         *self.refusal.lock() = None;
+        assert!(parts > 0, "a checkpoint has checkpointers");
         let bound = |part: usize| Box::<[u8]>::from(((part * SHARDS / parts) as u32).to_le_bytes());
         let slice = |part| Slice { section: 0, from: bound(part), to: Some(bound(part + 1)) };
         (0..parts).map(|part| vec![slice(part)]).collect()
@@ -63,6 +64,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
         let _user_code = UserCode::begin();
         let end = slice.to.as_deref().map_or(SHARDS, shard_of);
         let mut place = WalkPlace::from_bytes(resume, CellPlace::first_of(shard_of(&slice.from)).in_walk());
+        assert!(shard_of(&slice.from) <= end && end <= SHARDS, "slices ascend");
         if !place.push_waiting(block) {
             return true;
         }
@@ -78,6 +80,7 @@ impl<K: ObjectKey, T: Persistent> Walk for ObjectsState<K, T> {
                 ahead.next().into_iter().for_each(|(_, later)| prefetch(later));
                 let here = CellPlace { shard, number };
                 let next = here.in_walk() + 1;
+                debug_assert!(next > place.next(), "a walk comes to each cell once");
                 behind = Some(next);
                 match self.look(cell, here, low, &mut key, &mut object) {
                     Err(why) => {
@@ -140,7 +143,12 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             state.object.iter().for_each(|object| object.encode(bytes));
         });
         catch_unwind(encode).map_err(|_| format!("object {key:?} could not be encoded: it panicked"))?;
+        if key_bytes.len() > KEY_BYTES_MAX {
+            let why = format!("has a key of {} bytes, above the limit of {KEY_BYTES_MAX}", key_bytes.len());
+            return Err(format!("object {key:?} {why}"));
+        }
         if state.object.is_none() {
+            debug_assert!(state.tid.epoch() >= low, "O2: the cell of an older absence is removed");
             return Ok(WalkedObject::Absent(state.tid));
         }
         assert!(state.tid > Tid::ZERO, "an object is made by an operation");

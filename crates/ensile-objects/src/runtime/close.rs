@@ -18,11 +18,10 @@ use ensile_base::sync::{Mutex, MutexGuard, Ordering, fence, sleep};
 use ensile_durability::{DurabilityError, HeldGuard, WaitPermit};
 use ensile_epoch::Advance;
 
-use super::Runtime;
+use super::open_folder::Runtime;
 use super::threads::ObjectThreads;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
-/// A runtime and the threads that drive it.
 pub(crate) struct OpenRuntime {
     runtime: StdArc<Runtime>,
     threads: ObjectThreads,
@@ -48,7 +47,6 @@ impl OpenRuntime {
         Ok(open)
     }
 
-    /// Runtime that the threads share with the owner.
     pub(super) fn shared(&self) -> &StdArc<Runtime> {
         &self.runtime
     }
@@ -82,11 +80,11 @@ impl OpenRuntime {
             drop(threads);
             *closed = Some(result.and(shipped));
         }
+        debug_assert!(self.is_detour_taken(), "no entry is logged at once after a close");
         Ok(closed.clone().expect("it was just closed")?)
     }
 }
 
-/// Locked result of the close.
 type LockedClose<'o> = MutexGuard<'o, Option<Result<(), DurabilityError>>>;
 
 impl OpenRuntime {
@@ -140,6 +138,8 @@ impl Drop for EndObjectThreads<'_> {
         let _ = self.open.end_shipping();
         runtime.stop.stop();
         self.open.threads.join();
+        // Relaxed: this thread has set the mark.
+        debug_assert!(runtime.marks.closed.load(Ordering::Relaxed), "threads end after the mark");
         runtime.workers.end();
     }
 }
@@ -147,6 +147,8 @@ impl Drop for EndObjectThreads<'_> {
 impl Runtime {
     /// Waits until no entry that missed the mark of a close is being appended.
     fn wait_for_entries(&self) {
+        // Relaxed: this thread has set the mark.
+        assert!(self.marks.closed.load(Ordering::Relaxed), "an entry that comes later sees the mark");
         // SeqCst: the mark comes before the look at E and at bindings; partner: the fence behind an entry's bind. An
         // entry that missed the mark is bound to this E or an earlier epoch.
         fence(Ordering::SeqCst);

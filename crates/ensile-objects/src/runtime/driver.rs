@@ -13,35 +13,24 @@
 //! - One thread at a time drives the log, and one thread drives checkpoints and shipping. A waker can
 //!   drive the log without a lock. User code drives nothing, and a thread with a guard no checkpoint (O8).
 //!
-//! Neighbours: `threads` takes the same steps on its own threads; `worker` waits for log space; `open` makes the state.
+//! Neighbours: `steps` has the steps, and `threads` takes them on its own threads; `worker` waits for log space.
 
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Mutex, sleep};
+use ensile_base::sync::sleep;
 use ensile_durability::{
     CheckpointStep, DurabilityError, HeldGuard, LoggerStep, ShipStep, Shipper, UserCode,
 };
 
-use super::close::OpenRuntime;
-use super::{Runtime, threads};
-use crate::error::{ObjectsError, ObjectsResult as Result};
+use super::open_folder::Runtime;
+use crate::error::ObjectsResult as Result;
 
 /// Time after which a waiting thread looks again: the epoch was too short, or another thread drives.
 const LOOK_AGAIN: Duration = Duration::from_micros(EPOCH_MICROS_MIN / 2);
-
-/// Locks of the driving threads.
-#[derive(Debug, Default)]
-pub(super) struct Driver {
-    /// Lock of the thread that drives the log, with the time of the last heartbeat in nanoseconds.
-    beat_nanos: Mutex<Option<u64>>,
-    /// Lock of the thread that drives checkpoints and shipping.
-    checkpoints: Mutex<()>,
-}
 
 impl Runtime {
     /// Takes the steps that are due. Returns the time until the next step is due, or `None` once the objects are closed
@@ -49,8 +38,8 @@ impl Runtime {
     pub(crate) fn drive(&self) -> Option<Duration> {
         self.check_open().ok()?;
         // O8: a step might wait for the object whose user code this thread runs.
-        if self.has_threads || UserCode::is_running() {
-            return Some(self.epoch_interval);
+        if self.mode.has_threads || UserCode::is_running() {
+            return Some(self.mode.epoch_interval);
         }
         let log = self.drive_log();
         // Checkpoint steps go on after the log has stopped: the step informs a thread that waits for a checkpoint.
@@ -63,20 +52,20 @@ impl Runtime {
         if self.log.is_in_waker() {
             // This thread is in a step, which holds no lock while it wakes. But the thread may hold the lock of the
             // log's driver.
-            return self.step_loggers().then_some(self.epoch_interval);
+            return self.step_loggers().then_some(self.mode.epoch_interval);
         }
         // Another thread drives.
         let Some(mut beat_nanos) = self.driver.beat_nanos.try_lock() else {
-            return Some(self.epoch_interval);
+            return Some(self.mode.epoch_interval);
         };
         let now = self.clock.nanos();
         let passed = beat_nanos.map(|beat| Duration::from_nanos(now.saturating_sub(beat)));
-        let left = match passed.and_then(|passed| self.epoch_interval.checked_sub(passed)) {
+        let left = match passed.and_then(|passed| self.mode.epoch_interval.checked_sub(passed)) {
             Some(left) if !left.is_zero() => left,
             _ => {
-                threads::tick(self);
+                self.heartbeat_step();
                 *beat_nanos = Some(now);
-                self.epoch_interval
+                self.mode.epoch_interval
             }
         };
         // L6: the checkpointer normally reserves epochs. But the checkpointer may be in a call-back, or without a
@@ -84,10 +73,10 @@ impl Runtime {
         self.log.reserved_epochs_step();
         let goes_on = self.step_loggers();
         self.log.wake_kept();
+        debug_assert!(left <= self.mode.epoch_interval, "a tick is due within an epoch");
         goes_on.then_some(left)
     }
 
-    /// Takes a step of each logger. True if no logger has stopped.
     fn step_loggers(&self) -> bool {
         // The fold steps every logger, even after a logger has stopped.
         let steps = (0..self.log.loggers()).map(|logger| self.logger_step(logger) != LoggerStep::Stopped);
@@ -96,7 +85,7 @@ impl Runtime {
 
     /// Takes a step of each checkpointer and of the shipper. Returns the time until the next step is due.
     fn drive_checkpoints(&self) -> Duration {
-        let mut pause = self.epoch_interval;
+        let mut pause = self.mode.epoch_interval;
         // Another thread drives, or this thread is in a waker that a checkpoint's step called.
         let Some(_turn) = self.driver.checkpoints.try_lock() else { return pause };
         // O8: a call-back of a checkpoint might wait for this thread's guard.
@@ -113,23 +102,20 @@ impl Runtime {
             Some(ShipStep::Paced(wait)) => pause = pause.min(wait),
             Some(ShipStep::Idle | ShipStep::Stopped) | None => {}
         }
+        debug_assert!(pause <= self.mode.epoch_interval, "no step makes a pause longer");
         pause
-    }
-
-    /// Waits until every logged entry is durable.
-    pub(crate) fn wait_for_log(&self) -> Result<(), DurabilityError> {
-        let now = self.epochs.now();
-        if self.is_driven { self.wait_driving(now) } else { self.log.wait_durable(now) }
     }
 
     /// Waits until `epoch` is durable, on a thread that drives the log meanwhile.
     pub(super) fn wait_driving(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
         // The future registers as a waiter, so that epochs close early.
+        assert!(!self.mode.has_threads, "O9: a thread drives if no thread of the runtime does");
         let mut durable = self.log.durable(epoch);
         loop {
             if let Poll::Ready(answer) = Pin::new(&mut durable).poll(&mut Context::from_waker(Waker::noop()))
             {
+                debug_assert!(answer.is_err() || self.log.durable_epoch() >= epoch, "R1: the wait is for D");
                 return answer;
             }
             self.drive_log();
@@ -146,25 +132,6 @@ impl Runtime {
             sleep(due.min(LOOK_AGAIN));
         };
         Ok(shipping.ship_by(timeout, |epoch| self.wait_driving(epoch), pause)?)
-    }
-}
-
-/// Handle of a requested checkpoint.
-pub type CheckpointHandle = ensile_durability::CheckpointHandle<ObjectsError>;
-
-impl OpenRuntime {
-    /// Asks for a checkpoint. Without threads, a thread that waits for the checkpoint drives.
-    pub(crate) fn demand_checkpoint(&self) -> CheckpointHandle {
-        if UserCode::is_running() {
-            return self.checkpoints.refuse_demand().returning();
-        }
-        // The handle keeps nothing open: a close answers it.
-        let runtime = StdArc::downgrade(self.shared());
-        let asked = self.checkpoints.demand().of_guarded_objects();
-        if !self.is_driven {
-            return asked.returning();
-        }
-        asked.driven_by(move || runtime.upgrade().and_then(|runtime| runtime.drive())).returning()
     }
 }
 

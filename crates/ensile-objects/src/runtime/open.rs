@@ -18,11 +18,12 @@ use ensile_durability::{
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::close::OpenRuntime;
-use super::driver::Driver;
+use super::driver_locks::DriverLocks;
+use super::object_state::ObjectState;
+use super::open_folder::{EntryMarks, Runtime, RuntimeMode};
 use super::stop_signal::HeartbeatStop;
 use super::threads::share;
 use super::worker::LogWorkers;
-use super::{ObjectState, Runtime};
 use crate::error::ObjectsResult as Result;
 
 /// Objects have no snapshots, so boundaries are as rare as allowed.
@@ -41,17 +42,13 @@ impl fmt::Debug for KeyCheck {
     }
 }
 
-/// Settings of an open.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectsSettings {
     pub(crate) folder: PathBuf,
     /// Name of the folder's application (I5), not checked yet.
     pub(crate) application: Option<String>,
-    /// Check of the keys that a collection in the folder may have.
     pub(crate) accepts: Option<KeyCheck>,
-    /// True if an application marks the lives of its objects in the log.
     pub(crate) marks_lives: bool,
-    /// True if an application's object whose replay fails is poisoned, and the open goes on.
     pub(crate) opens_poisoned: bool,
     /// Another disk than the machine's.
     pub(crate) disk: Option<StdArc<dyn Disk>>,
@@ -63,12 +60,10 @@ pub(crate) struct ObjectsSettings {
     pub(crate) recovery_threads: usize,
     pub(crate) log: LogConfig,
     pub(crate) checkpoints: CheckpointConfig,
-    /// Destination of finished files.
     pub(crate) shipping: Option<ShippingConfig>,
 }
 
 impl ObjectsSettings {
-    /// Disk of the folder.
     pub(crate) fn disk(&self) -> Result<StdArc<dyn Disk>> {
         match &self.disk {
             Some(disk) => Ok(StdArc::clone(disk)),
@@ -98,7 +93,13 @@ impl ObjectsSettings {
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let shipping = Shipper::start_with(&store, &log, self.shipping)?;
-        let is_driven = !self.own_threads && !self.clock.is_manual();
+        let mode = RuntimeMode {
+            is_strict: self.is_strict,
+            is_logged: self.is_logged,
+            epoch_interval: self.log.epoch_interval,
+            has_threads: self.own_threads,
+            is_driven: !self.own_threads && !self.clock.is_manual(),
+        };
         let runtime = StdArc::new(Runtime {
             applied: StdArc::clone(state.applied_time()),
             state,
@@ -107,17 +108,12 @@ impl ObjectsSettings {
             shipping,
             epochs,
             clock: self.clock,
-            workers: LogWorkers::new(process.clone(), is_driven),
+            workers: LogWorkers::new(process.clone(), mode.is_driven),
             process,
-            is_strict: self.is_strict,
-            is_logged: self.is_logged,
-            epoch_interval: self.log.epoch_interval,
-            closed: AtomicBool::new(false),
-            detour: AtomicBool::new(false),
+            mode,
+            marks: EntryMarks { closed: AtomicBool::new(false), detour: AtomicBool::new(false) },
             stop: HeartbeatStop::default(),
-            driver: Driver::default(),
-            has_threads: self.own_threads,
-            is_driven,
+            driver: DriverLocks::default(),
             checkpoint_config: Mutex::new(self.checkpoints),
             report,
         });
@@ -163,7 +159,6 @@ impl ObjectsSettings {
         Ok(recovered)
     }
 
-    /// Number of threads that recover.
     fn threads(&self) -> usize {
         if self.own_threads { self.recovery_threads } else { 1 }
     }

@@ -4,7 +4,7 @@
 //! The threads only call steps of lower modules, so that a caller who opens without threads can drive the same steps
 //! from one seed.
 //!
-//! Neighbours: `open` starts the threads; `ensile-epoch` and `ensile-durability` have the steps.
+//! Neighbours: `close` starts and joins the threads; `steps` has the steps.
 
 use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use ensile_durability::{CheckpointStep, LoggerStep, ShipStep, Shipper};
-use ensile_epoch::Advance;
 
-use super::Runtime;
+use super::open_folder::Runtime;
 use crate::error::{ObjectsError, ObjectsResult as Result};
 
 /// Interval at which a checkpointer checks for the epoch that it waits for.
@@ -22,14 +21,12 @@ const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// Interval at which a checkpointer checks for a due checkpoint. A demand wakes the checkpointer earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
-/// Name of the shipper's thread.
 const SHIPPER: &str = "ensile-obj-ship";
 /// Interval at which the shipper checks for closed files.
 const SHIP_WAIT: Duration = Duration::from_millis(250);
 /// Longest interval at which the shipper checks for the close of the objects.
 const SHIP_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// The threads of an open folder.
 #[derive(Default)]
 pub(super) struct ObjectThreads(Mutex<Vec<JoinHandle<()>>>);
 
@@ -42,7 +39,7 @@ impl ObjectThreads {
             let runtime = StdArc::clone(runtime);
             self.spawn(format!("ensile-obj-log-{logger}"), move || {
                 while runtime.logger_step(logger) != LoggerStep::Stopped {
-                    runtime.log.logger_wait(logger, runtime.epoch_interval);
+                    runtime.log.logger_wait(logger, runtime.mode.epoch_interval);
                 }
             })?;
         }
@@ -71,6 +68,7 @@ impl ObjectThreads {
         for handle in handles.extract_if(.., |handle| handle.thread().id() != own) {
             let _ = handle.join();
         }
+        debug_assert!(handles.len() <= 1, "a thread does not wait for itself alone");
     }
 
     /// Leaves the shipper to itself, in a call that does not return. The shipper ends with the call.
@@ -103,23 +101,8 @@ impl Drop for StopLogOnPanic<'_> {
 
 fn heartbeat(runtime: &Runtime) {
     let _guard = StopLogOnPanic(runtime);
-    while !runtime.stop.wait(runtime.epoch_interval) {
+    while !runtime.stop.wait(runtime.mode.epoch_interval) {
         runtime.heartbeat_step();
-    }
-}
-
-/// Begins a new epoch if possible. Readers are not scanned: objects have no pins and no snapshots.
-pub(super) fn tick(runtime: &Runtime) {
-    if runtime.check_process().is_err() {
-        return;
-    }
-    if matches!(runtime.epochs.try_advance(runtime.clock.nanos()), Advance::Advanced(_)) {
-        runtime.log.wake_loggers();
-    }
-    runtime.state.watch().iter().for_each(|watch| _ = watch.look());
-    runtime.log.hint_step();
-    if runtime.checkpoints.has_panicked() {
-        runtime.log.reserved_epochs_step();
     }
 }
 
@@ -153,6 +136,7 @@ fn ship(shipping: &Shipper) {
 
 /// Takes a step repeatedly, on several threads if the system grants them, until no step is left or a step fails.
 pub(super) fn share<E: Send>(threads: usize, step: impl Fn() -> Result<bool, E> + Sync) -> Result<(), E> {
+    assert!(threads > 0, "the calling thread takes steps, too");
     let failed = AtomicBool::new(false);
     let work = || {
         // Relaxed, all: another thread's failure only saves work; the results are joined.

@@ -1,7 +1,7 @@
 //! Watch over the call-backs of checkpoints: a call-back that waits for an application's guard may wait for ever.
 //!
-//! Neighbours: `application::walk` notes the progress of call-backs; the heartbeat compares; `ObjectsStats` shows a
-//! call-back without progress.
+//! Neighbours: `application::object_writer` notes the progress of call-backs; the heartbeat compares; `ObjectsStats`
+//! shows a call-back without progress.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -23,7 +23,6 @@ pub struct WaitingCallBack {
     pub waited: Duration,
 }
 
-/// Call-backs under way.
 #[derive(Debug)]
 pub(crate) struct CallBackWatch {
     clock: Clock,
@@ -78,6 +77,7 @@ impl CallBackWatch {
             }
         }
         let longest = under_way.iter().map(|call_back| call_back.seen).min_by_key(|seen| seen.since_nanos)?;
+        debug_assert!(under_way.iter().all(|call_back| longest.since_nanos <= call_back.seen.since_nanos));
         let waited = now_nanos.saturating_sub(longest.since_nanos);
         let shown = WaitingCallBack { object: longest.object, waited: Duration::from_nanos(waited) };
         (waited >= SHOWN_FROM_NANOS).then_some(shown)
@@ -85,7 +85,6 @@ impl CallBackWatch {
 }
 
 impl CallBackProgress<'_> {
-    /// Notes that the call-back is at this object.
     pub(crate) fn set(&self, object: u64) {
         // Relaxed: a figure for people.
         self.object.store(object, Ordering::Relaxed);
@@ -94,7 +93,10 @@ impl CallBackProgress<'_> {
 
 impl Drop for CallBackProgress<'_> {
     fn drop(&mut self) {
-        self.watch.under_way.lock().retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+        let mut under_way = self.watch.under_way.lock();
+        let before = under_way.len();
+        under_way.retain(|call_back| !StdArc::ptr_eq(&call_back.object, &self.object));
+        debug_assert_eq!(under_way.len() + 1, before, "a call-back is watched once");
     }
 }
 

@@ -7,7 +7,7 @@
 //! - I4: in a forked child no worker ends or goes back: the lists around the worker may be locked for ever.
 //! - E1: a worker that ends while bound, by a panic alone, ends the log.
 //!
-//! Neighbours: `super` takes a worker for every entry, and keeps the worker afterwards.
+//! Neighbours: `entry` takes a worker for every entry, and keeps the worker afterwards.
 
 use std::cell::Cell;
 use std::sync::Arc as StdArc;
@@ -19,7 +19,6 @@ use ensile_disk::Process;
 use ensile_durability::{Appender, DurabilityError, Log};
 use ensile_epoch::{CommitHandle, Epochs};
 
-/// Tools for logging an entry.
 pub(crate) struct LogWorker {
     pub(super) commit: CommitHandle,
     appender: Appender,
@@ -50,20 +49,18 @@ impl LogWorker {
         Box::new(Self { commit, appender, body: Vec::new(), home: StdArc::clone(home) })
     }
 
-    /// Checks that the log takes entries now.
     pub(super) fn check(&self) -> Result<(), DurabilityError> {
         self.appender.check()
     }
 
-    /// Takes log space for the body.
     #[inline]
     pub(super) fn reserve(&mut self) -> Result<(), DurabilityError> {
         self.appender.reserve(self.body.len())
     }
 
-    /// Appends the body into reserved space.
     #[inline]
     pub(super) fn append(&mut self, tid: Tid) {
+        debug_assert!(self.commit.bound_epoch().is_some_and(|bound| bound <= tid.epoch()), "E1");
         let body = &self.body;
         self.appender.append(tid, |out| out.extend_from_slice(body));
     }
@@ -71,7 +68,10 @@ impl LogWorker {
     /// Appends the body, with the TID from `tid`, if space is available at once: see [`Appender::append_at_once`].
     #[inline]
     pub(super) fn append_at_once(&mut self, tid: impl FnOnce() -> Option<Tid>) -> Option<Tid> {
-        self.appender.append_at_once(&self.body, tid)
+        let tid = self.appender.append_at_once(&self.body, tid);
+        let bound = self.commit.bound_epoch();
+        debug_assert!(tid.is_none_or(|tid| bound.is_some_and(|bound| bound <= tid.epoch())), "E1");
+        tid
     }
 
     /// Gives the log buffer back, with the appended entries.
@@ -80,12 +80,13 @@ impl LogWorker {
         self.appender.release();
     }
 
-    /// Returns the worker to its folder.
     #[cold]
     fn go_home(self: Box<Self>) {
         if !self.home.process.is_this() {
             return std::mem::forget(self);
         }
+        debug_assert!(self.commit.bound_epoch().is_none(), "E1: an idle worker holds no epoch");
+        debug_assert!(self.body.is_empty(), "an idle worker has no entry");
         let home = StdArc::clone(&self.home);
         let mut idle = home.idle.lock();
         let surplus = match &mut *idle {
@@ -101,7 +102,6 @@ impl LogWorker {
     }
 }
 
-/// A folder's idle workers.
 pub(super) struct LogWorkers {
     process: Process,
     /// True if a worker that waits for log space steps its logger.
@@ -110,7 +110,6 @@ pub(super) struct LogWorkers {
     idle: Mutex<Option<Vec<LogWorker>>>,
 }
 
-/// The worker that a thread used last.
 struct LastWorker(Cell<Option<Box<LogWorker>>>);
 
 impl Drop for LastWorker {
@@ -140,7 +139,9 @@ impl LogWorkers {
     #[cold]
     fn take_idle(&self, foreign: Option<Box<LogWorker>>) -> Option<Box<LogWorker>> {
         foreign.into_iter().for_each(LogWorker::go_home);
-        self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new)
+        let idle = self.idle.lock().as_mut().and_then(Vec::pop).map(Box::new);
+        debug_assert!(idle.as_ref().is_none_or(|worker| std::ptr::eq(&*worker.home, self)));
+        idle
     }
 
     /// Keeps a worker for this thread's next entry. The memory of a huge entry is released.
@@ -148,6 +149,7 @@ impl LogWorkers {
     pub(super) fn keep(mut worker: Box<LogWorker>) {
         worker.body.clear();
         worker.body.shrink_to(KEEP_BYTES_MAX);
+        debug_assert!(worker.body.capacity() <= KEEP_BYTES_MAX, "an idle worker has little memory");
         let mut worker = Some(worker);
         let displaced = LAST.try_with(|last| last.0.replace(worker.take())).ok().flatten();
         if displaced.is_some() || worker.is_some() {

@@ -8,9 +8,10 @@ use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable as _};
 
-use super::super::{Application, ApplicationState, CallBackResult, ObjectWriter};
+use super::ApplicationState;
 use crate::format::{BodyForm, ObjectBody, ObjectLife};
 use crate::runtime::ObjectState as _;
+use crate::{Application, CallBackResult, ObjectWriter};
 
 /// Numbers by object. A call-back refuses a change or removal of a missing object, and a creation of an existing one.
 #[derive(Default)]

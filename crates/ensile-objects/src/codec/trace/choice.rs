@@ -48,7 +48,12 @@ impl Trace {
             VariantFormat::Known(_, parts) => self.is_open(parts),
             VariantFormat::Unknown | VariantFormat::Refused => false,
         };
-        unknown().find(is_good).or_else(|| unknown().next()).or_else(|| variants.iter().position(leads_on))
+        let chosen = unknown()
+            .find(is_good)
+            .or_else(|| unknown().next())
+            .or_else(|| variants.iter().position(leads_on));
+        debug_assert!(chosen.is_none_or(|at| variants[at] != VariantFormat::Refused));
+        chosen
     }
 
     /// Variant of an enum that is only filled: the smallest, or a variant that was filled before, or a variant that is
@@ -66,7 +71,9 @@ impl Trace {
         let all = || 0..variants.len();
         let smallest = known.min().map(|(_, at)| at);
         let filled = || self.filled.get(&number).copied();
-        smallest.or_else(filled).or_else(|| all().find(is_good)).or_else(|| all().find(is_free))
+        let chosen = smallest.or_else(filled).or_else(|| all().find(is_good)).or_else(|| all().find(is_free));
+        debug_assert!(chosen.is_none_or(|at| variants[at] != VariantFormat::Refused));
+        chosen
     }
 
     fn variants(&self, number: usize) -> &[VariantFormat] {
@@ -92,6 +99,7 @@ impl Trace {
             if next == heights {
                 break;
             }
+            debug_assert!(next.iter().zip(&heights).all(|(next, before)| before.is_none() || next == before));
             heights = next;
         }
         heights
@@ -105,7 +113,6 @@ fn variant_height(variant: &VariantFormat, heights: &[Option<usize>]) -> Option<
     }
 }
 
-/// Height of the smallest value with these parts.
 fn height(parts: &[ValueFormat], heights: &[Option<usize>]) -> Option<usize> {
     let of_part = |part: &ValueFormat| match part {
         // A smallest value has nothing in these.
@@ -118,7 +125,6 @@ fn height(parts: &[ValueFormat], heights: &[Option<usize>]) -> Option<usize> {
     parts.iter().try_fold(0, |most, part| Some(most.max(of_part(part)?)))
 }
 
-/// Adds the named types in a format.
 fn named_in(format: &ValueFormat, named: &mut Vec<usize>) {
     match format {
         ValueFormat::Plain(_) => {}

@@ -32,7 +32,6 @@ impl Trace {
         }
     }
 
-    /// Description of the format.
     pub(super) fn describe(&self, root: &ValueFormat) -> String {
         let mut description = FormatText { trace: self, described: Vec::new(), text: String::new() };
         match root {
@@ -43,7 +42,6 @@ impl Trace {
     }
 }
 
-/// A description that is written.
 struct FormatText<'t> {
     trace: &'t Trace,
     /// Named types in the order of the description.
@@ -104,6 +102,7 @@ impl FormatText<'_> {
                 self.text += "enum ";
                 self.name(name);
                 self.text.push('{');
+                debug_assert_eq!(named.variants.map(<[_]>::len), Some(variants.len()));
                 for (name, variant) in named.variants.into_iter().flatten().zip(variants) {
                     self.name(name);
                     if let VariantFormat::Known(names, parts) = variant {

@@ -23,7 +23,8 @@ const INTEGERS: [u8; 4] = [1, 0, 2, 100];
 const TEXTS: [&str; 8] =
     ["", "a", "1", "2000-01-01T00:00:00Z", "2000-01-01", "00:00:00", "127.0.0.1", "http://localhost/"];
 /// Lengths of made-up byte strings, which are zeros.
-const BYTE_LENGTHS: [usize; 9] = [0, 16, 32, 4, 8, 12, 20, 24, 64];
+const BYTE_LENGTHS: [usize; 9] = [0, 16, 32, 4, 8, 12, 20, 24, BYTES_MAX];
+const BYTES_MAX: usize = 64;
 
 /// Number of values that are made up for a kind of value.
 pub(super) fn values_of(word: &str) -> usize {
@@ -49,10 +50,8 @@ impl Error for InputRefused {
 
 type TracedResult<T> = Result<T, InputRefused>;
 
-/// Input of a value.
 pub(super) struct TracedInput<'t> {
     pub(super) trace: &'t mut Trace,
-    /// Format of the value, once known.
     pub(super) found: &'t mut Option<ValueFormat>,
     /// True if the smallest value is made up, and nothing is noted.
     pub(super) is_filling: bool,
@@ -95,6 +94,10 @@ impl TracedInput<'_> {
         let Self { trace, found, is_filling } = self;
         trace.count_call()?;
         let number = trace.number_of(identity, None);
+        debug_assert!(
+            !matches!(trace.types[number].format, NamedFormat::Enum(_)),
+            "a struct has no variants"
+        );
         *found = Some(ValueFormat::Named(number));
         let is_filling = is_filling || trace.is_to_fill(number);
         let mut parts = Vec::new();
@@ -113,7 +116,6 @@ impl Trace {
         self.under_way.contains(&number) || !self.is_open([&ValueFormat::Named(number)])
     }
 
-    /// Runs `visit` within a named type.
     fn visit_named_type<V>(
         &mut self,
         number: usize,
@@ -136,7 +138,6 @@ impl Trace {
         value
     }
 
-    /// Counts a call of a type's `Deserialize`, or refuses the call.
     fn count_call(&mut self) -> TracedResult<()> {
         if self.calls == CALLS_MAX {
             return Err(self.fail(PassFailure::TooLong));
@@ -150,7 +151,6 @@ impl Trace {
         self.fail(PassFailure::Endless(self.variants_under_way.last().copied()))
     }
 
-    /// Notes the first failure of the pass.
     fn fail(&mut self, failure: PassFailure) -> InputRefused {
         self.failure.get_or_insert(failure);
         InputRefused
@@ -215,7 +215,6 @@ impl<'de> MapAccess<'de> for &mut TracedEntry<'_> {
     }
 }
 
-/// A variant of an enum.
 struct TracedVariant<'t> {
     trace: &'t mut Trace,
     place: EnumVariant,
@@ -358,7 +357,7 @@ impl<'de> Deserializer<'de> for TracedInput<'_> {
 
     fn deserialize_bytes<V: Visitor<'de>>(mut self, visitor: V) -> TracedResult<V::Value> {
         let at = self.plain::<V>("bytes")?;
-        visitor.visit_bytes(&[0; 64][..BYTE_LENGTHS[at]])
+        visitor.visit_bytes(&[0; BYTES_MAX][..BYTE_LENGTHS[at]])
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> TracedResult<V::Value> {
@@ -501,6 +500,7 @@ impl Trace {
             VariantFormat::Refused => true,
             VariantFormat::Known(..) => !is_filling,
         };
+        debug_assert!(matches!(self.types[of.number].format, NamedFormat::Enum(_)), "variants are of enums");
         if let (true, NamedFormat::Enum(variants)) = (is_noted, &mut self.types[of.number].format) {
             variants[of.variant] = found;
         }

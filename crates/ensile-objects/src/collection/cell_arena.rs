@@ -5,7 +5,7 @@
 //! ```
 //! Invariant: a segment is made once, whole, and stays. A holder of the arena may therefore hold a place.
 //!
-//! Neighbours: `super` numbers cells, and uses the cells of removed objects again.
+//! Neighbours: `shards` numbers cells, and uses the cells of removed objects again.
 
 use ensile_base::sync::OnceLock;
 
@@ -17,7 +17,6 @@ const FIRST_BITS: u32 = if cfg!(shuttle) { 0 } else { 3 };
 const NUMBER_BITS: u32 = 30;
 const SEGMENTS: usize = ((NUMBER_BITS - FIRST_BITS - ALIKE_BITS) << ALIKE_BITS) as usize;
 
-/// Places by number.
 #[derive(Debug)]
 pub(super) struct CellArena<P> {
     /// Segments, inline in the struct: a search has one load less to wait for.
@@ -34,6 +33,7 @@ fn place_of(number: u32) -> (usize, usize, u32) {
     let bits = number.ilog2() - ALIKE_BITS;
     let before = (FIRST_BITS as usize + 1) << ALIKE_BITS;
     let segment = ((bits as usize) << ALIKE_BITS) + (number >> bits) as usize - before;
+    debug_assert!(bits >= FIRST_BITS, "no segment is shorter than the first");
     (segment, number as usize, bits)
 }
 
@@ -47,6 +47,7 @@ impl<P> CellArena<P> {
     pub(super) fn get(&self, number: u32) -> Option<&P> {
         let (segment, at, _) = place_of(number);
         let places = self.segments.get(segment)?.get()?;
+        debug_assert!(places.len().is_power_of_two(), "a place is the lowest bits of a number");
         places.get(at & (places.len() - 1))
     }
 
@@ -58,6 +59,7 @@ impl<P> CellArena<P> {
         let (segment, at, bits) = place_of(number);
         assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");
         let places = self.segments[segment].get_or_init(|| (0..1_usize << bits).map(|_| empty()).collect());
+        debug_assert_eq!(places.len(), 1 << bits, "a segment is made whole");
         &places[at & (places.len() - 1)]
     }
 }

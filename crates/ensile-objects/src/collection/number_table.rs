@@ -12,21 +12,21 @@
 //!   number. A found number is therefore compared under the cell's lock, and a missing number is searched under the
 //!   shard's lock.
 //!
-//! Neighbours: `super` has the shard's lock, and the cells.
+//! Neighbours: `shards` has the shard's lock, and the cells.
 
 use ensile_base::sync::{AtomicU32, AtomicU64, OnceLock, Ordering};
 use ensile_memory::prefetch;
 
-/// Number of slots of the first table.
 const FIRST_SLOTS: usize = if cfg!(shuttle) { 2 } else { 8 };
 /// Number of tables, each twice as large as the table before. The last table has room for every number.
 const TABLES: usize = 32;
 const _: () =
     assert!((FIRST_SLOTS as u64) << (TABLES - 1) > u32::MAX as u64, "there is a slot for every number");
 
+const _: () = assert!(FIRST_SLOTS.is_power_of_two(), "a place is the lowest bits of a tag");
+
 const FREE: u64 = 0;
 
-/// Numbers by tags.
 #[derive(Debug)]
 pub(super) struct NumberTable {
     /// Tables; `newest` is the index of the newest. Inline in the struct: a search has one load less to wait for.
@@ -35,7 +35,10 @@ pub(super) struct NumberTable {
 }
 
 fn slot_of(tag: u32, number: u32) -> u64 {
-    u64::from(tag) << 32 | (u64::from(number) + 1)
+    debug_assert!(number < u32::MAX, "a number and 1 have 32 bits");
+    let slot = u64::from(tag) << 32 | (u64::from(number) + 1);
+    debug_assert_eq!(tag_of(slot), tag);
+    slot
 }
 
 fn tag_of(slot: u64) -> u32 {
@@ -91,6 +94,7 @@ impl NumberTable {
         if (numbers + 1) * 8 > self.slots().len() * 5 {
             self.grow();
         }
+        debug_assert!((numbers + 1) * 8 <= self.slots().len() * 5, "a search meets a free slot");
         put(self.slots(), slot_of(tag, number));
     }
 
@@ -130,6 +134,7 @@ impl NumberTable {
         // Relaxed: the shard's lock orders changes.
         let full = before.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|slot| *slot != FREE);
         full.for_each(|slot| put(&slots, slot));
+        assert!(size.is_power_of_two() && size > before.len());
         let next = size.trailing_zeros() - FIRST_SLOTS.trailing_zeros();
         assert!(self.tables[next as usize].set(slots).is_ok(), "a table is made once");
         // Release: partner is the Acquire in `slots`.
@@ -139,6 +144,7 @@ impl NumberTable {
 
 /// Puts a slot into the first free place, from the place of its tag on.
 fn put(slots: &[AtomicU64], slot: u64) {
+    debug_assert_ne!(slot, FREE, "a slot has a number");
     let mask = slots.len() - 1;
     let mut at = tag_of(slot) as usize & mask;
     // Relaxed: the shard's lock orders changes.
