@@ -63,7 +63,7 @@ pub use application::{ApplicationName, NameGiven, Naming, application_name};
 pub use application_rename::{Renamed, rename_application};
 pub use archive::Archiving;
 pub use leases::{Lease, LeasedFile, lease};
-pub(crate) use locks::Hold;
+pub(crate) use locks::LockMode;
 pub use locks::Locks;
 pub use open::Opening;
 pub use open_store::{OpenStore, StoreStart};

@@ -20,7 +20,7 @@ use super::{CopyReport, CopyRun, CopyStep};
 use crate::copy_progress::CopyProgress;
 use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::manifest::Manifest;
-use crate::store::{Hold, Locks};
+use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Longest pause between two calls of the callback `watch`.
@@ -145,7 +145,7 @@ impl RestoreTarget {
 /// Removes the folder of a failed restore, unless another process has made something else of the folder.
 fn remove(folder: &RealDisk) -> Result<(), DurabilityError> {
     // Another restore into the folder holds these locks until its end.
-    let mut locks = Locks::of_folder(folder, Hold::Exclusive)?;
+    let mut locks = Locks::of_folder(folder, LockMode::Exclusive)?;
     locks.add_file(folder)?;
     match Manifest::read(folder)? {
         Some(manifest) if UnfinishedCopy::from_manifest(&manifest).is_some() => Ok(folder.remove_root()?),

@@ -37,7 +37,7 @@ use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
-use crate::store::{Hold, Locks, MadeFrom};
+use crate::store::{LockMode, Locks, MadeFrom};
 
 /// Largest number of listings of a log's files, until no file is renamed during a listing.
 const LISTINGS_MAX: u32 = 100;
@@ -181,7 +181,7 @@ fn look_at_backup(
     at: Option<Epoch>,
     back: Option<Epoch>,
 ) -> Result<FoundSource, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let locks = lock_existing(&**disk, LockMode::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let folder = disk.folder_place("")?;
     backup_of(&**disk, &manifest)?;
@@ -248,7 +248,7 @@ fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, Durabilit
 /// Identity of the database that was backed up, the states of the backup, newest first, and the lineage of the newest
 /// state.
 pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, Lineage), DurabilityError> {
-    let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let _locks = lock_existing(&**disk, LockMode::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let of = backup_of(&**disk, &manifest)?;
     let states = KeptState::newest(&manifest).into_iter().chain(manifest.kept.iter().cloned());

@@ -40,7 +40,7 @@ pub use repair::{RepairOptions, repair, repair_with};
 use super::resync_tail::{self, AtOnce};
 use super::tid_order;
 use super::validation::Findings as _;
-use crate::store::Hold;
+use crate::store::LockMode;
 use crate::store::manifest::Manifest;
 use crate::store::mark_renewal::{mark_file, renewable_marks};
 use crate::store::names::LOCK;
@@ -68,7 +68,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
             Ok(())
         }
     };
-    let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
+    let locks = lock_existing(&**disk, LockMode::Shared, &mut note)?;
     let judged = examine_locked(disk, target);
     // Without a file to lock, another process may have opened the database meanwhile: its changes would look like
     // damage.
@@ -131,7 +131,7 @@ pub fn visit_log(
 ) -> Result<Examination, DurabilityError> {
     let mut damage = Vec::new();
     let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
-    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
+    let _locks = lock_existing(&**disk, LockMode::Exclusive, &mut note)?;
     let mut judge = Judge::new(disk);
     judge.look(target)?;
     judge.found.damage.extend(damage);

@@ -149,9 +149,9 @@ impl ShipWork {
 impl CheckpointUnderWay {
     /// A file that the store still lacks.
     fn next_part(&self, inventory: &ShippedFiles) -> Option<(PartName, Salt, Arc<dyn DiskFile>)> {
-        let is_here =
+        let is_shipped =
             |part, salt| inventory.parts.get(part).is_some_and(|shared: &SharedFile| shared.salt == salt);
-        let next = self.parts.iter().find(|(part, (salt, _))| !is_here(part, *salt));
+        let next = self.parts.iter().find(|(part, (salt, _))| !is_shipped(part, *salt));
         next.map(|(part, (salt, file))| (*part, *salt, Arc::clone(file)))
     }
 }
@@ -511,7 +511,7 @@ impl Shipper {
         match self.go_on(work, &mut upload) {
             Ok(true) => self.record_upload(work, upload),
             Ok(false) => work.log_upload = Some(upload),
-            Err(error) if is_here(&error) => {
+            Err(error) if is_local_failure(&error) => {
                 let file = upload.log_file().expect("it is of a log file").file;
                 return Err(passed_over(work, file, now, error));
             }
@@ -529,7 +529,7 @@ impl Shipper {
             Ok(true) => self.record_upload(work, upload),
             Ok(false) => work.part_upload = Some(upload),
             Err(error) => {
-                match is_here(&error) {
+                match is_local_failure(&error) {
                     // Another checkpoint may be installed by now.
                     true => work.under_way = None,
                     false => work.part_upload = Some(upload),
@@ -643,7 +643,7 @@ impl Shipper {
         let is_first = place.newest.is_none();
         let installed = chain::install(self.shared_store(), &manifest).map_err(|error| match is_first {
             true => error,
-            false => self.is_fenced_if_newer(error),
+            false => self.fenced_if_newer_version(error),
         });
         let installed = match installed {
             // The store may refuse this machine's manifests only. No other code checks for a take-over while an offer
@@ -773,13 +773,13 @@ enum Published {
 }
 
 /// True if the disk of this machine has failed, and not the store.
-fn is_here(error: &DurabilityError) -> bool {
+fn is_local_failure(error: &DurabilityError) -> bool {
     matches!(error, DurabilityError::Damaged { .. } | DurabilityError::Disk(_))
 }
 
 /// Puts a log file that cannot be read behind the other files for a while. Returns the error.
 fn passed_over(work: &mut ShipWork, file: SegmentFile, now: u64, error: DurabilityError) -> DurabilityError {
-    if is_here(&error) {
+    if is_local_failure(&error) {
         work.passed_over.insert(file, now.saturating_add(PASS_OVER_NANOS));
     }
     error

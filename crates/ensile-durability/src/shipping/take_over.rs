@@ -350,7 +350,7 @@ impl TakeOver {
         let mut bytes = vec![0; (whole - from).min(STEP_BYTES as u64) as usize];
         let read = self.store.read_at(object, &mut bytes, from);
         let Some(read) = read.map_err(|error| unusable(&*self.store, error))? else {
-            return self.is_gone(object);
+            return self.handle_missing_object(object);
         };
         if read < bytes.len() {
             let end = from + read as u64;
@@ -381,16 +381,16 @@ impl TakeOver {
     }
 
     /// Handles a missing object. A newer manifest of the shipper explains the removal; otherwise the store is damaged.
-    fn is_gone(&mut self, object: &str) -> Result<(), DurabilityError> {
-        if self.has_gone_on()? {
+    fn handle_missing_object(&mut self, object: &str) -> Result<(), DurabilityError> {
+        if self.follow_newer_manifest()? {
             return self.plan();
         }
         let why = format!("it is missing, and manifest {} names it", self.from.number);
         Err(self.damaged_object_error(object, &why))
     }
 
-    /// True if the same shipper has installed a newer manifest. The take-over goes on from the newer manifest.
-    fn has_gone_on(&mut self) -> Result<bool, DurabilityError> {
+    /// Goes on from the newest manifest of the store. True if the same shipper has installed a newer manifest.
+    fn follow_newer_manifest(&mut self) -> Result<bool, DurabilityError> {
         let newest = newest(&*self.store)?;
         if newest.number == self.from.number {
             return Ok(false);
@@ -457,7 +457,7 @@ impl TakeOver {
                     self.verified = is_verified.then_some(claim.number);
                     self.from = claim;
                 }
-                Installed::Lost(_) if self.has_gone_on()? => {
+                Installed::Lost(_) if self.follow_newer_manifest()? => {
                     // H6: the new files of the same term are fetched before the next claim if this round has at most
                     // half the bytes of the round before. Otherwise the claim goes first.
                     self.plan()?;

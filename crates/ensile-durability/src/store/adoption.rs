@@ -27,7 +27,7 @@ use std::sync::Arc;
 use ensile_disk::{Disk, FolderId};
 
 use super::creation_marker::UnfinishedCopy;
-use super::locks::Hold;
+use super::locks::LockMode;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
 use super::names::MAIN;
@@ -70,7 +70,7 @@ pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
 ) -> Result<Adopted, DurabilityError> {
-    let mut locks = lock_main(&**disk, Hold::Exclusive)?;
+    let mut locks = lock_main(&**disk, LockMode::Exclusive)?;
     let mut before = ownership::expect_manifest(&**disk)?;
     UnfinishedCopy::check_none(&**disk, &before)?;
     // The archive stays with the original.

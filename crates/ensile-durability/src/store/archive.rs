@@ -271,10 +271,10 @@ impl Archive {
     ///
     /// # Errors
     /// Reason why the file is not archived. The file must stay.
-    pub(crate) fn keep(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let mut state = self.state.lock();
-        let kept = self.keep_listed(&mut state, closed);
-        let is_copied = self.outcome(&self.file_error, kept)?;
+        let copied = self.copy_if_listed(&mut state, closed);
+        let is_copied = self.outcome(&self.file_error, copied)?;
         if is_copied {
             self.files.add(1);
             self.bytes.add(closed.bytes);
@@ -282,7 +282,7 @@ impl Archive {
         Ok(is_copied)
     }
 
-    fn keep_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let SegmentName { generation, logger, .. } = closed.file.name;
         let Some(list) = self.read(state)? else {
             return Err(DurabilityError::config("the archive is not begun"));

@@ -84,7 +84,7 @@ impl ClosedFiles {
         let archived = self.archived.load(Ordering::Relaxed);
         let next = self.files.lock().get(archived).cloned();
         let Some(next) = next else { return Ok(None) };
-        archive.keep(&next)?;
+        archive.archive_file(&next)?;
         self.note_archived(&next);
         // Relaxed: `archived` changes under the `removing` lock only.
         self.archived.store(archived + 1, Ordering::Relaxed);
@@ -135,7 +135,7 @@ impl ClosedFiles {
             // Relaxed: `archived` changes under the `removing` lock only.
             let archived = self.archived.load(Ordering::Relaxed);
             if let Some(archive) = archive.filter(|_| archived == 0) {
-                archive.keep(&oldest)?;
+                archive.archive_file(&oldest)?;
                 self.note_archived(&oldest);
                 // Relaxed: `archived` changes under the `removing` lock only. The change comes before the removal,
                 // because a removal that returns an error may still have removed the file.

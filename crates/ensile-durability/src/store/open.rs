@@ -18,7 +18,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::application::Naming;
 use super::creation_marker::UnfinishedCopy;
-use super::locks::{Hold, Locks};
+use super::locks::{LockMode, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
 use super::ownership;
@@ -95,7 +95,7 @@ impl Store {
         &WantedStore { opening, naming, types, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
     ) -> Result<Self, DurabilityError> {
-        let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
+        let mut locks = Locks::of_folder(&*disk, LockMode::Exclusive)?;
         // Checks that need no lock. The same checks are repeated under the locks.
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
             check_opening(&*disk, manifest, opening, copy)?;
@@ -229,7 +229,7 @@ fn lock_listed(
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Vec<String>, DurabilityError> {
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
-    let is_exclusive = locks.hold() == Hold::Exclusive;
+    let is_exclusive = locks.mode() == LockMode::Exclusive;
     if is_exclusive {
         // The check comes before the first lock too: if folders cannot be locked, a lock makes a file (I1).
         let mut ours = Vec::new();
@@ -257,10 +257,10 @@ fn lock_listed(
 /// caller judges the manifest later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
-    hold: Hold,
+    mode: LockMode,
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Locks, DurabilityError> {
-    let mut locks = lock_main(disk, hold)?;
+    let mut locks = lock_main(disk, mode)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
     UnfinishedCopy::check_none(disk, &manifest)?;
     // The archive is not needed here: only an open removes files that must be archived first.
@@ -271,7 +271,7 @@ pub(crate) fn lock_existing(
         Err(DurabilityError::Damaged { .. }) => ownership::check_main(disk, &manifest, false).is_ok(),
         Err(_) => false,
     };
-    if !locks.has_file() && hold == Hold::Exclusive && is_ours() {
+    if !locks.has_file() && mode == LockMode::Exclusive && is_ours() {
         locks.add_file(disk)?;
     }
     lock_listed(disk, &manifest, &mut locks, note)?;
@@ -279,8 +279,8 @@ pub(crate) fn lock_existing(
 }
 
 /// Locks the main folder of an existing database, and the file `LOCK` if present.
-pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
-    let mut locks = Locks::of_folder(disk, hold)?;
+pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, DurabilityError> {
+    let mut locks = Locks::of_folder(disk, mode)?;
     if !disk.exists(MANIFEST)? {
         match ownership::why_not_new(disk)? {
             // The database exists, and its manifest is missing: damage is judged later.

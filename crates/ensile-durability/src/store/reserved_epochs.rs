@@ -60,7 +60,7 @@ fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
 
 /// End of the reservation that an open makes for a life that begins at `first`; `None` if the epoch numbers are used
 /// up.
-pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
+pub(crate) fn end_for_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     reservation_end(first, ahead(rate_of(interval)))
 }
 
@@ -95,7 +95,7 @@ impl ReservedEpochs {
 
     /// New end of the reservation, if half of the reserved epochs are used; `None` if no renewal is due. Also measures
     /// the rate of epochs. `epoch` is E.
-    pub(crate) fn due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
+    pub(crate) fn next_end_if_due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
         let elapsed = now_nanos.saturating_sub(since);
         if elapsed >= MEASURED_NANOS {
@@ -114,7 +114,7 @@ impl ReservedEpochs {
     }
 
     /// End of the reservation that a close at E = `epoch` needs; `None` if no epoch numbers are left.
-    pub(crate) fn for_close(&self, epoch: Epoch) -> Option<Epoch> {
+    pub(crate) fn end_for_close(&self, epoch: Epoch) -> Option<Epoch> {
         reservation_end(epoch, 0)
     }
 

@@ -105,7 +105,7 @@ impl Shipper {
         }
         self.release_hold(work);
         // The error reports a missing object. Later steps ship missing objects again if the local files exist.
-        missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
+        missing.map_or(Ok(()), |missing| Err(self.missing_object_error(&missing)))
     }
 
     /// Checks that the store is the store that the folder remembers, or that the configuration names a new place. The
@@ -155,7 +155,7 @@ impl Shipper {
     }
 
     /// Error for an object that is missing or has another length.
-    pub(super) fn is_missing(&self, object: &str) -> DurabilityError {
+    pub(super) fn missing_object_error(&self, object: &str) -> DurabilityError {
         chain::damaged_object_error(
             self.shared_store(),
             object,
@@ -208,7 +208,7 @@ impl Shipper {
 
     /// Converts the error for a manifest of a newer version of Ensile behind this database's own manifest: the database
     /// is fenced, because no process of this database wrote the manifest. Returns other errors unchanged.
-    pub(super) fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
+    pub(super) fn fenced_if_newer_version(&self, error: DurabilityError) -> DurabilityError {
         let DurabilityError::Unknown { file, .. } = error else { return error };
         let place = self.shared_store().place();
         let detail = format!("a newer version of Ensile has taken over with {file} of {place}");
@@ -269,7 +269,7 @@ impl Shipper {
             Ok(newest) => newest,
             // The store cannot be read either. The next attempt looks again.
             Err(DurabilityError::SharedStore { .. }) => return Err(refused),
-            Err(error) => return Err(if is_first { error } else { self.is_fenced_if_newer(error) }),
+            Err(error) => return Err(if is_first { error } else { self.fenced_if_newer_version(error) }),
         };
         (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
         match newest {
@@ -305,7 +305,7 @@ impl Shipper {
         }
         if largest > *number {
             let newest =
-                chain::newest(self.shared_store()).map_err(|error| self.is_fenced_if_newer(error))?;
+                chain::newest(self.shared_store()).map_err(|error| self.fenced_if_newer_version(error))?;
             if let Some(newest) = newest.filter(|newest| newest.number > *number) {
                 self.check_next(place, &newest)?;
                 // An earlier process of this database installed `newest` and died.

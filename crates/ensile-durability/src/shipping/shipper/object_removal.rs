@@ -78,7 +78,7 @@ impl Shipper {
         let Some(missing) = work.inventory.keep_listed(&listed) else { return Ok(()) };
         // The missing object is reported, and shipped again if its file is here: until then the file stays (H5).
         self.release_hold(work);
-        Err(self.is_missing(&missing))
+        Err(self.missing_object_error(&missing))
     }
 
     /// Names in the store of files that a manifest of this database may name soon.

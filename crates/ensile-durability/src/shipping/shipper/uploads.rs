@@ -212,7 +212,7 @@ impl Shipper {
             _ => {
                 // The next attempt puts the object.
                 work.left.remove(object);
-                Err(self.is_missing(object))
+                Err(self.missing_object_error(object))
             }
         }
     }
