@@ -18,7 +18,6 @@ use ensile_disk::{Disk, RealDisk};
 
 use super::{CopyReport, CopyRun, CopyStep};
 use crate::copy_progress::CopyProgress;
-use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::manifest::Manifest;
 use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable};
@@ -148,7 +147,7 @@ fn remove(folder: &RealDisk) -> Result<(), DurabilityError> {
     let mut locks = Locks::of_folder(folder, LockMode::Exclusive)?;
     locks.add_file(folder)?;
     match Manifest::read(folder)? {
-        Some(manifest) if UnfinishedCopy::from_manifest(&manifest).is_some() => Ok(folder.remove_root()?),
+        Some(manifest) if manifest.unfinished_copy().is_some() => Ok(folder.remove_root()?),
         _ => Ok(()),
     }
 }

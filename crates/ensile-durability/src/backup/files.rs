@@ -52,8 +52,9 @@ use crate::recovery::archive::ArchiveSource;
 use crate::recovery::copied_logs::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examination::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
-use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::backup_states::{FilesState, KeptState};
 use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::log_span::LogSpan;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,

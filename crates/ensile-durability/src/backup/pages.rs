@@ -197,7 +197,7 @@ impl PagesCopy {
             return Err(DurabilityError::NotItsBackup { folder, detail });
         }
         // If the log is copied too, the check above has compared the log with the target's files.
-        let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some() && log.is_none());
+        let files = manifest.newest_state().filter(|newest| newest.files().is_some() && log.is_none());
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
             (Some(files), _) if !may_follow_files(of, &files) => Some(files.epoch()),

@@ -185,7 +185,7 @@ fn look_at_backup(
     let manifest = expect_manifest(&**disk)?;
     let folder = disk.folder_place("")?;
     backup_of(&**disk, &manifest)?;
-    let newest = KeptState::newest(&manifest);
+    let newest = manifest.newest_state();
     let states = || newest.iter().chain(&manifest.kept);
     let durable = newest.as_ref().map_or(Epoch::ZERO, KeptState::epoch);
     let copied = match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
@@ -251,7 +251,7 @@ pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, 
     let _locks = lock_existing(&**disk, LockMode::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let of = backup_of(&**disk, &manifest)?;
-    let states = KeptState::newest(&manifest).into_iter().chain(manifest.kept.iter().cloned());
+    let states = manifest.newest_state().into_iter().chain(manifest.kept.iter().cloned());
     Ok((of, states.collect(), manifest.lives()))
 }
 

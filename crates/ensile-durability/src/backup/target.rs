@@ -186,7 +186,7 @@ impl TargetFolder {
     /// States of the target, the newest first.
     fn states(&self) -> Vec<KeptState> {
         let newest = Some(self.manifest()).filter(|manifest| manifest.state == Making::Created);
-        let newest = newest.and_then(KeptState::newest);
+        let newest = newest.and_then(Manifest::newest_state);
         newest.into_iter().chain(self.manifest().kept.iter().cloned()).collect()
     }
 
@@ -227,7 +227,7 @@ fn check(disk: &dyn Disk, manifest: &Manifest, of: DatabaseHistory<'_>) -> Resul
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
         (Making::Created, Some(MadeFrom::Backup { of: found })) if found == identity => {
-            match (KeptState::newest(manifest), lives.is_behind(&manifest.lineage)) {
+            match (manifest.newest_state(), lives.is_behind(&manifest.lineage)) {
                 (Some(_), Ok(())) => return Ok(()),
                 // N23: larger numbers and epochs alone prove nothing, because another history may have them too.
                 (Some(newest), Err(why)) => {

@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, FolderId};
 
-use super::creation_marker::UnfinishedCopy;
 use super::locks::LockMode;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
@@ -72,7 +71,7 @@ pub(crate) fn adopt(
 ) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, LockMode::Exclusive)?;
     let mut before = ownership::expect_manifest(&**disk)?;
-    UnfinishedCopy::check_none(&**disk, &before)?;
+    before.check_no_copy(&**disk)?;
     // The archive stays with the original.
     before.end_archive();
     // This check comes before the locks, because a lock may make a file. The check below repeats it under the locks.

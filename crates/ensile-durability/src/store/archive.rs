@@ -32,7 +32,8 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskFile, FolderKind};
 
 use super::closed_files::ClosedFile;
-use super::manifest::{Generation, Manifest};
+use super::generation::Generation;
+use super::manifest::Manifest;
 use super::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Opened};

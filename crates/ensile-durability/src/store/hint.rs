@@ -25,7 +25,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::identity::Identity;
 use crate::number;
-use crate::store::manifest::Generation;
+use crate::store::generation::Generation;
 use crate::store::names::HINT;
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 

@@ -24,7 +24,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::manifest::Generation;
+use super::generation::Generation;
 use super::text::parse_epoch;
 use crate::block::Salt;
 use crate::number;

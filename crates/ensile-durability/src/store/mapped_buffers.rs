@@ -24,7 +24,8 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use super::manifest::{Generation, Manifest};
+use super::generation::Generation;
+use super::manifest::Manifest;
 use super::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::entries::FramedEntries;

@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
-use super::application::Naming;
 use super::creation_marker::UnfinishedCopy;
 use super::locks::{LockMode, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
+use super::naming::Naming;
 use super::ownership;
-use super::shipping_target::ShippingOpen;
+use super::shipping_open::ShippingOpen;
 use super::types::StatedTypes;
 use super::unlocked_disk_guard::Watched;
 use crate::DurabilityError;
@@ -136,10 +136,10 @@ impl Store {
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
         if let Some(copy) = copy
             && keeper.manifest().state == Making::Creating
-            && UnfinishedCopy::from_manifest(keeper.manifest()).is_none()
+            && keeper.manifest().unfinished_copy().is_none()
         {
             // An open was cut short here, or a copy by a version that did not name copies.
-            keeper.replace(copy.begin(keeper.manifest().clone()))?;
+            keeper.replace(keeper.manifest().clone().for_copy(copy))?;
         }
         Ok(Self { disk, keeper, locks })
     }
@@ -164,7 +164,7 @@ fn check_opening(
     copy: Option<UnfinishedCopy>,
 ) -> Result<(), DurabilityError> {
     ownership::check_creating(disk, manifest)?;
-    match UnfinishedCopy::from_manifest(manifest) {
+    match manifest.unfinished_copy() {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
         // N24, H7: a new database here would look like the copy, and be empty.
         Some(unfinished) => return Err(unfinished.into_error(disk)?),
@@ -262,7 +262,7 @@ pub(crate) fn lock_existing(
 ) -> Result<Locks, DurabilityError> {
     let mut locks = lock_main(disk, mode)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
-    UnfinishedCopy::check_none(disk, &manifest)?;
+    manifest.check_no_copy(disk)?;
     // The archive is not needed here: only an open removes files that must be archived first.
     manifest.end_archive();
     // `LOCK` is made only in a folder that has proved to belong to the database (I1), even if the folder is damaged.

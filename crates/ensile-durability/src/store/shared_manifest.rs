@@ -31,7 +31,7 @@ use ensile_base::Epoch;
 
 use super::application::ApplicationName;
 use super::backup_states::{FilesState, KeptState};
-use super::manifest::{Manifest, parse_files_state};
+use super::manifest::Manifest;
 use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
 use super::types::{self, are_in_order};
@@ -345,7 +345,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
         logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
     }
-    let state = parse_files_state(&mut lines)?;
+    let state = FilesState::parse_next(&mut lines)?;
     let manifest = SharedManifest {
         store: Identity::parse(store)?,
         number: number::parse(number)?,

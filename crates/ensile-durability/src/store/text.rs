@@ -9,11 +9,16 @@
 //! Neighbours: The manifest, the shared manifest, the list of an archive, the marks of folders, the hint and the rates
 //! are texts of this grammar.
 
+use std::iter::Peekable;
+
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, FolderId};
 
 use crate::error::unless_missing;
+
+/// Lines of a text, in reading order.
+pub(super) type Lines<'l> = Peekable<std::str::Lines<'l>>;
 
 /// Reads at most `bytes_max` bytes from the beginning of a file; `None` if the file is missing.
 pub(super) fn read(disk: &dyn Disk, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, DiskError> {

@@ -12,7 +12,7 @@
 
 use ensile_disk::Disk;
 
-use super::manifest::Lines;
+use super::text::Lines;
 use crate::DurabilityError;
 use crate::entry_type::{EntryType, OtherType, printable};
 

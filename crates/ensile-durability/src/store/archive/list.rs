@@ -24,7 +24,7 @@ use ensile_disk::{Disk, DiskError};
 use crate::DurabilityError;
 use crate::block::FORMAT;
 use crate::identity::Identity;
-use crate::store::manifest::{Generation, parse_generation};
+use crate::store::generation::Generation;
 use crate::store::names::{ARCHIVE, ARCHIVE_NEW};
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
@@ -182,7 +182,7 @@ fn parse(body: &str) -> Option<ArchiveList> {
     let mut lines = body.lines().skip(1);
     let [database, from] = values(lines.next()?, &["database", "from"])?;
     let (database, from) = (Identity::parse(database)?, parse_epoch(from)?);
-    let generations = lines.map(parse_generation).collect::<Option<_>>()?;
+    let generations = lines.map(Generation::parse).collect::<Option<_>>()?;
     let list = ArchiveList { database, from, generations };
     (list.is_whole() && list.to_string().starts_with(body)).then_some(list)
 }
