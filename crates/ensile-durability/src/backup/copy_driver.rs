@@ -5,7 +5,7 @@
 //! - A restore that fails without a cancellation removes the folder that the restore has made. An open of the folder
 //!   would make an empty database, or would refuse the folder.
 //!
-//! Neighbours: databases, objects and the `ensile` command run copies. [`super`] takes the steps.
+//! Neighbours: databases, objects and the `ensile` command run copies. [`super::copy_run`] takes the steps.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,7 +16,8 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
 
-use super::{CopyReport, CopyRun, CopyStep};
+use super::copy_report::{CopyReport, CopyStep};
+use super::copy_run::CopyRun;
 use crate::copy_progress::CopyProgress;
 use crate::store::manifest::Manifest;
 use crate::store::{LockMode, Locks};

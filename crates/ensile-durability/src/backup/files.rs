@@ -38,12 +38,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use super::copy_report::{CopyReport, HAS_ENDED};
 use super::known_files::KnownFiles;
 use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
 use super::source::{DatabaseHistory, FilesSource, Purpose};
-use super::tally::CopyTally;
+use super::tally::{CopyTally, SpendPiece};
 use super::target::{TargetFolder, target_error};
-use super::{CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
 use crate::copy_progress::CopyPhase;

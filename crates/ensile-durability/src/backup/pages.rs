@@ -24,11 +24,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
 use super::check::PictureCheck;
+use super::copy_options::CopyOptions;
+use super::copy_report::{CopyReport, HAS_ENDED};
 use super::known_files::KnownFiles;
 use super::source::{FilesSource, Found, PictureSource, Purpose, look};
-use super::tally::CopyTally;
+use super::tally::{CopyTally, SpendPiece};
 use super::target::{PageName, Target, TargetPicture, target_error};
-use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::block_writer::BlockWriter;

@@ -11,7 +11,8 @@
 //! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
 //!   the archive continues.
 //!
-//! Neighbours: `store::backup_states` has the epochs of a state, `recovery::archive` the archive; [`super`] asks both.
+//! Neighbours: `store::backup_states` has the epochs of a state, `recovery::archive` the archive;
+//! [`super::copy_source`] asks both.
 
 use ensile_base::Epoch;
 

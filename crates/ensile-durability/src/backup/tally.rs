@@ -2,10 +2,15 @@
 //!
 //! Invariant: Bytes written in any phase, and bytes read for verification, count once against the rate.
 //!
-//! Neighbours: [`super::pages`] and [`super::files`] count. [`super::CopyRun`] paces the copy, and reports the
+//! Neighbours: [`super::pages`] and [`super::files`] count. [`super::copy_run`] paces the copy, and reports the
 //! progress.
 
+use crate::DurabilityError;
 use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
+
+/// Call-back after each piece of a step with several pieces, with the progress of the run, and the bytes of the piece
+/// that count against the rate.
+pub(super) type SpendPiece<'s> = dyn FnMut(&CopyProgress, u64) -> Result<(), DurabilityError> + 's;
 
 /// Counts of one run.
 #[derive(Clone, Debug)]

@@ -6,8 +6,7 @@
 //! Invariant: H7: A folder in the state `Creating` with the line belongs to an unfinished take-over. No open makes the
 //! folder a database (`creation_marker`).
 //!
-//! Neighbours: `manifest` has the line. The shipper and a take-over write the line. `shipping_open` and the shipper read
-//! the line.
+//! Neighbours: `manifest` has the line. The shipper and a take-over write the line; `shipping_open` reads the line.
 
 use std::fmt;
 
