@@ -127,7 +127,7 @@ pub struct CopyRun {
 }
 
 impl CopyRun {
-    /// The run of this copy, with at most `bytes_per_second` bytes a second. `durable` is the durable epoch of the source.
+    /// The run of this copy, at a rate of at most `bytes_per_second`. `durable` is the durable epoch of the source.
     pub(super) fn new(
         left: LeftInSource,
         durable: Epoch,

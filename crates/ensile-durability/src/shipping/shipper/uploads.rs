@@ -5,93 +5,26 @@
 //! - An object from an earlier life is compared with the file, byte by byte.
 //! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
-//! Neighbours: the steps of [`super`] begin and continue an upload; `shared_store` has the trait of the store.
+//! Neighbours: [`super::steps`] begins and continues an upload; `shared_store` has the trait of the store.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ensile_base::checksum::crc32c_append;
 use ensile_disk::DiskFile;
 
-use super::{STEP_BYTES, ShipWork, Shipper};
+use super::state::{ShipWork, Shipper};
+use super::upload::{ObjectUnderWay, Upload, UploadOf};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::error::unless_missing;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::log_file::{self, LookedFile};
-use crate::shipping::shared_store::SharedUpload;
 use crate::shipping::state_composition::ShippedLog;
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::PartName;
-use crate::store::shared_manifest::{SharedFile, SharedPiece};
+use crate::store::shared_manifest::SharedFile;
 
-/// File of an upload.
-#[derive(Debug)]
-pub(super) enum UploadOf {
-    Part(PartName),
-    Log(ClosedFile, LookedFile),
-}
-
-impl UploadOf {
-    /// Name of the file, without the end epoch of a closed file's name.
-    fn name(&self) -> String {
-        match self {
-            Self::Part(part) => part.to_string(),
-            Self::Log(closed, _) => closed.file.archive_name().to_string(),
-        }
-    }
-}
-
-/// State of the present object.
-#[derive(Debug)]
-enum ObjectUnderWay {
-    /// No work done yet.
-    NotBegun,
-    /// The object exists in the store. The shipper compares the object, and computes its checksum.
-    Compared,
-    /// The object is being written.
-    Written(Box<dyn SharedUpload>),
-}
-
-/// A file on its way.
-#[derive(Debug)]
-pub(super) struct Upload {
-    of: UploadOf,
-    name: String,
-    file: Arc<dyn DiskFile>,
-    /// Description of the file, with the checksum of its bytes before the present object.
-    shared: SharedFile,
-    /// Objects that the store lacks; the first object is under way.
-    pieces: VecDeque<SharedPiece>,
-    object: ObjectUnderWay,
-    offset: u64,
-    /// Checksum of all bytes up to `offset`.
-    crc: u32,
-    /// True if an object of the file was written.
-    is_written: bool,
-}
-
-impl Upload {
-    /// Name of the file in the store.
-    pub(super) fn shared_name(&self) -> String {
-        self.shared.object(&self.name)
-    }
-
-    /// The closed log file of the upload, if any.
-    pub(super) fn log_file(&self) -> Option<&ClosedFile> {
-        match &self.of {
-            UploadOf::Log(closed, _) => Some(closed),
-            UploadOf::Part(_) => None,
-        }
-    }
-
-    /// Restarts the present object.
-    fn begin_object_again(&mut self) {
-        self.object = ObjectUnderWay::NotBegun;
-        (self.offset, self.crc) =
-            (self.pieces.front().map_or(self.offset, |piece| piece.offset), self.shared.crc);
-    }
-}
+/// Bytes that one step reads and writes.
+const STEP_BYTES: usize = 1 << 20;
 
 impl Shipper {
     /// Checks a closed log file, and begins its upload. A file that was removed meanwhile is skipped.
