@@ -89,6 +89,9 @@ pub(crate) fn adopt(
     let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..own };
     let marks: Vec<Mark> =
         next.folders.keys().filter(|name| *name != MAIN).map(|name| ownership::mark(&next, name)).collect();
+    assert_ne!(next.identity, parent, "I1: a database of its own");
+    assert!(!next.has_archive() && next.archived.is_none(), "the archive stays with the original");
+    assert_eq!(marks.len() + 1, next.folders.len(), "I1: each folder beside the main folder has a mark");
     for mark in &marks {
         mark.prepare(&**disk)?;
         disk.sync_folder(&mark.name)?;
@@ -134,6 +137,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
         }
         folders.insert(name, number);
     }
+    debug_assert!(folders.keys().all(|name| manifest.folders.contains_key(name)), "I1: listed folders only");
     for folder in folders.keys().map(|name| if name == MAIN { "" } else { name }) {
         check_not_hard_linked(disk, folder)?;
     }

@@ -62,7 +62,9 @@ impl ApplicationName {
 
     /// Line of the name, without a line end.
     pub(super) fn line(&self) -> String {
-        format!("{WORD}{self}")
+        let line = format!("{WORD}{self}");
+        debug_assert_eq!(Self::parse(&line).as_ref(), Some(self), "I5: a name has a single spelling");
+        line
     }
 }
 

@@ -176,6 +176,8 @@ impl Archive {
         }
         let noted = self.note_generations(&mut state, manifest, &manifest.generations, &|_| false);
         state.noted = if noted.is_ok() { newest } else { state.noted };
+        let lists = |list: &ArchiveList| newest == 0 || list.lists(newest);
+        debug_assert!(noted.is_err() || state.list.as_ref().is_some_and(lists), "A3: {newest} is listed");
         self.outcome(&self.list_error, noted)
     }
 
@@ -218,6 +220,7 @@ impl Archive {
         let next = list
             .with_generations(generations, is_empty)
             .map_err(|why| DurabilityError::damaged_file(&name, 0, why))?;
+        assert_eq!(next.database, self.database, "I1: the list of this database");
         if before.as_ref() != Some(&next) {
             next.write(&*self.disk, ARCHIVE_FOLDER)?;
         }
@@ -291,6 +294,7 @@ impl Archive {
         if !list.lists(generation) {
             return Ok(false);
         }
+        debug_assert!(state.list.is_some(), "A3: the list comes before a file of its generations");
         let folder = in_folder(ARCHIVE_FOLDER, &log_folder(logger));
         if !state.folders.contains(&logger) {
             self.disk.create_folder(&folder)?;
@@ -331,6 +335,7 @@ impl Archive {
             copy.write_at(&bytes[..read], offset)?;
             offset += read as u64;
         }
+        assert_eq!(offset, closed.bytes, "A1: each byte of {from} is copied");
         copy.sync_all()?;
         let end = whole_to(self.disk.open_to_read(beside)?, closed.file)?;
         if end == closed.bytes {
@@ -355,6 +360,7 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     while let At::Block(header, crc) = scanner.block_at(end, origin.salt)?
         && place.matches_header(&header)
     {
+        debug_assert!(header.block_bytes() > 0, "A1: the chain goes on");
         end += header.block_bytes() as u64;
         place = ChainPlace::after_block(&header, crc);
     }

@@ -82,6 +82,8 @@ impl FilesState {
         if own.last().is_none_or(|(_, last)| *last < epoch) {
             own.push((epoch, epoch));
         }
+        debug_assert!(own.is_sorted_by(|one, next| one.1 < next.0), "A5: spans of lives are apart: {own:?}");
+        debug_assert!(own.last().is_some_and(|(_, last)| *last == epoch), "A5: a state has its own epoch");
         own
     }
 
@@ -92,7 +94,9 @@ impl FilesState {
         let (open, lives) = self.generations.split_last().filter(|_| is_own)?;
         if self.picture().is_some_and(|picture| picture.epoch == epoch) {
             let open = Generation { first: epoch.next(), ..open.clone() };
-            return Some(Self { checkpoint: self.checkpoint.clone(), generations: vec![open] });
+            let back = Self { checkpoint: self.checkpoint.clone(), generations: vec![open] };
+            debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
+            return Some(back);
         }
         let mut generations: Vec<Generation> =
             lives.iter().filter(|life| life.first <= epoch).cloned().collect();
@@ -101,7 +105,10 @@ impl FilesState {
         let number = last.number + 1;
         assert!(number <= open.number, "numbers grow");
         generations.push(Generation { number, first: epoch.next(), ..open.clone() });
-        Some(Self { checkpoint: self.checkpoint.clone(), generations })
+        let back = Self { checkpoint: self.checkpoint.clone(), generations };
+        debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
+        debug_assert!(back.least() <= epoch, "A5: the checkpoint is complete there");
+        Some(back)
     }
 
     /// Number of the source's generation in which the state was taken: the last generation with a log. A later
@@ -156,7 +163,8 @@ impl KeptState {
 
     /// Merges pictures and states of files by epoch. Both inputs and the result have the newest state first.
     pub(super) fn merge(pictures: Vec<PictureCheckpoint>, files: Vec<FilesState>) -> Vec<Self> {
-        let mut merged = Vec::with_capacity(pictures.len() + files.len());
+        let states = pictures.len() + files.len();
+        let mut merged = Vec::with_capacity(states);
         let (mut pictures, mut files) = (pictures.into_iter().peekable(), files.into_iter().peekable());
         loop {
             let is_picture_next = match (pictures.peek(), files.peek()) {
@@ -167,7 +175,10 @@ impl KeptState {
                 true => pictures.next().map(Self::Picture),
                 false => files.next().map(Self::Files),
             };
-            let Some(next) = next else { return merged };
+            let Some(next) = next else {
+                debug_assert_eq!(merged.len(), states, "each state is merged once");
+                return merged;
+            };
             merged.push(next);
         }
     }

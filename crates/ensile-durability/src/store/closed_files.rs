@@ -86,6 +86,7 @@ impl ClosedFiles {
         let Some(next) = next else { return Ok(None) };
         archive.archive_file(&next)?;
         self.note_archived(&next);
+        debug_assert!(archived < self.files.lock().len(), "A1: a file is archived before its removal");
         // Relaxed: `archived` changes under the `removing` lock only.
         self.archived.store(archived + 1, Ordering::Relaxed);
         Ok(Some(next.bytes))
@@ -141,9 +142,15 @@ impl ClosedFiles {
                 // because a removal that returns an error may still have removed the file.
                 self.archived.store(1, Ordering::Relaxed);
             }
+            debug_assert!(
+                archive.is_none() || self.archived.load(Ordering::Relaxed) > 0,
+                "A1: {} is archived before its removal",
+                oldest.file
+            );
             let space = unless_missing(disk.remove_slowly(&oldest.file.to_string()))?.flatten();
             let popped = self.files.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
+            assert!(oldest.largest < covered, "K1: an entry that the checkpoint lacks is removed");
             // Relaxed: `archived` changes under the `removing` lock only.
             self.archived.store(archived.saturating_sub(1), Ordering::Relaxed);
             note(&oldest, space);

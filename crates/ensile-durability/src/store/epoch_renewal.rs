@@ -61,7 +61,10 @@ impl OpenStore {
     /// End of the reservation that a close needs if even the epochs for a close are used (L6); `None` if no epoch
     /// numbers are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
-        self.reserved_epochs.lock().end_for_close(self.epochs().now())
+        let now = self.epochs().now();
+        let end = self.reserved_epochs.lock().end_for_close(now);
+        debug_assert!(end.is_none_or(|end| end > now), "L6: a close has epochs of its own");
+        end
     }
 
     /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`

@@ -33,6 +33,10 @@ use crate::{DurabilityError, StorageError};
 /// attempts.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
+const _: () = assert!(
+    PAUSE.as_millis() as u64 * (TRIES_MAX as u64) < LEASE_SECONDS_MAX * 1000,
+    "I3: a lease is taken or refused before a removal goes on despite leases"
+);
 
 /// Permission to remove files.
 #[derive(Debug)]
@@ -282,6 +286,7 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
         names.extend(logs.map(|file| file.to_string()));
     }
     names.extend(manifest.checkpoint.iter().flat_map(InstalledCheckpoint::files));
+    debug_assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a file is leased once");
     Ok(names)
 }
 

@@ -54,6 +54,7 @@ impl Locks {
 
     /// Locks the file `LOCK` of the main folder. A reader without the file takes no lock.
     pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+        debug_assert!(self.file.is_none(), "I3: `LOCK` is locked once");
         self.file = match self.mode {
             LockMode::Exclusive => Some(disk.lock(LOCK)?),
             LockMode::Shared => disk.lock_to_read(LOCK)?,
@@ -64,7 +65,13 @@ impl Locks {
     /// Locks the folder of a log or checkpointer, or its `LOCK` if the file system cannot lock folders.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
         match lock_folder(disk, name, self.mode)? {
-            Some(lock) => self.folders.push((name.to_owned(), lock)),
+            Some(lock) => {
+                debug_assert!(
+                    self.folders.iter().all(|(other, _)| other != name),
+                    "I3: {name} is locked once"
+                );
+                self.folders.push((name.to_owned(), lock));
+            }
             None if self.mode == LockMode::Exclusive => {
                 self.files.push(disk.lock(&format!("{name}/{LOCK}"))?)
             }
@@ -75,6 +82,10 @@ impl Locks {
 
     /// Adds the locks of `others`.
     pub(crate) fn extend(&mut self, others: Self) {
+        debug_assert!(
+            others.folders.iter().all(|(name, _)| !name.is_empty()),
+            "I3: the main folder is locked once"
+        );
         self.folders.extend(others.folders);
         self.files.extend(others.files);
         self.files.extend(others.file);

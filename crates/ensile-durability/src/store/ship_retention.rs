@@ -40,7 +40,9 @@ struct HoldState {
 impl ShippingHold {
     /// Holds files from now on, until `limit` has passed since the first refusal.
     pub(crate) fn begin(&self, limit: Duration) {
-        self.0.lock().limit_nanos = Some(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
+        let mut state = self.0.lock();
+        debug_assert!(state.shipped.is_empty(), "H5: nothing is shipped before the hold begins");
+        state.limit_nanos = Some(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// Ends the hold: nothing is shipped any more.
@@ -69,6 +71,7 @@ impl ShippingHold {
             return false;
         }
         let since = *state.refused_nanos.get_or_insert(now);
+        debug_assert!(since <= now, "H5: the clock only grows");
         if now.saturating_sub(since) < limit {
             return true;
         }

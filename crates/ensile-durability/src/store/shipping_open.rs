@@ -60,8 +60,11 @@ impl ShippingOpen {
 
     /// Removes the store from the manifest if the open stops shipping. A fenced store stays.
     pub(crate) fn apply(self, manifest: &mut Manifest) {
+        let before = manifest.ships_to;
         if self.shipping == Shipping::Stopped {
             manifest.ships_to = manifest.ships_to.filter(|ships_to| ships_to.is_fenced);
         }
+        let is_fence = |ships_to: &ShipsTo| ships_to.is_fenced;
+        debug_assert_eq!(manifest.ships_to.filter(is_fence), before.filter(is_fence), "H6: a fence stays");
     }
 }

@@ -80,9 +80,15 @@ impl ArchiveList {
     /// The disk's. Either the old list or the new list stands.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
+        let text = self.to_string();
+        debug_assert_eq!(
+            checked_body(&text).ok().and_then(parse).as_ref(),
+            Some(self),
+            "A3: a list reads back"
+        );
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
         let file = disk.create(&beside)?;
-        file.write_at(self.to_string().as_bytes(), 0)?;
+        file.write_at(text.as_bytes(), 0)?;
         file.sync_all()?;
         disk.rename(&beside, &name)?;
         disk.sync_folder(folder)
@@ -129,6 +135,15 @@ impl ArchiveList {
                 next.add(generation)?;
             }
         }
+        debug_assert!(
+            self.generations.iter().all(|one| next.lists(one.number)),
+            "A3: a listed generation stays"
+        );
+        debug_assert_eq!(
+            (next.database, next.from),
+            (self.database, self.from),
+            "A3: the archive stays the same"
+        );
         if next.is_whole() {
             Ok(next)
         } else {
@@ -148,6 +163,7 @@ impl ArchiveList {
                     listed.number
                 ));
             }
+            debug_assert!(listed.durable.is_none() || listed.durable == durable, "L4: an end stays");
             listed.durable = durable;
             return Ok(());
         }

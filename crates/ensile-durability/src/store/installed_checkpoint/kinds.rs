@@ -187,7 +187,7 @@ impl InstalledCheckpoint {
 
     /// Share of the checkpoint that was written while `generation` was open. `None` without such a share.
     pub(crate) fn written_in(&self, generation: u64) -> Option<CheckpointShare> {
-        match self {
+        let share = match self {
             Self::Fuzzy(_) | Self::Picture(_) => {
                 let share = || CheckpointShare { number: self.number(), durable_min: self.durable_min() };
                 self.generations().contains(&generation).then(share)
@@ -201,7 +201,12 @@ impl InstalledCheckpoint {
                     durable_min: a.durable_min.max(b.durable_min),
                 })
             }
-        }
+        };
+        let is_part = |share: &CheckpointShare| {
+            share.number <= self.number() && share.durable_min <= self.durable_min()
+        };
+        debug_assert!(share.as_ref().is_none_or(is_part), "K5: a share is no newer than its checkpoint");
+        share
     }
 
     /// Epochs of each walk, with the generation that was open: e_l and e_h of a walk, S and e_c of a picture.

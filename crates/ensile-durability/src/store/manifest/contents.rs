@@ -116,6 +116,7 @@ impl Manifest {
     pub(crate) fn end_archive(&mut self) {
         self.folders.remove(ARCHIVE_FOLDER);
         self.archived = None;
+        debug_assert!(!self.has_archive(), "A2: no seal without an archive");
     }
 
     /// Copy that is being made in the folder of this manifest; `None` without a copy, or after its end (N24).
@@ -131,14 +132,16 @@ impl Manifest {
     #[must_use]
     pub(crate) fn for_copy(self, copy: UnfinishedCopy) -> Self {
         assert_eq!(self.state, Making::Creating, "N24: nothing counts in it yet");
-        match copy {
+        let begun = match copy {
             UnfinishedCopy::TakeOver { from } => {
                 Self { ships_to: Some(ShipsTo { store: from, is_fenced: false }), ..self }
             }
             UnfinishedCopy::Backup { .. } | UnfinishedCopy::Restore { .. } => {
                 Self { unfinished: Some(copy), ..self }
             }
-        }
+        };
+        debug_assert_eq!(begun.unfinished_copy(), Some(copy), "N24: the manifest names the copy");
+        begun
     }
 
     /// Checks that the folder has no unfinished copy (N24).
@@ -179,6 +182,7 @@ impl Manifest {
         if !self.is_of_backup() {
             lives.add(self.generations.iter());
         }
+        debug_assert!(lives.newest() >= self.lineage.newest(), "N23: no generation is forgotten");
         lives
     }
 
@@ -190,6 +194,7 @@ impl Manifest {
         if !self.is_of_backup() {
             lineage.add(left);
         }
+        debug_assert!(lineage.newest() >= self.lineage.newest(), "N23: no generation is forgotten");
         lineage
     }
 
@@ -220,6 +225,7 @@ impl Manifest {
         let FilesState { checkpoint, generations } = state.clone();
         let mut alone = Self { lineage, checkpoint, generations, kept: Vec::new(), ..self.clone() };
         alone.remember_files_of(self);
+        debug_assert!(alone.kept.is_empty(), "N16: the state stands alone");
         alone
     }
 
@@ -250,6 +256,10 @@ impl Manifest {
         if before.state == Making::Created {
             let known = self.databases();
             self.ancestors.extend(before.databases().difference(&known));
+            debug_assert!(
+                before.databases().is_subset(&self.databases()),
+                "I1: files of {before:?} stay known"
+            );
         }
     }
 

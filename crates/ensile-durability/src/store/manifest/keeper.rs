@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, FolderId};
 
-use super::contents::Manifest;
+use super::contents::{Making, Manifest};
 use super::file::NotReplaced;
 use crate::DurabilityError;
 use crate::identity::Identity;
@@ -67,6 +67,15 @@ impl ManifestKeeper {
     /// Replaces the manifest by `next`, on disk and here. The ancestors of `next` gain the databases whose files leave
     /// the list (I1).
     pub(crate) fn replace(&mut self, mut next: Manifest) -> Result<(), NotReplaced> {
+        let before = &self.manifest;
+        debug_assert!(
+            next.identity == before.identity || next.parent == Some(before.identity),
+            "I1: only an adoption changes the identity"
+        );
+        debug_assert!(
+            before.state == Making::Creating || next.state == Making::Created,
+            "I2: a created database stays created"
+        );
         next.remember_files_of(&self.manifest);
         next.write(&*self.disk)?;
         self.manifest = next;
@@ -76,6 +85,10 @@ impl ManifestKeeper {
     /// Adds the seal of the durable archive to the next manifest (A2).
     pub(crate) fn remember(&mut self, archived: ArchiveSeal) {
         assert!(self.manifest.has_archive(), "A2: of the archive that it lists");
+        debug_assert!(
+            self.manifest.archived.is_none_or(|before| before.ended <= archived.ended),
+            "A2: generations that have ended stay in the archive's list"
+        );
         self.manifest.archived = Some(archived);
     }
 
@@ -92,6 +105,9 @@ impl ManifestKeeper {
             next.generations.extract_if(.., |generation| generation.number < oldest).collect::<Vec<_>>();
         assert!(left.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
         next.lineage = self.manifest.lineage_with(left.iter());
+        debug_assert!(left.iter().all(|one| next.lineage.newest() >= one.number), "N23: each is remembered");
+        let before = self.manifest.checkpoint.as_ref().map_or(0, InstalledCheckpoint::number);
+        debug_assert!(checkpoint.number() > before, "a later checkpoint has a larger number than {before}");
         next.checkpoint = Some(checkpoint);
         // I6: then no entry of an earlier life is left.
         if oldest == self.manifest.open_generation().number {

@@ -47,6 +47,13 @@ const FORMAT_BEFORE_LOGGED_PICTURES: u32 = 5;
 const FORMAT_BEFORE_TYPES: u32 = 6;
 /// Newest format: types of the entries. Older programs do not know the lines, and would report damage.
 const MANIFEST_FORMAT: u32 = 7;
+const _: () = assert!(
+    FORMAT_BEFORE_PICTURES < FORMAT_BEFORE_NAMES
+        && FORMAT_BEFORE_NAMES < FORMAT_BEFORE_LOGGED_PICTURES
+        && FORMAT_BEFORE_LOGGED_PICTURES < FORMAT_BEFORE_TYPES
+        && FORMAT_BEFORE_TYPES < MANIFEST_FORMAT,
+    "L7: a later format has a larger number"
+);
 
 /// Reason why a text is no usable manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,7 +295,11 @@ fn parse_database(line: &str) -> Option<Manifest> {
 fn parse_ancestors(line: &str) -> Option<BTreeSet<Identity>> {
     let words = line.strip_prefix(ANCESTORS)?.split(',');
     let ancestors: Vec<Identity> = words.map(Identity::parse).collect::<Option<_>>()?;
-    ancestors.is_sorted_by(|one, next| one < next).then(|| ancestors.into_iter().collect())
+    let count = ancestors.len();
+    let unique: BTreeSet<Identity> =
+        ancestors.is_sorted_by(|one, next| one < next).then(|| ancestors.into_iter().collect())?;
+    debug_assert_eq!(unique.len(), count, "I1: an ancestor is listed once");
+    Some(unique)
 }
 
 fn parse_folder(line: &str) -> Option<(String, FolderId)> {
