@@ -68,13 +68,11 @@ impl ManifestKeeper {
     /// the list (I1).
     pub(crate) fn replace(&mut self, mut next: Manifest) -> Result<(), NotReplaced> {
         let before = &self.manifest;
+        let is_created = before.state == Making::Created;
+        debug_assert!(!is_created || next.state == Making::Created, "I2: a created database stays created");
         debug_assert!(
-            next.identity == before.identity || next.parent == Some(before.identity),
+            !is_created || next.identity == before.identity || next.parent == Some(before.identity),
             "I1: only an adoption changes the identity"
-        );
-        debug_assert!(
-            before.state == Making::Creating || next.state == Making::Created,
-            "I2: a created database stays created"
         );
         next.remember_files_of(&self.manifest);
         next.write(&*self.disk)?;
