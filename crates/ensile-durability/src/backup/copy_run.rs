@@ -101,6 +101,7 @@ impl LeftInSource {
             let now = left_behind(&**disk)?;
             *self = Self::Behind(before.take(), now);
         }
+        debug_assert!(!matches!(self, Self::Before(..)), "B4: the source is looked at after the last read");
         Ok(())
     }
 
@@ -196,7 +197,9 @@ impl CopyRun {
             }
         };
         let report = copying.step(verifier, &mut spend_piece)?;
-        let spent = copying.tally().paced_bytes() - before;
+        let after = copying.tally().paced_bytes();
+        debug_assert!(after >= before, "bytes that count against the rate only grow");
+        let spent = after - before;
         // The pieces have already spent `by_pieces`, which `spent` includes.
         pace.spend(spent.saturating_sub(by_pieces));
         Ok(match report {

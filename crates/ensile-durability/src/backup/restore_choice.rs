@@ -106,6 +106,7 @@ pub(super) fn choose(
         return chosen(state, RestoreWay::Back);
     }
     let reaching = states.iter().find(|state| state.reaches(to));
+    debug_assert!(reaching.is_none_or(|state| state.epoch < to), "A2: an archive brings a state forward");
     match (reaching, counted) {
         (Some(state), Ok(())) => chosen(state, RestoreWay::Forward),
         (Some(_), Err(why)) => Err(EpochNotHad::NotCounted(why)),
@@ -176,6 +177,7 @@ pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
             _ => joined.push((first, last)),
         }
     }
+    debug_assert!(joined.is_sorted_by(|one, next| one.1.next() < next.0), "A5: spans have gaps: {joined:?}");
     joined
 }
 

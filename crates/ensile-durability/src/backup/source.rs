@@ -279,6 +279,10 @@ impl FilesSource {
         let files = files.filter(|(name, _)| !pages.contains(name)).collect();
         let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
         source.drop_covered()?;
+        debug_assert!(
+            source.files.iter().all(|(name, _)| !pages.contains(name)),
+            "the pages of a picture are copied by themselves"
+        );
         Ok(source)
     }
 
@@ -342,6 +346,10 @@ impl FilesSource {
         let (behind, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.files).into_iter().partition(|(name, _)| is_behind(name));
         self.files = kept;
+        debug_assert!(
+            behind.iter().all(|(name, _)| *name != SegmentFile::from(last).to_string()),
+            "{last} stays"
+        );
         behind.into_iter().map(|(name, _)| name).collect()
     }
 

@@ -47,6 +47,7 @@ impl CopyTally {
 
     /// Counts a new begin of the copy after an overrun lease.
     pub(super) fn overran(&mut self) {
+        assert_eq!(self.progress.phase, CopyPhase::Copying, "N16: a lease is overrun while pages are copied");
         self.progress.overruns += 1;
     }
 
@@ -77,6 +78,7 @@ impl CopyTally {
     /// Ends the progress: the copy counts.
     pub(super) fn end(&mut self) {
         let progress = &mut self.progress;
+        assert_ne!(progress.phase, CopyPhase::Ended, "a copy ends once");
         (progress.phase, progress.bytes) = (CopyPhase::Ended, progress.bytes_total);
     }
 }

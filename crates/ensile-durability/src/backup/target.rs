@@ -196,7 +196,13 @@ impl TargetFolder {
         let states = self.states();
         let keep = keep.unwrap_or(states.len().max(1));
         assert!(keep > 0, "the newest one is kept");
-        states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect()
+        let kept: Vec<KeptState> =
+            states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect();
+        debug_assert!(
+            kept.is_sorted_by(|newer, older| newer.epoch() > older.epoch()),
+            "N16: the newest state first"
+        );
+        kept
     }
 
     /// Epochs of the target's states that are not in `epochs`.
@@ -295,6 +301,10 @@ impl Target {
                 pages.entry((page.number, page.checkpoint)).or_insert_with(|| page.clone());
             }
         }
+        debug_assert!(
+            pictures.is_sorted_by(|newer, older| newer.picture.epoch > older.picture.epoch),
+            "N16: the newest picture first"
+        );
         Ok(Self { folder, file: Arc::new(file), database, pictures, pages })
     }
 
