@@ -77,6 +77,7 @@ impl Shipper {
                 work.place = Some(ManifestPlace::of_empty_store());
             }
         }
+        assert!(work.place.is_some(), "H2: the place is known");
         self.release_hold(work);
         // The error reports a missing object. Later steps ship missing objects again if the local files exist.
         missing.map_or(Ok(()), |missing| Err(self.missing_object_error(&missing)))
@@ -109,7 +110,9 @@ impl Shipper {
             return Ok(());
         }
         let next = Manifest { ships_to: Some(ships_to), ..keeper.manifest().clone() };
-        Ok(keeper.replace(next)?)
+        keeper.replace(next)?;
+        debug_assert_eq!(keeper.manifest().ships_to, Some(ships_to), "H6: the folder remembers the store");
+        Ok(())
     }
 
     /// Objects of these databases, with lengths in bytes.
@@ -221,6 +224,7 @@ impl Shipper {
         newest: &SharedManifest,
     ) -> Result<(), DurabilityError> {
         let place = work.place.as_ref().expect("it was found");
+        debug_assert!(newest.number > place.number, "H2: the offer was behind manifest {}", place.number);
         if place.newest.is_some() {
             self.check_next(place, newest)?;
         }

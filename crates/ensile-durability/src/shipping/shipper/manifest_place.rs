@@ -54,6 +54,7 @@ pub(super) struct ShipperFacts {
 impl ManifestPlace {
     /// Databases with possible objects in the store: this database, and the databases it has taken over from.
     pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
+        debug_assert!(!self.fenced.contains(&own), "H6: a fenced database ships no more");
         self.fenced.iter().copied().chain([own]).collect()
     }
 
@@ -73,6 +74,12 @@ impl ManifestPlace {
         composed: ComposedState,
         of: ShipperFacts,
     ) -> Result<SharedManifest, DurabilityError> {
+        debug_assert!(
+            self.newest
+                .as_ref()
+                .is_none_or(|newest| (newest.number, newest.term) == (self.number, self.term)),
+            "H2: the place is that of the newest manifest"
+        );
         let ComposedState { state, next, parts, logs } = composed;
         let ShipperFacts { shipper, reserved, durable, application, types } = of;
         let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");

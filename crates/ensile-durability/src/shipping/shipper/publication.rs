@@ -93,6 +93,8 @@ impl Shipper {
                  be read: let checkpoints be installed more often, or larger log files be written"
             )));
         }
+        debug_assert!(manifest.state.epoch() >= least, "H3: S goes back to {}", manifest.state.epoch());
+        debug_assert!(place.offered.is_none(), "H2: one manifest waits for an answer");
         place.offered = Some(OfferedManifest { manifest, base });
         self.offer(work, now).map(|()| Published::Worked)
     }
@@ -114,6 +116,7 @@ impl Shipper {
         };
         match installed {
             Installed::Ours => {
+                debug_assert!(manifest.number > place.number, "H2: numbers of manifests grow");
                 self.record_manifest(&manifest);
                 (place.number, place.term) = (manifest.number, manifest.term);
                 let store = place.store;
@@ -132,6 +135,7 @@ impl Shipper {
     /// Forgets files in the store that no state needs any more.
     fn forget_unneeded(&self, work: &mut ShipWork) {
         let Some(newest) = work.place.as_ref().and_then(|place| place.newest.as_ref()) else { return };
+        let had_all = work.inventory.has_all_of(newest);
         let under_way = work.under_way.as_ref().map(|under_way| &under_way.base);
         let wanted: BTreeSet<PartName> = under_way
             .into_iter()
@@ -144,5 +148,10 @@ impl Shipper {
         let logs: BTreeSet<_> = newest.logs.iter().map(|log| log.file).collect();
         work.inventory.logs.retain(|file, shipped| logs.contains(file) || shipped.largest >= covered);
         work.inventory.forget_marks_below(newest.state.epoch());
+        debug_assert_eq!(
+            work.inventory.has_all_of(newest),
+            had_all,
+            "H1: the files of the newest manifest stay"
+        );
     }
 }

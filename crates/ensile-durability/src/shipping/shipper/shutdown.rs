@@ -91,7 +91,9 @@ impl<'s> StepUnderWay<'s> {
         if steps.has_ended {
             return None;
         }
-        steps.threads.push(std::thread::current().id());
+        let own = std::thread::current().id();
+        debug_assert!(!steps.threads.contains(&own), "a step within a step");
+        steps.threads.push(own);
         Some(Self(shipper))
     }
 }

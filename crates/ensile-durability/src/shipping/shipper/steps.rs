@@ -242,6 +242,7 @@ impl Shipper {
             };
             parts.insert(part, (salt, file.into()));
         }
+        debug_assert!(work.under_way.is_none(), "one checkpoint is under way");
         let base = Base::of_life(listed.checkpoint, &listed.generations, &closed);
         work.under_way = Some(CheckpointUnderWay { base, parts });
         Ok(true)
@@ -251,6 +252,7 @@ impl Shipper {
     fn begin_part(&self, work: &mut ShipWork) -> Result<bool, DurabilityError> {
         let Some(under_way) = &work.under_way else { return Ok(false) };
         let Some((part, salt, file)) = under_way.next_part(&work.inventory) else { return Ok(false) };
+        debug_assert!(work.part_upload.is_none(), "one file of a checkpoint is under way");
         let bytes = file.len()?;
         work.part_upload = Some(self.upload_of(UploadOf::Part(part), bytes, salt, file));
         Ok(true)

@@ -29,6 +29,7 @@ const STEP_BYTES: usize = 1 << 20;
 impl Shipper {
     /// Checks a closed log file, and begins its upload. A file that was removed meanwhile is skipped.
     pub(super) fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
+        debug_assert!(work.log_upload.is_none(), "one log file is under way");
         let (disk, name) = (self.store.disk(), closed.file.to_string());
         let Some(file) = unless_missing(disk.open_to_read(&name))? else {
             // The file may have been removed beyond the hold since the listing.
@@ -51,6 +52,7 @@ impl Shipper {
         let shared = SharedFile { shipper: self.database, salt, bytes, crc: 0, object_bytes };
         let pieces = shared.pieces(&name).into();
         let object = ObjectUnderWay::NotBegun;
+        debug_assert!(shared.object_bytes.is_none_or(|most| most < bytes), "one object has the whole file");
         Upload { of, name, file, shared, pieces, object, offset: 0, crc: 0, is_written: false }
     }
 
@@ -68,6 +70,11 @@ impl Shipper {
     fn go_on_in_object(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
         let piece = upload.pieces.front().expect("an object is under way").clone();
         let end = piece.offset + piece.bytes;
+        assert!(
+            piece.offset <= upload.offset && upload.offset <= end,
+            "H1: the next byte is in {}",
+            piece.object
+        );
         let wanted = (end - upload.offset).min(STEP_BYTES as u64) as usize;
         let mut bytes = vec![0; wanted];
         let read = upload.file.read_at(&mut bytes, upload.offset)?;
@@ -92,6 +99,7 @@ impl Shipper {
         if upload.offset < end {
             return Ok(false);
         }
+        assert_eq!(upload.offset, end, "H1: each byte of {} is there", piece.object);
         if let ObjectUnderWay::Written(to) = std::mem::replace(&mut upload.object, ObjectUnderWay::NotBegun) {
             to.finish().map_err(failed)?;
             upload.is_written = true;
