@@ -22,9 +22,10 @@
 //! | `installed_checkpoint`, `log_span`, then `generation` | checkpoint and generations of the manifest |
 //! | `lineage`, `backup_states`, `archive::list`, then `archive::seal` | lists of generations |
 //! | `manifest`, then `shared_manifest` | the manifests |
-//! | `mark`, `hint`, `rates`, `boot_scope`, `mapped_buffers`, `ownership`, .. | other files of a folder, and their owner |
-//! | `locks`, `leases`, `naming`, `shipping_open`, then `claim`, `open` | an open |
-//! | `archive`, `closed_files`, `open_store`, `epoch_renewal`, .. | an open store |
+//! | `mark`, `hint`, `rates`, `boot_scope`, `mapped_buffers`, `folders`, then `ownership` | other files, and their owner |
+//! | `locks`, `leases`, `mark_renewal`, `naming`, `shipping_open`, then `claim`, `open` | an open |
+//! | `closed_file`, `archive`, `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
+//! | `reserved_epochs`, then `open_store`, `epoch_renewal` | an open store |
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
 //! Neighbours: `recovery` opens the store, and hands the store over as [`OpenStore`] to log and checkpoints.
@@ -70,6 +71,7 @@ mod unlocked_disk_guard;
 pub(crate) mod claim;
 pub(crate) mod open;
 
+mod closed_file;
 pub(crate) mod closed_files;
 mod epoch_renewal;
 pub(crate) mod open_store;

@@ -302,7 +302,7 @@ impl Target {
             }
         }
         debug_assert!(
-            pictures.is_sorted_by(|newer, older| newer.picture.epoch > older.picture.epoch),
+            pictures.is_sorted_by(|newer, older| newer.picture.epoch >= older.picture.epoch),
             "N16: the newest picture first"
         );
         Ok(Self { folder, file: Arc::new(file), database, pictures, pages })

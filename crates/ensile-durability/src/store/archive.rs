@@ -31,7 +31,7 @@ use std::sync::Arc;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskFile, FolderKind};
 
-use super::closed_files::ClosedFile;
+use super::closed_file::ClosedFile;
 use super::generation::Generation;
 use super::manifest::Manifest;
 use super::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 
-use super::closed_files::ClosedFile;
+use super::closed_file::ClosedFile;
 use super::names::SegmentFile;
 
 /// Hold of a running database. No panic under the lock leaves a half-changed state.
