@@ -659,7 +659,7 @@ pub(crate) fn examination(found: &Examination) -> Value {
 
 fn entry_type(found: &EntryType) -> Value {
     json!({
-        "role": found.role.word(), "version": found.version, "name": found.name,
+        "role": found.role.name(), "version": found.version, "name": found.name,
         "fingerprint": found.fingerprint.map(|fingerprint| format!("{fingerprint:016x}")),
     })
 }

@@ -248,7 +248,7 @@ fn objects_summary(found: &FolderJudgement) -> String {
     let application =
         application.as_ref().map_or_else(String::new, |name| format!("\n  application: {name}"));
     let types = &found.examination.types;
-    let types: Vec<_> = types.iter().map(|found| format!("{} {found}", found.role.word())).collect();
+    let types: Vec<_> = types.iter().map(|found| format!("{} {found}", found.role.name())).collect();
     let types = if types.is_empty() { String::new() } else { format!("\n  types: {}", types.join(", ")) };
     format!(
         "{} objects {of}, {} of them in the checkpoint, {} operations to apply\n  versions: of objects {}, of operations \

@@ -34,9 +34,9 @@ pub enum TypeRole {
 impl TypeRole {
     const ALL: [Self; 3] = [Self::Key, Self::Object, Self::Operation];
 
-    /// Word of the role, in the manifest and for people.
+    /// Name of the role, in the manifest and for people.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Key => "key",
             Self::Object => "object",
@@ -86,7 +86,7 @@ impl EntryType {
         let (head, name) = line.strip_prefix(WORD)?.split_once(" name ")?;
         let words: Vec<&str> = head.split(' ').collect();
         let [role, "version", version, "fingerprint", fingerprint] = words[..] else { return None };
-        let role = TypeRole::ALL.into_iter().find(|known| known.word() == role)?;
+        let role = TypeRole::ALL.into_iter().find(|known| known.name() == role)?;
         let fingerprint = match fingerprint {
             "none" => None,
             digits => Some(u64::from_str_radix(digits, 16).ok()?),
@@ -97,7 +97,7 @@ impl EntryType {
     /// Line of the type, without a line end.
     pub(crate) fn line(&self) -> String {
         let Self { role, version, name, fingerprint } = self;
-        let (role, fingerprint) = (role.word(), format_fingerprint(*fingerprint));
+        let (role, fingerprint) = (role.name(), format_fingerprint(*fingerprint));
         format!("{WORD}{role} version {version} fingerprint {fingerprint} name {name}")
     }
 
@@ -163,7 +163,7 @@ impl fmt::Display for OtherType {
              another folder; {}; if only names were changed, keep those of fields by serde's `rename`, and give the \
              type's former name in `former_names`. Nothing was changed",
             folder.display(),
-            role.word(),
+            role.name(),
             found.name,
             role.remedy(),
         )

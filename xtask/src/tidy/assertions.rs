@@ -48,6 +48,9 @@ const ROOMS: &[Room] = &[
     Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 50 },
     Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 50 },
     Room { name: "objects", places: &["ensile-objects/src"], least: 25 },
+    Room { name: "store", places: &["ensile-durability/src/store"], least: 25 },
+    Room { name: "backup", places: &["ensile-durability/src/backup"], least: 25 },
+    Room { name: "shipping", places: &["ensile-durability/src/shipping"], least: 29 },
 ];
 
 const MACROS: [&str; 6] =

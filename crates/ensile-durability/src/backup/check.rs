@@ -43,6 +43,7 @@ impl PictureCheck {
     pub(super) fn step(&mut self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let (parts, removes) = (self.reader.root().parts.len(), self.reader.root().removes_block_count());
         let item = self.next;
+        assert!(item <= removes + parts, "N12: the check ends with the last part");
         self.next += 1;
         if item < removes {
             let mut buffers = PageBuffers::default();

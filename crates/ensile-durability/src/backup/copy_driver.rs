@@ -5,7 +5,7 @@
 //! - A restore that fails without a cancellation removes the folder that the restore has made. An open of the folder
 //!   would make an empty database, or would refuse the folder.
 //!
-//! Neighbours: databases, objects and the `ensile` command run copies. [`super`] takes the steps.
+//! Neighbours: databases, objects and the `ensile` command run copies. [`super::copy_run`] takes the steps.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,11 +16,11 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::sleep;
 use ensile_disk::{Disk, RealDisk};
 
-use super::{CopyReport, CopyRun, CopyStep};
+use super::copy_report::{CopyReport, CopyStep};
+use super::copy_run::CopyRun;
 use crate::copy_progress::CopyProgress;
-use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::manifest::Manifest;
-use crate::store::{Hold, Locks};
+use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Longest pause between two calls of the callback `watch`.
@@ -145,10 +145,10 @@ impl RestoreTarget {
 /// Removes the folder of a failed restore, unless another process has made something else of the folder.
 fn remove(folder: &RealDisk) -> Result<(), DurabilityError> {
     // Another restore into the folder holds these locks until its end.
-    let mut locks = Locks::of_folder(folder, Hold::Exclusive)?;
+    let mut locks = Locks::of_folder(folder, LockMode::Exclusive)?;
     locks.add_file(folder)?;
     match Manifest::read(folder)? {
-        Some(manifest) if UnfinishedCopy::from_manifest(&manifest).is_some() => Ok(folder.remove_root()?),
+        Some(manifest) if manifest.unfinished_copy().is_some() => Ok(folder.remove_root()?),
         _ => Ok(()),
     }
 }

@@ -38,12 +38,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use super::copy_report::{CopyReport, HAS_ENDED};
 use super::known_files::KnownFiles;
 use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
 use super::source::{DatabaseHistory, FilesSource, Purpose};
-use super::tally::CopyTally;
+use super::tally::{CopyTally, SpendPiece};
 use super::target::{TargetFolder, target_error};
-use super::{CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::origin::write_copied;
 use crate::block::{FORMAT, Salt};
 use crate::copy_progress::CopyPhase;
@@ -52,8 +52,9 @@ use crate::recovery::archive::ArchiveSource;
 use crate::recovery::copied_logs::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examination::{Damage, Examination, Judge};
 use crate::store::MadeFrom;
-use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::backup_states::{FilesState, KeptState};
 use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::store::log_span::LogSpan;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::names::{
     FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
@@ -272,6 +273,7 @@ impl FilesCopy {
                 .and_then(|file| self.source.manifest.log_bytes(file.name))
                 .map_or(length, |until| until.min(length));
             let from = self.bytes_there(name, until)?;
+            debug_assert!(from <= until, "N21: {from} bytes of {name} are there, of {until}");
             (bytes_total, bytes_there) = (bytes_total + until, bytes_there + from);
             if from < until || !self.target.disk().exists(&copied_name(name))? {
                 self.waiting.push_back(WaitingPiece { file: at, from, until });
@@ -388,6 +390,7 @@ impl FilesCopy {
         let is_log = SegmentFile::parse_path(name).is_some();
         let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
+        debug_assert!(used <= read && read <= most, "N20: {used} bytes of {read} are written");
         let to = write(disk, &copied_name(name), opened, &self.bytes[..used], piece.from);
         let to = to.map_err(|error| target_error(disk, error))?;
         if read == 0 {
@@ -582,6 +585,7 @@ impl FilesCopy {
         }
         let copied = self.copied_files()?;
         generations.iter_mut().for_each(|generation| generation.spans = spans_of(generation, &copied));
+        debug_assert!(generations.last().is_some_and(|open| open.logs == 0), "N21: no log grows in a copy");
         Ok(generations)
     }
 
@@ -745,7 +749,9 @@ fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
         let last = if number > known.last { own } else { known };
         *span = Some(LogSpan { first: known.first.min(number), ..last });
     }
-    spans.into_iter().collect::<Option<_>>().unwrap_or_default()
+    let spans: Vec<LogSpan> = spans.into_iter().collect::<Option<_>>().unwrap_or_default();
+    debug_assert!(spans.iter().all(|span| span.first <= span.last), "N21: a span has a file: {spans:?}");
+    spans
 }
 
 /// Cuts the copy of a log file at `end`.
@@ -762,7 +768,9 @@ fn cut(disk: &dyn Disk, end: LogPlace) -> Result<(), DiskError> {
 fn used_bytes(bytes: &[u8]) -> usize {
     const PAGE_BYTES: usize = 4096;
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    used.next_multiple_of(PAGE_BYTES).min(bytes.len())
+    let written = used.next_multiple_of(PAGE_BYTES).min(bytes.len());
+    debug_assert!(bytes[written..].iter().all(|byte| *byte == 0), "N20: a byte beside zeros is left out");
+    written
 }
 
 /// Writes the next bytes of a file's copy. The write at offset 0 makes the copy.

@@ -35,9 +35,13 @@ fn parts_of(checkpoint: Option<&InstalledCheckpoint>) -> impl Iterator<Item = &P
 impl KnownFiles {
     /// Known files of the folder with this manifest.
     pub(super) fn from_manifest(manifest: &Manifest) -> Self {
-        let newest = KeptState::newest(manifest).filter(|_| !manifest.generations.is_empty());
+        let newest = manifest.newest_state().filter(|_| !manifest.generations.is_empty());
         let states = newest.iter().filter_map(KeptState::files).chain(manifest.kept_files());
-        let states = states.cloned().collect();
+        let states: Vec<FilesState> = states.cloned().collect();
+        debug_assert!(
+            states.is_sorted_by(|newer, older| newer.epoch() > older.epoch()),
+            "N16: no two states have one epoch"
+        );
         Self { states, newest }
     }
 

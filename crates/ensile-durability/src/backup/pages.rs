@@ -24,11 +24,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::Disk;
 
 use super::check::PictureCheck;
+use super::copy_options::CopyOptions;
+use super::copy_report::{CopyReport, HAS_ENDED};
 use super::known_files::KnownFiles;
 use super::source::{FilesSource, Found, PictureSource, Purpose, look};
-use super::tally::CopyTally;
+use super::tally::{CopyTally, SpendPiece};
 use super::target::{PageName, Target, TargetPicture, target_error};
-use super::{CopyOptions, CopyReport, HAS_ENDED, SpendPiece};
 use crate::block::Header;
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::picture::block_writer::BlockWriter;
@@ -66,6 +67,8 @@ impl BlockCopier {
         let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
         let file = self.held.file();
         let place = encode_block(header, extent, payload, file.manifest_entry().salt, &mut self.block);
+        debug_assert_eq!(place.extent, extent, "N12: the block is written where its place says");
+        debug_assert!(self.block.len() as u64 <= extent.bytes(), "N12: the block stays within its extent");
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
         Ok(place)
     }
@@ -84,6 +87,7 @@ impl BlockCopier {
             extents.push(written.map_err(|error| target_error(target, error))?);
             Ok(())
         })?;
+        assert_eq!(extents.len(), page.extents.len(), "N16: each block of the page is copied");
         Ok(PagePlace { extents: extents.into(), ..page.clone() })
     }
 }
@@ -197,7 +201,7 @@ impl PagesCopy {
             return Err(DurabilityError::NotItsBackup { folder, detail });
         }
         // If the log is copied too, the check above has compared the log with the target's files.
-        let files = KeptState::newest(manifest).filter(|newest| newest.files().is_some() && log.is_none());
+        let files = manifest.newest_state().filter(|newest| newest.files().is_some() && log.is_none());
         let newest = self.target.pictures.first();
         let before = match (files, newest) {
             (Some(files), _) if !may_follow_files(of, &files) => Some(files.epoch()),
@@ -222,6 +226,7 @@ impl PagesCopy {
         let bytes_total = parts.iter().flatten().map(PagePlace::bytes).sum();
         let lacks = |page: &&PagePlace| self.there(page).is_none();
         let lacking = parts.iter().flatten().filter(lacks).map(PagePlace::bytes).sum();
+        debug_assert!(lacking <= bytes_total, "N16: {lacking} bytes are missing of {bytes_total}");
         self.tally.begin(CopyPhase::Copying, bytes_total, self.order.len() as u64);
         self.stage = PagesStage::Copying;
         self.check_ends(lacking)
@@ -239,6 +244,7 @@ impl PagesCopy {
     fn check_ends(&mut self, lacking: u64) -> Result<(), DurabilityError> {
         let written = self.tally.progress().bytes_written;
         let (before, written_before) = std::mem::replace(&mut self.planned, (lacking, written));
+        debug_assert!(written >= written_before, "N16: written bytes only grow");
         let (least, times) = self.least;
         self.least = if lacking < least { (lacking, 0) } else { (least, times + 1) };
         if self.least.1 < OVERRUNS_MAX {
@@ -337,7 +343,8 @@ impl PagesCopy {
             };
             self.tally.add_copied(page.bytes(), 1);
             self.next += 1;
-            self.places[part][at] = Some(place);
+            let placed = self.places[part][at].replace(place);
+            debug_assert!(placed.is_none(), "N16: page {at} of part {part} is placed once");
             if self.pages_written > before {
                 break;
             }
@@ -406,6 +413,12 @@ impl PagesCopy {
         reached.extend(removes.iter().map(|block| block.place.extent).chain([root.extent]));
         let bytes = bytes + removes_bytes + root.extent.bytes();
         let picture = self.target.picture(PictureCheckpoint { root, bytes, ..of.clone() });
+        assert!(picture.is_whole(), "N12: {picture:?}");
+        debug_assert_eq!(
+            reached.iter().map(|extent| extent.bytes()).sum::<u64>(),
+            picture.bytes,
+            "N12: the root reaches the bytes of the picture"
+        );
         // Frees extents of pages that only an earlier root reached.
         self.copier.held.keep_only(&reached);
         Ok(Some(ClosedCopy { picture, reached, held: Some(writer.into_held()) }))
@@ -437,6 +450,10 @@ impl PagesCopy {
             places.push(writer.write_removes(number, entries, &gathered).map_err(target_failed)?);
         }
         places.sort_unstable_by_key(|block| block.number);
+        debug_assert!(
+            places.is_sorted_by(|one, next| one.number < next.number),
+            "N11: a block of pending removes has a number of its own"
+        );
         Ok(places)
     }
 
@@ -497,6 +514,7 @@ impl PagesCopy {
     /// Keeps the copied extents, and frees unreached extents. The target's manifest already names the picture and the
     /// older states `kept`.
     pub(super) fn commit_extents(&mut self, closed: &mut ClosedCopy, kept: &[KeptState]) {
+        assert!(closed.reached.contains(&closed.picture.root.extent), "N12: the root of the picture stays");
         let (reached, held) = (std::mem::take(&mut closed.reached), closed.held.take());
         std::mem::replace(&mut self.copier.held, HeldExtents::new(&self.target.file)).keep();
         held.into_iter().for_each(HeldExtents::keep);

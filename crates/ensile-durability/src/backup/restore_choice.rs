@@ -11,7 +11,8 @@
 //! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
 //!   the archive continues.
 //!
-//! Neighbours: `store::backup_states` has the epochs of a state, `recovery::archive` the archive; [`super`] asks both.
+//! Neighbours: `store::backup_states` has the epochs of a state, `recovery::archive` the archive;
+//! [`super::copy_source`] asks both.
 
 use ensile_base::Epoch;
 
@@ -105,6 +106,7 @@ pub(super) fn choose(
         return chosen(state, RestoreWay::Back);
     }
     let reaching = states.iter().find(|state| state.reaches(to));
+    debug_assert!(reaching.is_none_or(|state| state.epoch < to), "A2: an archive brings a state forward");
     match (reaching, counted) {
         (Some(state), Ok(())) => chosen(state, RestoreWay::Forward),
         (Some(_), Err(why)) => Err(EpochNotHad::NotCounted(why)),
@@ -175,6 +177,7 @@ pub(super) fn reachable(states: &[StateReach]) -> Vec<(Epoch, Epoch)> {
             _ => joined.push((first, last)),
         }
     }
+    debug_assert!(joined.is_sorted_by(|one, next| one.1.next() < next.0), "A5: spans have gaps: {joined:?}");
     joined
 }
 

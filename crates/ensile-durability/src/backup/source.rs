@@ -37,7 +37,7 @@ use crate::store::manifest::{Making, Manifest};
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
-use crate::store::{Hold, Locks, MadeFrom};
+use crate::store::{LockMode, Locks, MadeFrom};
 
 /// Largest number of listings of a log's files, until no file is renamed during a listing.
 const LISTINGS_MAX: u32 = 100;
@@ -181,11 +181,11 @@ fn look_at_backup(
     at: Option<Epoch>,
     back: Option<Epoch>,
 ) -> Result<FoundSource, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let locks = lock_existing(&**disk, LockMode::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let folder = disk.folder_place("")?;
     backup_of(&**disk, &manifest)?;
-    let newest = KeptState::newest(&manifest);
+    let newest = manifest.newest_state();
     let states = || newest.iter().chain(&manifest.kept);
     let durable = newest.as_ref().map_or(Epoch::ZERO, KeptState::epoch);
     let copied = match states().find(|state| at.is_none_or(|at| state.epoch() == at)) {
@@ -248,10 +248,10 @@ fn backup_of(disk: &dyn Disk, manifest: &Manifest) -> Result<Identity, Durabilit
 /// Identity of the database that was backed up, the states of the backup, newest first, and the lineage of the newest
 /// state.
 pub(super) fn states(disk: &Arc<dyn Disk>) -> Result<(Identity, Vec<KeptState>, Lineage), DurabilityError> {
-    let _locks = lock_existing(&**disk, Hold::Shared, &mut Err)?;
+    let _locks = lock_existing(&**disk, LockMode::Shared, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     let of = backup_of(&**disk, &manifest)?;
-    let states = KeptState::newest(&manifest).into_iter().chain(manifest.kept.iter().cloned());
+    let states = manifest.newest_state().into_iter().chain(manifest.kept.iter().cloned());
     Ok((of, states.collect(), manifest.lives()))
 }
 
@@ -279,6 +279,10 @@ impl FilesSource {
         let files = files.filter(|(name, _)| !pages.contains(name)).collect();
         let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
         source.drop_covered()?;
+        debug_assert!(
+            source.files.iter().all(|(name, _)| !pages.contains(name)),
+            "the pages of a picture are copied by themselves"
+        );
         Ok(source)
     }
 
@@ -342,6 +346,10 @@ impl FilesSource {
         let (behind, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.files).into_iter().partition(|(name, _)| is_behind(name));
         self.files = kept;
+        debug_assert!(
+            behind.iter().all(|(name, _)| *name != SegmentFile::from(last).to_string()),
+            "{last} stays"
+        );
         behind.into_iter().map(|(name, _)| name).collect()
     }
 

@@ -2,10 +2,15 @@
 //!
 //! Invariant: Bytes written in any phase, and bytes read for verification, count once against the rate.
 //!
-//! Neighbours: [`super::pages`] and [`super::files`] count. [`super::CopyRun`] paces the copy, and reports the
+//! Neighbours: [`super::pages`] and [`super::files`] count. [`super::copy_run`] paces the copy, and reports the
 //! progress.
 
+use crate::DurabilityError;
 use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
+
+/// Call-back after each piece of a step with several pieces, with the progress of the run, and the bytes of the piece
+/// that count against the rate.
+pub(super) type SpendPiece<'s> = dyn FnMut(&CopyProgress, u64) -> Result<(), DurabilityError> + 's;
 
 /// Counts of one run.
 #[derive(Clone, Debug)]
@@ -42,6 +47,7 @@ impl CopyTally {
 
     /// Counts a new begin of the copy after an overrun lease.
     pub(super) fn overran(&mut self) {
+        assert_eq!(self.progress.phase, CopyPhase::Copying, "N16: a lease is overrun while pages are copied");
         self.progress.overruns += 1;
     }
 
@@ -72,6 +78,7 @@ impl CopyTally {
     /// Ends the progress: the copy counts.
     pub(super) fn end(&mut self) {
         let progress = &mut self.progress;
+        assert_ne!(progress.phase, CopyPhase::Ended, "a copy ends once");
         (progress.phase, progress.bytes) = (CopyPhase::Ended, progress.bytes_total);
     }
 }

@@ -186,7 +186,7 @@ impl TargetFolder {
     /// States of the target, the newest first.
     fn states(&self) -> Vec<KeptState> {
         let newest = Some(self.manifest()).filter(|manifest| manifest.state == Making::Created);
-        let newest = newest.and_then(KeptState::newest);
+        let newest = newest.and_then(Manifest::newest_state);
         newest.into_iter().chain(self.manifest().kept.iter().cloned()).collect()
     }
 
@@ -196,7 +196,13 @@ impl TargetFolder {
         let states = self.states();
         let keep = keep.unwrap_or(states.len().max(1));
         assert!(keep > 0, "the newest one is kept");
-        states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect()
+        let kept: Vec<KeptState> =
+            states.into_iter().filter(|older| older.epoch() < epoch).take(keep - 1).collect();
+        debug_assert!(
+            kept.is_sorted_by(|newer, older| newer.epoch() > older.epoch()),
+            "N16: the newest state first"
+        );
+        kept
     }
 
     /// Epochs of the target's states that are not in `epochs`.
@@ -227,7 +233,7 @@ fn check(disk: &dyn Disk, manifest: &Manifest, of: DatabaseHistory<'_>) -> Resul
     let detail = match (manifest.state, manifest.made_from) {
         (Making::Creating, _) => return Ok(()),
         (Making::Created, Some(MadeFrom::Backup { of: found })) if found == identity => {
-            match (KeptState::newest(manifest), lives.check_continues(&manifest.lineage)) {
+            match (manifest.newest_state(), lives.check_continues(&manifest.lineage)) {
                 (Some(_), Ok(())) => return Ok(()),
                 // N23: larger numbers and epochs alone prove nothing, because another history may have them too.
                 (Some(newest), Err(why)) => {
@@ -295,6 +301,10 @@ impl Target {
                 pages.entry((page.number, page.checkpoint)).or_insert_with(|| page.clone());
             }
         }
+        debug_assert!(
+            pictures.is_sorted_by(|newer, older| newer.picture.epoch >= older.picture.epoch),
+            "N16: the newest picture first"
+        );
         Ok(Self { folder, file: Arc::new(file), database, pictures, pages })
     }
 

@@ -50,7 +50,7 @@ impl Health {
 
     /// Name of the state: `running`, `full`, `epochs-ended`, `closed`, `stopped`, `removed` or `forked`.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Full(_) => "full",

@@ -84,7 +84,7 @@ impl Log {
             self.store.note_in_archive()?;
             while self.archive_one(archive)? {}
             for logger in &self.loggers {
-                logger.last_file().map_or(Ok(false), |last| archive.keep(&last))?;
+                logger.last_file().map_or(Ok(false), |last| archive.archive_file(&last))?;
             }
             Ok(())
         };

@@ -107,7 +107,7 @@ impl Recovery {
 
     /// Archives a file, if an archive exists and lacks the file.
     fn ensure_archived(&self, closed: &ClosedFile) -> Result<(), DurabilityError> {
-        self.archive.as_ref().map_or(Ok(()), |archive| archive.keep(closed).map(drop))
+        self.archive.as_ref().map_or(Ok(()), |archive| archive.archive_file(closed).map(drop))
     }
 
     /// Removes files that the manifest no longer needs: files behind the ends of the logs just closed, their torn tails
@@ -263,7 +263,7 @@ pub(super) fn free_covered(
 ) -> Result<(), DiskError> {
     while chain.links.len() > 1 && chain.links[0].largest < covered {
         let oldest = chain.closed_files().next().expect("it has links");
-        if archive.is_some_and(|archive| archive.keep(&oldest).is_err()) {
+        if archive.is_some_and(|archive| archive.archive_file(&oldest).is_err()) {
             // The file's space cannot be freed (A1).
             break;
         }

@@ -87,7 +87,7 @@ impl Plan {
         let durable = generations.last().and_then(|last| last.generation.durable).unwrap_or_default();
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
         assert!(first > seen, "L4: the next life begins above {seen}");
-        let reserved = reserved_epochs::at_open(first, interval)?;
+        let reserved = reserved_epochs::end_for_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();

@@ -95,6 +95,7 @@ impl<E> SharedFolder<E> {
             walked => walked?,
         }
         found.sort_unstable();
+        debug_assert!(found.iter().all(|name| name.starts_with(folder)), "the files below {folder}");
         Ok(found)
     }
 
@@ -115,7 +116,10 @@ impl<E> SharedFolder<E> {
 
     /// Name of the unfinished file beside `name`, different for every writer.
     fn temporary_name(name: &str) -> String {
-        format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64())
+        let beside = format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64());
+        debug_assert_eq!(folder_of(&beside), folder_of(name), "H1: the rename stays in the folder");
+        debug_assert!(beside.ends_with(UNFINISHED), "H1: an unfinished file is not listed");
+        beside
     }
 }
 
@@ -222,10 +226,12 @@ impl SharedUpload for FolderUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), SharedStoreError> {
         self.file.write_at(bytes, self.offset)?;
         self.offset += bytes.len() as u64;
+        debug_assert!(!self.is_over, "H1: bytes behind the end of {}", self.name);
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SharedStoreError> {
+        assert!(!self.is_over, "H1: {} is finished once", self.name);
         self.file.sync_all()?;
         self.disk.rename(&self.beside, &self.name)?;
         self.is_over = true;

@@ -62,6 +62,7 @@ impl SharedStore for HangingStore {
         while !waiting.1 {
             waiting = self.changed.wait(waiting);
         }
+        assert!(waiting.0 > 0, "this upload waits");
         waiting.0 -= 1;
         drop(waiting);
         self.store.upload(name)

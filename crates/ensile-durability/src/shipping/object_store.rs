@@ -31,6 +31,7 @@ use crate::{DurabilityError, StorageError};
 
 /// Bytes of a part of a large object, except the last part: stores ask for at least 5 MiB.
 const PART_BYTES: usize = 8 << 20;
+const _: () = assert!(PART_BYTES >= 5 << 20, "stores refuse smaller parts");
 
 impl From<Error> for SharedStoreError {
     fn from(error: Error) -> Self {
@@ -217,6 +218,7 @@ struct ObjectUpload {
 impl ObjectUpload {
     /// Uploads the waiting bytes as the next part. The first part begins the upload in parts.
     fn put_part(&mut self) -> Result<(), Error> {
+        debug_assert!(!self.waiting.is_empty(), "H1: a part has bytes");
         let mut parts = match self.parts.take() {
             Some(parts) => parts,
             None => self.store.drive(self.store.store.put_multipart(&self.path))?,
@@ -234,6 +236,7 @@ impl SharedUpload for ObjectUpload {
         if self.waiting.len() >= PART_BYTES {
             self.put_part()?;
         }
+        debug_assert!(self.waiting.len() < PART_BYTES, "a full part is put");
         Ok(())
     }
 
@@ -246,6 +249,7 @@ impl SharedUpload for ObjectUpload {
         if !self.waiting.is_empty() {
             self.put_part()?;
         }
+        debug_assert!(self.waiting.is_empty(), "H1: the object lacks its last bytes");
         if let Some(mut parts) = self.parts.take() {
             self.store.drive(parts.complete())?;
         }

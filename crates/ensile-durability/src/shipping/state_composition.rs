@@ -25,9 +25,10 @@ use super::log_file::Marks;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::number;
-use crate::store::backup_states::{FilesState, LogSpan};
+use crate::store::backup_states::FilesState;
 use crate::store::closed_files::ClosedFile;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::store::log_span::LogSpan;
 use crate::store::manifest::Generation;
 use crate::store::names::{PartName, SegmentFile, SegmentName};
 use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest, SharedPiece};
@@ -84,8 +85,11 @@ impl ShippedFiles {
             missing = lacks.map(|piece| piece.object).or(missing.take());
             is_listed
         };
+        let before = self.parts.len() + self.logs.len();
         self.parts.retain(|part, shared| is_listed(shared.pieces(&part.to_string())));
         self.logs.retain(|file, log| is_listed(log.shared.pieces(&file.to_string())));
+        let kept = self.parts.len() + self.logs.len();
+        debug_assert_eq!(missing.is_none(), kept == before, "H1: a file that is dropped is told");
         missing
     }
 
@@ -112,7 +116,12 @@ impl ShippedFiles {
     pub(crate) fn objects(&self) -> BTreeSet<String> {
         let parts = self.parts.iter().flat_map(|(part, shared)| shared.pieces(&part.to_string()));
         let logs = self.logs.iter().flat_map(|(file, shipped)| shipped.shared.pieces(&file.to_string()));
-        parts.chain(logs).map(|piece| piece.object).collect()
+        let objects: BTreeSet<String> = parts.chain(logs).map(|piece| piece.object).collect();
+        debug_assert!(
+            objects.len() >= self.parts.len() + self.logs.len(),
+            "H4: no two files share an object"
+        );
+        objects
     }
 }
 
@@ -175,7 +184,14 @@ impl Base {
         let is_cut = |generation: &&Generation| generation.logs > 0 && is_next(generation);
         let cut = generations.iter().find(is_cut).filter(|_| !live.is_empty()).cloned();
         let (live, ends) = (live.to_vec(), ends_of(live, closed));
-        Self { checkpoint: manifest.state.checkpoint.clone(), frozen, live, cut, ends }
+        let base = Self { checkpoint: manifest.state.checkpoint.clone(), frozen, live, cut, ends };
+        let is_frozen_before =
+            |live: &Generation| base.frozen.iter().all(|frozen| frozen.number < live.number);
+        debug_assert!(
+            base.live.first().is_none_or(is_frozen_before),
+            "H3: the frozen generations come first"
+        );
+        base
     }
 
     /// First epoch that the base's checkpoint does not cover.
@@ -217,8 +233,17 @@ impl Base {
         if first.previous() < least || !self.checkpoint.iter().all(fits) {
             return None;
         }
+        debug_assert!(
+            generations.is_sorted_by(|one, next| one.number < next.number),
+            "L4: numbers of generations grow"
+        );
         let logs = named_logs(&generations, inventory)?;
         let state = FilesState { checkpoint: self.checkpoint.clone(), generations };
+        debug_assert!(state.least() <= state.epoch(), "K1: the checkpoint is complete at S");
+        debug_assert!(
+            state.generations.iter().all(|closed| closed.logs == 0 || closed.number <= next.0),
+            "H3: no file of an earlier generation is still to come"
+        );
         Some(ComposedState { state, next, parts, logs })
     }
 
@@ -252,7 +277,8 @@ impl Base {
             logs.push(files[..here].iter().map(|(file, _)| *file).collect::<Vec<_>>());
         }
         let marks = |file: &SegmentFile| &inventory.logs[file].marks;
-        let (durable, spans) = match generation.durable {
+        assert_eq!(logs.len(), generation.logs as usize, "H3: each log has its files");
+        let (durable, spans): (Epoch, Vec<LogSpan>) = match generation.durable {
             Some(durable) => {
                 let span = |(logger, files): (usize, &Vec<SegmentFile>)| {
                     let (first, last) = (files[0].name, files[files.len() - 1]);
@@ -280,6 +306,11 @@ impl Base {
                 (shown.max(generation.first.previous()), logs.iter().map(cut).collect::<Option<_>>()?)
             }
         };
+        debug_assert!(
+            spans.iter().all(|span| span.first <= span.last && span.bytes > 0),
+            "N21: a span has a file and bytes: {spans:?}"
+        );
+        debug_assert!(durable.next() >= generation.first, "L4: the generation ends behind its beginning");
         Some(Generation { durable: Some(durable), spans, ..generation.clone() })
     }
 
@@ -361,10 +392,12 @@ impl LogSources<'_> {
                 .filter(|(file, _)| !self.inventory.has_log(*file, generation.salt));
             lacking.extend(files.filter_map(|(file, _)| here.get(&file).map(|closed| (*closed).clone())));
         }
-        lacking.sort_by_key(|closed| {
+        let order = |closed: &ClosedFile| {
             let SegmentName { generation, logger, number } = closed.file.name;
             (generation, number, logger)
-        });
+        };
+        lacking.sort_by_key(order);
+        debug_assert!(lacking.is_sorted_by(|one, next| order(one) < order(next)), "a file is shipped once");
         lacking
     }
 }
@@ -384,6 +417,9 @@ fn named_logs(generations: &[Generation], inventory: &ShippedFiles) -> Option<Ve
             }
         }
     }
+    let spans = generations.iter().flat_map(|generation| &generation.spans);
+    let named: u64 = spans.map(|span| span.last - span.first + 1).sum();
+    debug_assert_eq!(logs.len() as u64, named, "H1: each file of the state is named");
     Some(logs)
 }
 

@@ -303,7 +303,9 @@ impl TakeOver {
     /// Plans to fetch the files that the folder lacks, and removes the fetched files that the manifest names no longer,
     /// or differently.
     fn plan(&mut self) -> Result<(), DurabilityError> {
+        debug_assert!(self.fetch.is_none(), "a file of the manifest before is on its way");
         let wanted: BTreeMap<String, WantedFile> = manifest_files(&self.from).into_iter().collect();
+        let files = wanted.len();
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.fetched)
             .into_iter()
             .partition(|(name, file)| wanted.get(name) == Some(file));
@@ -312,6 +314,7 @@ impl TakeOver {
         }
         self.fetched = kept;
         self.waiting = wanted.into_iter().filter(|(name, _)| !self.fetched.contains_key(name)).collect();
+        assert_eq!(self.fetched.len() + self.waiting.len(), files, "H7: each file is fetched, or waits");
         self.stage = TakeOverStage::Fetching;
         Ok(())
     }
@@ -345,12 +348,13 @@ impl TakeOver {
     fn fetch_piece(&mut self) -> Result<(), DurabilityError> {
         let mut fetch = self.fetch.take().expect("a file is on its way");
         let WantedFile { shared, until } = &fetch.wanted;
+        debug_assert!(!self.fetched.contains_key(&fetch.name), "{} is fetched once", fetch.name);
         let SharedPiece { object, offset, bytes: whole } = fetch.pieces.front().expect("bytes are to come");
         let from = fetch.offset - offset;
         let mut bytes = vec![0; (whole - from).min(STEP_BYTES as u64) as usize];
         let read = self.store.read_at(object, &mut bytes, from);
         let Some(read) = read.map_err(|error| unusable(&*self.store, error))? else {
-            return self.is_gone(object);
+            return self.handle_missing_object(object);
         };
         if read < bytes.len() {
             let end = from + read as u64;
@@ -369,6 +373,8 @@ impl TakeOver {
             self.fetch = Some(fetch);
             return Ok(());
         }
+        assert_eq!(fetch.offset, shared.bytes, "H7: each byte of {} is fetched", fetch.name);
+        debug_assert!(*until <= shared.bytes, "N21: a cut behind the end of the file");
         if fetch.crc != shared.crc {
             let object = shared.object(&fetch.name);
             return Err(
@@ -381,16 +387,16 @@ impl TakeOver {
     }
 
     /// Handles a missing object. A newer manifest of the shipper explains the removal; otherwise the store is damaged.
-    fn is_gone(&mut self, object: &str) -> Result<(), DurabilityError> {
-        if self.has_gone_on()? {
+    fn handle_missing_object(&mut self, object: &str) -> Result<(), DurabilityError> {
+        if self.follow_newer_manifest()? {
             return self.plan();
         }
         let why = format!("it is missing, and manifest {} names it", self.from.number);
         Err(self.damaged_object_error(object, &why))
     }
 
-    /// True if the same shipper has installed a newer manifest. The take-over goes on from the newer manifest.
-    fn has_gone_on(&mut self) -> Result<bool, DurabilityError> {
+    /// Goes on from the newest manifest of the store. True if the same shipper has installed a newer manifest.
+    fn follow_newer_manifest(&mut self) -> Result<bool, DurabilityError> {
         let newest = newest(&*self.store)?;
         if newest.number == self.from.number {
             return Ok(false);
@@ -413,6 +419,10 @@ impl TakeOver {
 
     /// Begins to read all files, as an open with the folder's future manifest would.
     fn verify(&mut self) -> Result<TakeOverStep, DurabilityError> {
+        assert!(
+            self.waiting.is_empty() && self.fetch.is_none(),
+            "H7: a state is read once all of it is fetched"
+        );
         for folder in self.target.manifest().folders.keys().filter(|folder| *folder != MAIN) {
             self.target.disk().sync_folder(folder)?;
         }
@@ -457,7 +467,7 @@ impl TakeOver {
                     self.verified = is_verified.then_some(claim.number);
                     self.from = claim;
                 }
-                Installed::Lost(_) if self.has_gone_on()? => {
+                Installed::Lost(_) if self.follow_newer_manifest()? => {
                     // H6: the new files of the same term are fetched before the next claim if this round has at most
                     // half the bytes of the round before. Otherwise the claim goes first.
                     self.plan()?;
@@ -479,6 +489,7 @@ impl TakeOver {
         if self.verified != Some(self.from.number) {
             return self.verify();
         }
+        assert!(self.has_claimed(), "H7: the folder becomes a database after the claim");
         let report = self.report();
         self.target.replace(self.next_manifest())?;
         Ok(TakeOverStep::Ended(report))
@@ -497,6 +508,11 @@ impl TakeOver {
         claim.state.generations.clone_from(&next.generations);
         let last = next.generations.last().expect("a state has one");
         claim.next = (last.number, last.salt);
+        debug_assert!(
+            claim.term > from.term && claim.number > from.number,
+            "H6: a claim is of the next term"
+        );
+        debug_assert!(!claim.fenced.contains(&claim.shipper), "H6: a claim has an identity of its own");
         Ok(claim)
     }
 

@@ -26,8 +26,7 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, FolderId};
 
-use super::creation_marker::UnfinishedCopy;
-use super::locks::Hold;
+use super::locks::LockMode;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
 use super::names::MAIN;
@@ -70,9 +69,9 @@ pub(crate) fn adopt(
     disk: &Arc<dyn Disk>,
     take: impl FnOnce(&Arc<dyn Disk>, &Manifest) -> Result<LeftToAdopt, DurabilityError>,
 ) -> Result<Adopted, DurabilityError> {
-    let mut locks = lock_main(&**disk, Hold::Exclusive)?;
+    let mut locks = lock_main(&**disk, LockMode::Exclusive)?;
     let mut before = ownership::expect_manifest(&**disk)?;
-    UnfinishedCopy::check_none(&**disk, &before)?;
+    before.check_no_copy(&**disk)?;
     // The archive stays with the original.
     before.end_archive();
     // This check comes before the locks, because a lock may make a file. The check below repeats it under the locks.
@@ -90,6 +89,9 @@ pub(crate) fn adopt(
     let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..own };
     let marks: Vec<Mark> =
         next.folders.keys().filter(|name| *name != MAIN).map(|name| ownership::mark(&next, name)).collect();
+    assert_ne!(next.identity, parent, "I1: a database of its own");
+    assert!(!next.has_archive() && next.archived.is_none(), "the archive stays with the original");
+    assert_eq!(marks.len() + 1, next.folders.len(), "I1: each folder beside the main folder has a mark");
     for mark in &marks {
         mark.prepare(&**disk)?;
         disk.sync_folder(&mark.name)?;
@@ -135,6 +137,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
         }
         folders.insert(name, number);
     }
+    debug_assert!(folders.keys().all(|name| manifest.folders.contains_key(name)), "I1: listed folders only");
     for folder in folders.keys().map(|name| if name == MAIN { "" } else { name }) {
         check_not_hard_linked(disk, folder)?;
     }

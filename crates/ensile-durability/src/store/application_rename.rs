@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 use super::application::ApplicationName;
-use super::locks::Hold;
+use super::locks::LockMode;
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::open::{guard_disk, lock_existing};
 use super::ownership::{check_entries, expect_manifest};
@@ -37,7 +37,7 @@ pub fn rename_application(
     entries: EntryKind,
     name: Option<ApplicationName>,
 ) -> Result<Renamed, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
+    let locks = lock_existing(&**disk, LockMode::Exclusive, &mut Err)?;
     let manifest = expect_manifest(&**disk)?;
     check_entries(&**disk, &manifest, entries)?;
     if manifest.state == Making::Creating {

@@ -31,8 +31,9 @@ use std::sync::Arc;
 use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskFile, FolderKind};
 
-use super::closed_files::ClosedFile;
-use super::manifest::{Generation, Manifest};
+use super::closed_file::ClosedFile;
+use super::generation::Generation;
+use super::manifest::Manifest;
 use super::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Opened};
@@ -175,6 +176,8 @@ impl Archive {
         }
         let noted = self.note_generations(&mut state, manifest, &manifest.generations, &|_| false);
         state.noted = if noted.is_ok() { newest } else { state.noted };
+        let lists = |list: &ArchiveList| newest == 0 || list.lists(newest);
+        debug_assert!(noted.is_err() || state.list.as_ref().is_some_and(lists), "A3: {newest} is listed");
         self.outcome(&self.list_error, noted)
     }
 
@@ -217,6 +220,7 @@ impl Archive {
         let next = list
             .with_generations(generations, is_empty)
             .map_err(|why| DurabilityError::damaged_file(&name, 0, why))?;
+        assert_eq!(next.database, self.database, "I1: the list of this database");
         if before.as_ref() != Some(&next) {
             next.write(&*self.disk, ARCHIVE_FOLDER)?;
         }
@@ -271,10 +275,10 @@ impl Archive {
     ///
     /// # Errors
     /// Reason why the file is not archived. The file must stay.
-    pub(crate) fn keep(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    pub(crate) fn archive_file(&self, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let mut state = self.state.lock();
-        let kept = self.keep_listed(&mut state, closed);
-        let is_copied = self.outcome(&self.file_error, kept)?;
+        let copied = self.copy_if_listed(&mut state, closed);
+        let is_copied = self.outcome(&self.file_error, copied)?;
         if is_copied {
             self.files.add(1);
             self.bytes.add(closed.bytes);
@@ -282,7 +286,7 @@ impl Archive {
         Ok(is_copied)
     }
 
-    fn keep_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
+    fn copy_if_listed(&self, state: &mut ArchiveState, closed: &ClosedFile) -> Result<bool, DurabilityError> {
         let SegmentName { generation, logger, .. } = closed.file.name;
         let Some(list) = self.read(state)? else {
             return Err(DurabilityError::config("the archive is not begun"));
@@ -290,6 +294,7 @@ impl Archive {
         if !list.lists(generation) {
             return Ok(false);
         }
+        debug_assert!(state.list.is_some(), "A3: the list comes before a file of its generations");
         let folder = in_folder(ARCHIVE_FOLDER, &log_folder(logger));
         if !state.folders.contains(&logger) {
             self.disk.create_folder(&folder)?;
@@ -330,6 +335,7 @@ impl Archive {
             copy.write_at(&bytes[..read], offset)?;
             offset += read as u64;
         }
+        assert_eq!(offset, closed.bytes, "A1: each byte of {from} is copied");
         copy.sync_all()?;
         let end = whole_to(self.disk.open_to_read(beside)?, closed.file)?;
         if end == closed.bytes {
@@ -354,6 +360,7 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     while let At::Block(header, crc) = scanner.block_at(end, origin.salt)?
         && place.matches_header(&header)
     {
+        debug_assert!(header.block_bytes() > 0, "A1: the chain goes on");
         end += header.block_bytes() as u64;
         place = ChainPlace::after_block(&header, crc);
     }

@@ -27,47 +27,9 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
+use super::generation::Generation;
 use super::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use super::manifest::{Generation, Manifest};
-use super::text::{parse_epoch, values};
-use crate::number;
-
-/// Copied part of one log of a generation: the files `first` to `last`, and the number of bytes of `last` that count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LogSpan {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) bytes: u64,
-}
-
-impl LogSpan {
-    /// Number of bytes of file `number` that count: 0 outside the span, `u64::MAX` before the last file.
-    pub(crate) fn bytes_of(self, number: u64) -> u64 {
-        match number {
-            _ if number < self.first || number > self.last => 0,
-            _ if number == self.last => self.bytes,
-            _ => u64::MAX,
-        }
-    }
-
-    /// Parses the spans of all logs, which `Display` writes, with commas between the spans.
-    pub(super) fn parse_all(text: &str) -> Option<Vec<Self>> {
-        let parse = |span: &str| {
-            let (files, bytes) = span.split_once(':')?;
-            let (first, last) = files.split_once('-')?;
-            let (first, last) = (number::parse(first)?, number::parse(last)?);
-            let bytes = bytes.parse().ok().filter(|bytes| *bytes > 0)?;
-            (first <= last).then_some(Self { first, last, bytes })
-        };
-        text.split(',').map(parse).collect()
-    }
-}
-
-impl fmt::Display for LogSpan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}:{}", self.first, self.last, self.bytes)
-    }
-}
+use super::text::{Lines, parse_epoch, values};
 
 /// A state of files, in the terms of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,14 +40,12 @@ pub(crate) struct FilesState {
 }
 
 impl FilesState {
-    /// The newest state of this manifest, if the state has files. The caller checks that the manifest is a backup's.
-    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<Self> {
-        let Manifest { checkpoint, generations, .. } = manifest;
-        let has_open_log = generations.last().is_none_or(|open| open.logs > 0);
-        let is_picture_alone = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture)
-            && generations.iter().all(|generation| generation.logs == 0);
-        (!has_open_log && !is_picture_alone)
-            .then(|| Self { checkpoint: checkpoint.clone(), generations: generations.clone() })
+    /// Parses the next lines, which begin with the line of the state's epoch.
+    pub(super) fn parse_next(lines: &mut Lines<'_>) -> Option<Self> {
+        let epoch = KeptState::parse_line(lines.next()?)?;
+        let checkpoint = InstalledCheckpoint::parse_next(lines)?;
+        let state = Self { checkpoint, generations: Generation::parse_next(lines)? };
+        Some(state).filter(|state| state.epoch() == epoch)
     }
 
     /// Picture behind which the logs continue; `None` if the checkpoint is of another kind.
@@ -122,6 +82,8 @@ impl FilesState {
         if own.last().is_none_or(|(_, last)| *last < epoch) {
             own.push((epoch, epoch));
         }
+        debug_assert!(own.is_sorted_by(|one, next| one.1 < next.0), "A5: spans of lives are apart: {own:?}");
+        debug_assert!(own.last().is_some_and(|(_, last)| *last == epoch), "A5: a state has its own epoch");
         own
     }
 
@@ -132,7 +94,9 @@ impl FilesState {
         let (open, lives) = self.generations.split_last().filter(|_| is_own)?;
         if self.picture().is_some_and(|picture| picture.epoch == epoch) {
             let open = Generation { first: epoch.next(), ..open.clone() };
-            return Some(Self { checkpoint: self.checkpoint.clone(), generations: vec![open] });
+            let back = Self { checkpoint: self.checkpoint.clone(), generations: vec![open] };
+            debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
+            return Some(back);
         }
         let mut generations: Vec<Generation> =
             lives.iter().filter(|life| life.first <= epoch).cloned().collect();
@@ -141,7 +105,10 @@ impl FilesState {
         let number = last.number + 1;
         assert!(number <= open.number, "numbers grow");
         generations.push(Generation { number, first: epoch.next(), ..open.clone() });
-        Some(Self { checkpoint: self.checkpoint.clone(), generations })
+        let back = Self { checkpoint: self.checkpoint.clone(), generations };
+        debug_assert_eq!(back.epoch(), epoch, "A5: the state ends there");
+        debug_assert!(back.least() <= epoch, "A5: the checkpoint is complete there");
+        Some(back)
     }
 
     /// Number of the source's generation in which the state was taken: the last generation with a log. A later
@@ -162,16 +129,6 @@ pub(crate) enum KeptState {
 }
 
 impl KeptState {
-    /// The newest state of a backup with this manifest. `None` if the manifest has no picture, and the database is
-    /// under creation or has an open log.
-    pub(crate) fn newest(manifest: &Manifest) -> Option<Self> {
-        match (FilesState::from_manifest(manifest), &manifest.checkpoint) {
-            (Some(state), _) => Some(Self::Files(state)),
-            (None, Some(InstalledCheckpoint::Picture(picture))) => Some(Self::Picture(picture.clone())),
-            (None, _) => None,
-        }
-    }
-
     pub(crate) fn epoch(&self) -> Epoch {
         match self {
             Self::Picture(picture) => picture.epoch,
@@ -200,13 +157,14 @@ impl KeptState {
     }
 
     /// Parses the epoch in the first line of a state of files.
-    pub(super) fn parse_line(line: &str) -> Option<Epoch> {
+    fn parse_line(line: &str) -> Option<Epoch> {
         parse_epoch(values(line.strip_prefix("kept ")?, &["epoch"])?[0])
     }
 
     /// Merges pictures and states of files by epoch. Both inputs and the result have the newest state first.
     pub(super) fn merge(pictures: Vec<PictureCheckpoint>, files: Vec<FilesState>) -> Vec<Self> {
-        let mut merged = Vec::with_capacity(pictures.len() + files.len());
+        let states = pictures.len() + files.len();
+        let mut merged = Vec::with_capacity(states);
         let (mut pictures, mut files) = (pictures.into_iter().peekable(), files.into_iter().peekable());
         loop {
             let is_picture_next = match (pictures.peek(), files.peek()) {
@@ -217,7 +175,10 @@ impl KeptState {
                 true => pictures.next().map(Self::Picture),
                 false => files.next().map(Self::Files),
             };
-            let Some(next) = next else { return merged };
+            let Some(next) = next else {
+                debug_assert_eq!(merged.len(), states, "each state is merged once");
+                return merged;
+            };
             merged.push(next);
         }
     }

@@ -31,7 +31,9 @@ pub(crate) fn run_of(disk: &dyn Disk, logs: u32) -> Result<Option<BootId>, DiskE
         (high ^ mount.unwrap_or_default()).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     };
     let high = mounts.iter().fold(0, mix);
-    Ok(Some(BootId::of_number(u128::from(high) << 64 | half(boot))))
+    let run = BootId::of_number(u128::from(high) << 64 | half(boot));
+    debug_assert!(is_same_boot(run, boot), "B4: a run has the half of its boot");
+    Ok(Some(run))
 }
 
 /// Paths of the folders whose mounts the system does not tell, for a life with this number of logs. A recovery reports
@@ -46,6 +48,7 @@ pub(crate) fn unknown_mounts(disk: &dyn Disk, logs: u32) -> Result<Vec<String>, 
             unknown.push(disk.folder_place(&folder)?.display().to_string());
         }
     }
+    debug_assert!(unknown.len() <= logs as usize + 1, "a folder is named once");
     Ok(unknown)
 }
 

@@ -40,6 +40,7 @@ pub(crate) fn claim(
     let mut locks = Locks::empty();
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
+    debug_assert!(!names.iter().any(|name| name == MAIN), "I1: the main folder is no folder of a log");
     for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {
         if !ownership::is_needed(keeper.manifest(), name) {
             ownership::check_listed(&*disk, keeper.manifest(), name, true)
@@ -67,6 +68,8 @@ pub(crate) fn claim(
         let number = disk.folder_id(&name)?;
         keeper.folders_mut().insert(name, number);
     }
+    let is_listed = |name: &String| keeper.manifest().folders.contains_key(name);
+    debug_assert!(all.iter().all(is_listed), "I1: each claimed folder is on the list");
     Ok((locks, is_new))
 }
 

@@ -18,18 +18,9 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, KeptSpace};
 
 use super::archive::Archive;
-use super::names::SegmentFile;
+pub(crate) use super::closed_file::ClosedFile;
 use crate::DurabilityError;
 use crate::error::unless_missing;
-
-/// A log file that gets no more blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ClosedFile {
-    pub(crate) file: SegmentFile,
-    /// Largest epoch of the entries in this file and in all earlier files of its log.
-    pub(crate) largest: Epoch,
-    pub(crate) bytes: u64,
-}
 
 /// Closed files in the order of their removal.
 #[derive(Debug, Default)]
@@ -84,8 +75,9 @@ impl ClosedFiles {
         let archived = self.archived.load(Ordering::Relaxed);
         let next = self.files.lock().get(archived).cloned();
         let Some(next) = next else { return Ok(None) };
-        archive.keep(&next)?;
+        archive.archive_file(&next)?;
         self.note_archived(&next);
+        debug_assert!(archived < self.files.lock().len(), "A1: a file is archived before its removal");
         // Relaxed: `archived` changes under the `removing` lock only.
         self.archived.store(archived + 1, Ordering::Relaxed);
         Ok(Some(next.bytes))
@@ -135,15 +127,21 @@ impl ClosedFiles {
             // Relaxed: `archived` changes under the `removing` lock only.
             let archived = self.archived.load(Ordering::Relaxed);
             if let Some(archive) = archive.filter(|_| archived == 0) {
-                archive.keep(&oldest)?;
+                archive.archive_file(&oldest)?;
                 self.note_archived(&oldest);
                 // Relaxed: `archived` changes under the `removing` lock only. The change comes before the removal,
                 // because a removal that returns an error may still have removed the file.
                 self.archived.store(1, Ordering::Relaxed);
             }
+            debug_assert!(
+                archive.is_none() || self.archived.load(Ordering::Relaxed) > 0,
+                "A1: {} is archived before its removal",
+                oldest.file
+            );
             let space = unless_missing(disk.remove_slowly(&oldest.file.to_string()))?.flatten();
             let popped = self.files.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
+            assert!(oldest.largest < covered, "K1: an entry that the checkpoint lacks is removed");
             // Relaxed: `archived` changes under the `removing` lock only.
             self.archived.store(archived.saturating_sub(1), Ordering::Relaxed);
             note(&oldest, space);

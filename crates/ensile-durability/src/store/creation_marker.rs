@@ -11,13 +11,11 @@
 //! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
 //!   and only a run of the named copy may continue in the folder. The manifest that completes the copy lacks the line.
 //!
-//! Neighbours: `manifest` has the line. `open` writes the line, and refuses a folder with the line. `crate::backup`,
-//! `recovery::archive` and `shipping::take_over` name their copies.
+//! Neighbours: `manifest` has the line, and tells the copy that is under way. `open` refuses a folder with the line.
+//! `crate::backup`, `recovery::archive` and `shipping::take_over` name their copies.
 
 use std::fmt;
 
-use super::manifest::{Making, Manifest};
-use super::shipping_target::ShipsTo;
 use super::text::values;
 use crate::DurabilityError;
 use crate::identity::Identity;
@@ -59,34 +57,6 @@ impl UnfinishedCopy {
         }
         let [of] = values(line.strip_prefix("restore ")?, &["of"])?;
         Some(Self::Restore { of: Identity::parse(of)? })
-    }
-
-    /// Copy that is being made in the folder of this manifest; `None` without a copy, or after its end.
-    pub(crate) fn from_manifest(manifest: &Manifest) -> Option<Self> {
-        if manifest.state == Making::Created {
-            return None;
-        }
-        let taken_over = manifest.ships_to.map(|ships_to| Self::TakeOver { from: ships_to.store });
-        manifest.unfinished.or(taken_over)
-    }
-
-    /// Adds the marker of this copy to the first manifest of a folder.
-    pub(super) fn begin(self, manifest: Manifest) -> Manifest {
-        assert_eq!(manifest.state, Making::Creating, "N24: nothing counts in it yet");
-        match self {
-            Self::TakeOver { from } => {
-                Manifest { ships_to: Some(ShipsTo { store: from, is_fenced: false }), ..manifest }
-            }
-            Self::Backup { .. } | Self::Restore { .. } => Manifest { unfinished: Some(self), ..manifest },
-        }
-    }
-
-    /// Checks that the folder has no unfinished copy.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Unfinished`].
-    pub(crate) fn check_none(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
-        Self::from_manifest(manifest).map_or(Ok(()), |unfinished| Err(unfinished.into_error(disk)?))
     }
 
     /// Error for a caller that needs a folder without an unfinished copy.

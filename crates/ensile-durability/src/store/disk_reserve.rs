@@ -23,6 +23,7 @@ use crate::error::unless_missing;
 const BYTES_MIN: u64 = 16 << 10;
 /// Divisor of the free space: the reserve takes at most this part.
 const FREE_SHARE: u64 = 2;
+const _: () = assert!(BYTES_MIN < RESERVE_BYTES && FREE_SHARE > 1, "the reserve leaves space");
 
 /// Reserve of a database: a file in the database's folder, and a file in every linked log folder. A linked folder may
 /// be on another device.
@@ -42,6 +43,7 @@ impl Reserve {
                 folders.push(folder);
             }
         }
+        debug_assert!(folders.len() <= loggers as usize + 1, "a device has one file of a log");
         Ok(Self { disk: Arc::clone(disk), folders, is_kept: AtomicBool::new(false) })
     }
 
@@ -84,6 +86,8 @@ impl Reserve {
         if bytes < BYTES_MIN {
             return Ok(false);
         }
+        debug_assert!(bytes <= RESERVE_BYTES, "{bytes} bytes for a close");
+        debug_assert!(free.is_none_or(|free| bytes <= free / FREE_SHARE), "the reserve fills the disk");
         let file = self.disk.create(&name)?;
         file.write_at(&vec![0; bytes as usize], 0)?;
         file.sync_all()?;

@@ -18,7 +18,8 @@ impl OpenStore {
     /// nothing if `has_ended` says that the database has ended.
     pub(crate) fn renew_epochs(&self, has_ended: impl Fn() -> bool) -> bool {
         let (epochs, now_nanos) = (self.epochs(), self.clock().nanos());
-        let Some(due) = self.reserved_epochs.lock().due(now_nanos, epochs.now()) else { return false };
+        let due = self.reserved_epochs.lock().next_end_if_due(now_nanos, epochs.now());
+        let Some(due) = due else { return false };
         match self.write_reserved(due, has_ended) {
             Ok(None) => false,
             Ok(Some(due)) => {
@@ -60,7 +61,10 @@ impl OpenStore {
     /// End of the reservation that a close needs if even the epochs for a close are used (L6); `None` if no epoch
     /// numbers are left.
     pub(crate) fn bound_for_close(&self) -> Option<Epoch> {
-        self.reserved_epochs.lock().for_close(self.epochs().now())
+        let now = self.epochs().now();
+        let end = self.reserved_epochs.lock().end_for_close(now);
+        debug_assert!(end.is_none_or(|end| end > now), "L6: a close has epochs of its own");
+        end
     }
 
     /// Reserves the epochs up to `due` for a close, and lets the close use the epochs. Reserves nothing if `has_ended`

@@ -25,7 +25,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::identity::Identity;
 use crate::number;
-use crate::store::manifest::Generation;
+use crate::store::generation::Generation;
 use crate::store::names::HINT;
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
@@ -109,13 +109,16 @@ pub(crate) struct HintWriter {
     database: Identity,
     generation: u64,
     written: Epoch,
+    /// Length of the last written text in bytes.
+    text_bytes: usize,
     next_nanos: u64,
 }
 
 impl HintWriter {
     /// Makes an empty hint file for the new generation, at the end of a recovery. The caller syncs the name.
     pub(crate) fn create(disk: &dyn Disk, database: Identity, generation: u64) -> Result<Self, DiskError> {
-        Ok(Self { file: disk.create(HINT)?, database, generation, written: Epoch::ZERO, next_nanos: 0 })
+        let file = disk.create(HINT)?;
+        Ok(Self { file, database, generation, written: Epoch::ZERO, text_bytes: 0, next_nanos: 0 })
     }
 
     /// Writes the hint if D has grown, and the last write is a second old. The heartbeat calls.
@@ -131,18 +134,22 @@ impl HintWriter {
 
     /// Writes and syncs the last hint of a clean close. E stands at `ended`, and moves no more.
     pub(crate) fn close(&mut self, durable: Epoch, blocks: Vec<u64>, ended: Epoch) {
+        debug_assert!(self.written <= durable && durable <= ended, "L5: D grows, and stays below E");
         // The heartbeat may run at the same time, and must not overwrite the last hint.
         self.next_nanos = u64::MAX;
         // The data behind the hint is durable without the hint.
         let _ = self.write(durable, blocks, Some(ended)).and_then(|()| self.file.sync_all());
     }
 
-    fn write(&self, durable: Epoch, closed: Vec<u64>, ended: Option<Epoch>) -> Result<(), DiskError> {
+    fn write(&mut self, durable: Epoch, closed: Vec<u64>, ended: Option<Epoch>) -> Result<(), DiskError> {
         let Self { database, generation, .. } = *self;
         let hint = Hint { database, generation, durable, closed, ended };
         let text = hint.to_string();
         debug_assert_eq!(Hint::parse(&text), Some(hint));
+        debug_assert!(text.len() as u64 <= BYTES_MAX, "a hint is read whole");
         // The numbers only grow, so the text never shrinks: no byte of an older hint stands behind the text.
+        debug_assert!(text.len() >= self.text_bytes, "bytes of an older hint stand behind the text");
+        self.text_bytes = text.len();
         self.file.write_at(text.as_bytes(), 0)
     }
 }

@@ -20,7 +20,6 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
-use super::creation_marker::UnfinishedCopy;
 use super::folders::is_folder;
 use super::installed_checkpoint::InstalledCheckpoint;
 use super::manifest::Manifest;
@@ -34,6 +33,10 @@ use crate::{DurabilityError, StorageError};
 /// attempts.
 const TRIES_MAX: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
+const _: () = assert!(
+    PAUSE.as_millis() as u64 * (TRIES_MAX as u64) < LEASE_SECONDS_MAX * 1000,
+    "I3: a lease is taken or refused before a removal goes on despite leases"
+);
 
 /// Permission to remove files.
 #[derive(Debug)]
@@ -218,7 +221,7 @@ impl<E: From<StorageError>> Lease<E> {
 pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // The check comes before `LEASES` may be made: a folder without a database stays unchanged.
-    UnfinishedCopy::check_none(&**disk, &expect_manifest(&**disk)?)?;
+    expect_manifest(&**disk)?.check_no_copy(&**disk)?;
     for tried in 0..TRIES_MAX {
         if tried > 0 {
             sleep(PAUSE);

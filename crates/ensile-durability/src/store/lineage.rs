@@ -24,7 +24,7 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::manifest::Generation;
+use super::generation::Generation;
 use super::text::parse_epoch;
 use crate::block::Salt;
 use crate::number;
@@ -127,6 +127,7 @@ impl Lineage {
     /// Adds these generations, or replaces known generations of the same number. Forgets the oldest beyond
     /// [`LINEAGE_MAX`].
     pub(crate) fn add<'g>(&mut self, generations: impl Iterator<Item = &'g Generation>) {
+        let newest = self.newest();
         self.lives.extend(generations.map(|generation| {
             let Generation { number, salt, durable, .. } = *generation;
             (number, LineageEntry { salt, durable })
@@ -134,6 +135,7 @@ impl Lineage {
         while self.lives.len() > LINEAGE_MAX {
             self.lives.pop_first();
         }
+        debug_assert!(self.newest() >= newest, "N23: the newest generation is remembered");
     }
 
     /// Cuts the lineage to the lineage of a state at the end of `epoch`, taken in `generation` (N23). Later generations
@@ -145,6 +147,13 @@ impl Lineage {
             let durable = &mut last.get_mut().durable;
             *durable = Some(durable.map_or(epoch, |durable| durable.min(epoch)));
         }
+        let last = self.lives.last_key_value();
+        debug_assert!(
+            last.is_none_or(
+                |(newest, last)| *newest <= generation && last.durable.is_some_and(|d| d <= epoch)
+            ),
+            "N23: the lineage of a state ends with the state"
+        );
         self
     }
 
@@ -215,6 +224,7 @@ impl Lineage {
 /// Line of the lineage, without a line end.
 impl fmt::Display for Lineage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        debug_assert!(self.lives.len() <= LINEAGE_MAX, "N23: a line that `parse` refuses");
         f.write_str("lineage ")?;
         let separators = std::iter::once("").chain(std::iter::repeat(","));
         let mut words = self.lives.iter().zip(separators);

@@ -15,9 +15,9 @@ use ensile_disk::{Disk, DiskError, DiskLock};
 use super::names::{LOCK, logger_of};
 use crate::DurabilityError;
 
-/// Purpose of the locks.
+/// Mode of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum LockMode {
     /// Changes of the folders: no other process may even read.
     Exclusive,
     /// Reads of the folders, beside other readers. A reader makes no file.
@@ -27,7 +27,7 @@ pub(crate) enum Hold {
 /// Locks of a database. A drop releases the locks.
 #[derive(Debug)]
 pub struct Locks {
-    hold: Hold,
+    mode: LockMode,
     /// Locks on folders, with the folder's name. The name of the main folder is empty.
     folders: Vec<(String, Box<dyn DiskLock>)>,
     /// Locks on `LOCK` files in folders that cannot be locked.
@@ -40,11 +40,11 @@ pub struct Locks {
 
 impl Locks {
     /// Locks the main folder only. The call makes no file.
-    pub(crate) fn of_folder(disk: &dyn Disk, hold: Hold) -> Result<Self, DurabilityError> {
-        let folder = lock_folder(disk, "", hold)?;
+    pub(crate) fn of_folder(disk: &dyn Disk, mode: LockMode) -> Result<Self, DurabilityError> {
+        let folder = lock_folder(disk, "", mode)?;
         let is_folder_locked = folder.is_some();
         Ok(Self {
-            hold,
+            mode,
             folders: folder.into_iter().map(|lock| (String::new(), lock)).collect(),
             files: Vec::new(),
             file: None,
@@ -54,18 +54,27 @@ impl Locks {
 
     /// Locks the file `LOCK` of the main folder. A reader without the file takes no lock.
     pub(crate) fn add_file(&mut self, disk: &dyn Disk) -> Result<(), DurabilityError> {
-        self.file = match self.hold {
-            Hold::Exclusive => Some(disk.lock(LOCK)?),
-            Hold::Shared => disk.lock_to_read(LOCK)?,
+        debug_assert!(self.file.is_none(), "I3: `LOCK` is locked once");
+        self.file = match self.mode {
+            LockMode::Exclusive => Some(disk.lock(LOCK)?),
+            LockMode::Shared => disk.lock_to_read(LOCK)?,
         };
         Ok(())
     }
 
     /// Locks the folder of a log or checkpointer, or its `LOCK` if the file system cannot lock folders.
     pub(crate) fn add_folder(&mut self, disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
-        match lock_folder(disk, name, self.hold)? {
-            Some(lock) => self.folders.push((name.to_owned(), lock)),
-            None if self.hold == Hold::Exclusive => self.files.push(disk.lock(&format!("{name}/{LOCK}"))?),
+        match lock_folder(disk, name, self.mode)? {
+            Some(lock) => {
+                debug_assert!(
+                    self.folders.iter().all(|(other, _)| other != name),
+                    "I3: {name} is locked once"
+                );
+                self.folders.push((name.to_owned(), lock));
+            }
+            None if self.mode == LockMode::Exclusive => {
+                self.files.push(disk.lock(&format!("{name}/{LOCK}"))?)
+            }
             None => self.files.extend(disk.lock_to_read(&format!("{name}/{LOCK}"))?),
         }
         Ok(())
@@ -73,6 +82,10 @@ impl Locks {
 
     /// Adds the locks of `others`.
     pub(crate) fn extend(&mut self, others: Self) {
+        debug_assert!(
+            others.folders.iter().all(|(name, _)| !name.is_empty()),
+            "I3: the main folder is locked once"
+        );
         self.folders.extend(others.folders);
         self.files.extend(others.files);
         self.files.extend(others.file);
@@ -81,7 +94,7 @@ impl Locks {
     /// Set without locks, for folders in addition to folders that are locked already.
     pub(crate) fn empty() -> Self {
         let (folders, files) = (Vec::new(), Vec::new());
-        Self { hold: Hold::Exclusive, folders, files, file: None, is_folder_locked: true }
+        Self { mode: LockMode::Exclusive, folders, files, file: None, is_folder_locked: true }
     }
 
     /// True if the main folder itself is locked.
@@ -89,9 +102,9 @@ impl Locks {
         self.is_folder_locked
     }
 
-    /// Purpose of the locks.
-    pub(crate) fn hold(&self) -> Hold {
-        self.hold
+    /// Mode of the locks.
+    pub(crate) fn mode(&self) -> LockMode {
+        self.mode
     }
 
     /// True if the main `LOCK` is locked.
@@ -123,10 +136,10 @@ impl Locks {
 }
 
 /// Locks a folder itself. `None` if the file system cannot lock folders.
-fn lock_folder(disk: &dyn Disk, name: &str, hold: Hold) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-    let locked = match hold {
-        Hold::Exclusive => disk.lock_folder(name),
-        Hold::Shared => disk.lock_folder_to_read(name),
+fn lock_folder(disk: &dyn Disk, name: &str, mode: LockMode) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+    let locked = match mode {
+        LockMode::Exclusive => disk.lock_folder(name),
+        LockMode::Shared => disk.lock_folder_to_read(name),
     };
     match locked {
         Ok(lock) => Ok(Some(lock)),

@@ -24,7 +24,8 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use super::manifest::{Generation, Manifest};
+use super::generation::Generation;
+use super::manifest::Manifest;
 use super::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::DurabilityError;
 use crate::block::entries::FramedEntries;
@@ -139,6 +140,11 @@ impl MappedHeader {
         let salted = salt.checksum(&bytes[..HEADER_BYTES - 8]);
         bytes[HEADER_BYTES - 8..HEADER_BYTES - 4].copy_from_slice(&own.to_le_bytes());
         bytes[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&salted.to_le_bytes());
+        debug_assert!(
+            Self::decode(&bytes, Some(salt))
+                .is_some_and(|found| found.header == *self && found.is_known && found.is_salted),
+            "B4: the header of {self:?} reads back"
+        );
         bytes
     }
 
@@ -255,6 +261,7 @@ impl BufferFiles {
     fn map(&self, number: u64, bytes: usize) -> Result<MappedEntries, DiskError> {
         let file = make(&*self.disk, MappedKind::Buffer(number), &self.owner)?;
         let words = file.map((FRONT_BYTES + align_up(bytes)) as u64)?;
+        debug_assert!(words.len() * size_of::<u64>() >= FRONT_BYTES + bytes, "B1: room for {bytes} bytes");
         Ok(MappedEntries::new(words, number))
     }
 
@@ -342,6 +349,11 @@ impl LeftBuffers {
             }
             check_unlisted(disk, &owner, Some(owner.boot), |number| listed.has(number))?;
         }
+        debug_assert!(found.buffers.len() <= found.written.len(), "B4: a listed buffer is read once");
+        debug_assert!(
+            found.buffers.is_sorted_by_key(|left| (left.name.logger, left.name.number)),
+            "B4: in order"
+        );
         Ok(found)
     }
 
@@ -586,6 +598,7 @@ fn read(disk: &dyn Disk, name: BufferName) -> Result<(Option<LeftEntries>, u64),
         (epochs, entries) = (Some((first, epoch)), entries + 1);
     }
     let epochs = epochs.expect("what has bytes has an entry");
+    debug_assert!(entries > 0 && epochs.0 <= epochs.1, "B2: the entries are in the order of their epochs");
     Ok((Some(LeftEntries { name, bytes, entries, epochs }), written))
 }
 

@@ -69,8 +69,15 @@ impl Mark {
 
     /// Writes and syncs the mark as `FOLDER.new`. [`Mark::place`] follows.
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+        let text = self.to_string();
+        debug_assert_eq!(
+            checked_body(&text).ok().and_then(parse).as_ref(),
+            Some(self),
+            "I1: a mark reads back"
+        );
+        debug_assert!(text.len() as u64 <= BYTES_MAX, "I1: a mark is read whole");
         let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
-        file.write_at(self.to_string().as_bytes(), 0)?;
+        file.write_at(text.as_bytes(), 0)?;
         Ok(file.sync_all()?)
     }
 

@@ -111,7 +111,9 @@ impl SegmentFile {
     /// Name of the file in an archive, without the largest epoch. The name is the same before and after the close of
     /// the file.
     pub(crate) fn archive_name(self) -> Self {
-        Self { to: None, ..self }
+        let name = Self { to: None, ..self };
+        debug_assert_eq!(Self::parse_path(&name.to_string()), Some(name), "the name reads back");
+        name
     }
 }
 
@@ -123,6 +125,7 @@ impl From<SegmentName> for SegmentFile {
 
 impl std::fmt::Display for SegmentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        debug_assert!(self.to.is_none() || !self.is_merged, "no name has both endings: {:?}", self.name);
         write!(f, "{}", self.name)?;
         self.to.map_or(Ok(()), |to| write!(f, "-to-{to}"))?;
         f.write_str(if self.is_merged { "-merged" } else { "" })

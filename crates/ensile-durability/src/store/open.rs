@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
-use super::application::Naming;
 use super::creation_marker::UnfinishedCopy;
-use super::locks::{Hold, Locks};
+use super::locks::{LockMode, Locks};
 use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::names::{LOCK, MAIN, MANIFEST};
+use super::naming::Naming;
 use super::ownership;
-use super::shipping_target::ShippingOpen;
+use super::shipping_open::ShippingOpen;
 use super::types::StatedTypes;
 use super::unlocked_disk_guard::Watched;
 use crate::DurabilityError;
@@ -95,7 +95,7 @@ impl Store {
         &WantedStore { opening, naming, types, shipping, gives_up_archive }: &WantedStore<'_>,
         copy: Option<UnfinishedCopy>,
     ) -> Result<Self, DurabilityError> {
-        let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
+        let mut locks = Locks::of_folder(&*disk, LockMode::Exclusive)?;
         // Checks that need no lock. The same checks are repeated under the locks.
         let look = |manifest: &Manifest| -> Result<(), DurabilityError> {
             check_opening(&*disk, manifest, opening, copy)?;
@@ -136,10 +136,10 @@ impl Store {
         keeper.folders_mut().retain(|name, _| !missing.contains(name));
         if let Some(copy) = copy
             && keeper.manifest().state == Making::Creating
-            && UnfinishedCopy::from_manifest(keeper.manifest()).is_none()
+            && keeper.manifest().unfinished_copy().is_none()
         {
             // An open was cut short here, or a copy by a version that did not name copies.
-            keeper.replace(copy.begin(keeper.manifest().clone()))?;
+            keeper.replace(keeper.manifest().clone().for_copy(copy))?;
         }
         Ok(Self { disk, keeper, locks })
     }
@@ -164,7 +164,7 @@ fn check_opening(
     copy: Option<UnfinishedCopy>,
 ) -> Result<(), DurabilityError> {
     ownership::check_creating(disk, manifest)?;
-    match UnfinishedCopy::from_manifest(manifest) {
+    match manifest.unfinished_copy() {
         Some(unfinished) if copy == Some(unfinished) => return Ok(()),
         // N24, H7: a new database here would look like the copy, and be empty.
         Some(unfinished) => return Err(unfinished.into_error(disk)?),
@@ -229,7 +229,7 @@ fn lock_listed(
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Vec<String>, DurabilityError> {
     let (mut there, missing) = listed_there(disk, manifest, locks.is_hard_linked()?, note)?;
-    let is_exclusive = locks.hold() == Hold::Exclusive;
+    let is_exclusive = locks.mode() == LockMode::Exclusive;
     if is_exclusive {
         // The check comes before the first lock too: if folders cannot be locked, a lock makes a file (I1).
         let mut ours = Vec::new();
@@ -257,12 +257,12 @@ fn lock_listed(
 /// caller judges the manifest later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
-    hold: Hold,
+    mode: LockMode,
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Locks, DurabilityError> {
-    let mut locks = lock_main(disk, hold)?;
+    let mut locks = lock_main(disk, mode)?;
     let Ok(Some(mut manifest)) = Manifest::read(disk) else { return Ok(locks) };
-    UnfinishedCopy::check_none(disk, &manifest)?;
+    manifest.check_no_copy(disk)?;
     // The archive is not needed here: only an open removes files that must be archived first.
     manifest.end_archive();
     // `LOCK` is made only in a folder that has proved to belong to the database (I1), even if the folder is damaged.
@@ -271,7 +271,7 @@ pub(crate) fn lock_existing(
         Err(DurabilityError::Damaged { .. }) => ownership::check_main(disk, &manifest, false).is_ok(),
         Err(_) => false,
     };
-    if !locks.has_file() && hold == Hold::Exclusive && is_ours() {
+    if !locks.has_file() && mode == LockMode::Exclusive && is_ours() {
         locks.add_file(disk)?;
     }
     lock_listed(disk, &manifest, &mut locks, note)?;
@@ -279,8 +279,8 @@ pub(crate) fn lock_existing(
 }
 
 /// Locks the main folder of an existing database, and the file `LOCK` if present.
-pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
-    let mut locks = Locks::of_folder(disk, hold)?;
+pub(super) fn lock_main(disk: &dyn Disk, mode: LockMode) -> Result<Locks, DurabilityError> {
+    let mut locks = Locks::of_folder(disk, mode)?;
     if !disk.exists(MANIFEST)? {
         match ownership::why_not_new(disk)? {
             // The database exists, and its manifest is missing: damage is judged later.

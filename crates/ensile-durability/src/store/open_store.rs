@@ -24,7 +24,8 @@ use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::Epochs;
 
 use super::archive::Archive;
-use super::closed_files::{ClosedFile, ClosedFiles};
+use super::closed_file::ClosedFile;
+use super::closed_files::ClosedFiles;
 use super::disk_reserve::Reserve;
 use super::hint::HintWriter;
 use super::leases::{Clearance, Leases};
@@ -101,6 +102,11 @@ impl OpenStore {
             ));
         }
         assert!(epochs.now() <= reserved, "E begins within what is reserved (L6)");
+        let open = keeper.manifest().open_generation().number;
+        debug_assert!(
+            older.iter().all(|closed| closed.file.name.generation < open),
+            "K5: the files of the open generation {open} get more blocks"
+        );
         let reserved_epochs = ReservedEpochs::new(reserved, epoch_interval, clock.nanos(), epochs.now());
         epochs.set_limit(reserved_epochs.limit());
         Ok(StdArc::new(Self {
@@ -214,6 +220,7 @@ impl OpenStore {
         let is_kept = |closed: &ClosedFile| is_listed(closed) || self.hold.keeps(closed, now);
         let (disk, archive) = (&*self.disk, self.archive());
         let removed = self.older.remove_below(disk, archive, covered, is_kept, |file, space| {
+            debug_assert!(!is_listed(file), "K5: a listed generation keeps {}", file.file);
             folders.insert(file.file.name.logger);
             spaces.extend(space.map(|space| (file.file.name.logger, space)));
             note(file);

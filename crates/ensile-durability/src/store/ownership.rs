@@ -66,6 +66,7 @@ pub(crate) fn is_copy(disk: &dyn Disk, manifest: &Manifest) -> Result<bool, Disk
 
 /// Mark that the folder `name` must have if it is this database's.
 pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
+    debug_assert_ne!(name, MAIN, "I1: the main folder has no mark");
     Mark { database: manifest.identity, name: name.to_owned(), main: manifest.main() }
 }
 
@@ -114,6 +115,7 @@ pub(crate) fn folders_to_search(
             names.insert(name);
         }
     }
+    debug_assert!(!names.contains(MAIN), "the main folder has no file of a log or a checkpoint");
     Ok(names)
 }
 

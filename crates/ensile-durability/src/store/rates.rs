@@ -32,6 +32,7 @@ const BYTES_MAX: u64 = 1 << 12;
 const PICOSECONDS: f64 = 1e3;
 /// Bound of a valid cost in picoseconds: more than a day.
 const COST_MAX: f64 = 1e17;
+const _: () = assert!(COST_MAX < u64::MAX as f64, "a valid cost is written as an integer");
 
 /// Returns the costs of this folder's recoveries, corrected by the new measurement. The start of the checkpoints calls
 /// once; changed costs are written to the file.

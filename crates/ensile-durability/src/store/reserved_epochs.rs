@@ -26,6 +26,8 @@ const MEASURED_NANOS: u64 = SECOND_NANOS;
 const RETRY_NANOS: u64 = SECOND_NANOS;
 /// Weight of the latest measurement in the rate.
 const LATEST: f64 = 0.25;
+const _: () =
+    assert!(EPOCHS_RESERVED_MIN / 2 > 2 * EPOCHS_KEPT, "L6: a renewal is due before commits are refused");
 
 /// Reserved epochs of an open database.
 #[derive(Debug)]
@@ -43,6 +45,7 @@ pub(crate) struct ReservedEpochs {
 /// Number of epochs to reserve at this rate: the epochs of a day, and at least `EPOCHS_RESERVED_MIN`. The rate counts
 /// up to the rate of `EPOCH_MICROS_MIN`.
 fn ahead(rate: f64) -> u64 {
+    debug_assert!(rate.is_finite() && rate > 0.0, "{rate} epochs a second");
     let rate = rate.min(1e6 / EPOCH_MICROS_MIN as f64);
     ((rate * EPOCHS_RESERVED_SECONDS as f64) as u64).max(EPOCHS_RESERVED_MIN)
 }
@@ -55,18 +58,20 @@ fn rate_of(interval: Duration) -> f64 {
 /// End of a reservation of `ahead` epochs and the kept epochs, from `from` on. `None` if not enough epochs are left.
 fn reservation_end(from: Epoch, ahead: u64) -> Option<Epoch> {
     let end = from.number().checked_add(ahead + 2 * EPOCHS_KEPT)?;
+    debug_assert!(end - from.number() > EPOCHS_KEPT, "L6: an epoch is left beside the kept epochs");
     (end < Epoch::MAX.number()).then(|| Epoch::new(end))
 }
 
 /// End of the reservation that an open makes for a life that begins at `first`; `None` if the epoch numbers are used
 /// up.
-pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
+pub(crate) fn end_for_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     reservation_end(first, ahead(rate_of(interval)))
 }
 
 impl ReservedEpochs {
     pub(crate) fn new(reserved: Epoch, interval: Duration, now_nanos: u64, epoch: Epoch) -> Self {
         let usual_rate = rate_of(interval);
+        debug_assert!(epoch <= reserved, "L6: E begins within the reserved epochs");
         Self {
             reserved,
             usual_rate,
@@ -79,6 +84,7 @@ impl ReservedEpochs {
 
     /// Limit of E. The reserved epochs from the limit on are for a close.
     pub(crate) fn limit(&self) -> Epoch {
+        debug_assert!(self.reserved.number() > EPOCHS_KEPT, "L6: the kept epochs are reserved");
         Epoch::new(self.reserved.number() - EPOCHS_KEPT)
     }
 
@@ -95,8 +101,9 @@ impl ReservedEpochs {
 
     /// New end of the reservation, if half of the reserved epochs are used; `None` if no renewal is due. Also measures
     /// the rate of epochs. `epoch` is E.
-    pub(crate) fn due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
+    pub(crate) fn next_end_if_due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
         let (since, from) = self.measured;
+        debug_assert!(epoch >= from, "E1: E only grows");
         let elapsed = now_nanos.saturating_sub(since);
         if elapsed >= MEASURED_NANOS {
             let epochs = epoch.number() - from.number();
@@ -114,12 +121,13 @@ impl ReservedEpochs {
     }
 
     /// End of the reservation that a close at E = `epoch` needs; `None` if no epoch numbers are left.
-    pub(crate) fn for_close(&self, epoch: Epoch) -> Option<Epoch> {
+    pub(crate) fn end_for_close(&self, epoch: Epoch) -> Option<Epoch> {
         reservation_end(epoch, 0)
     }
 
     /// Notes that `reserved` stands in the manifest.
     pub(crate) fn record_renewal(&mut self, reserved: Epoch) {
+        debug_assert!(reserved >= self.reserved, "L6: a reserved epoch stays reserved");
         self.reserved = reserved;
         self.failure = None;
     }

@@ -31,7 +31,7 @@ use ensile_base::Epoch;
 
 use super::application::ApplicationName;
 use super::backup_states::{FilesState, KeptState};
-use super::manifest::{Manifest, parse_files_state};
+use super::manifest::Manifest;
 use super::names::{PartName, SegmentFile, SegmentName};
 use super::text::{checked_body, parse_epoch, values, with_checksum};
 use super::types::{self, are_in_order};
@@ -50,6 +50,12 @@ const SHARED_FORMAT_BEFORE_DURABLE: u32 = 2;
 const SHARED_FORMAT_BEFORE_TYPES: u32 = 3;
 /// Newest format. A program for an older format would report its lines as damage.
 const SHARED_FORMAT: u32 = 4;
+const _: () = assert!(
+    SHARED_FORMAT_BEFORE_NAMES < SHARED_FORMAT_BEFORE_DURABLE
+        && SHARED_FORMAT_BEFORE_DURABLE < SHARED_FORMAT_BEFORE_TYPES
+        && SHARED_FORMAT_BEFORE_TYPES < SHARED_FORMAT,
+    "L7: a later format has a larger number"
+);
 const _: () = assert!(SHARED_FORMAT < 10, "a title is as long as any other: see `HEAD_AT`");
 /// Offset in bytes of the second line, [`SharedManifest::head`], by which a shipper recognizes its own manifest.
 pub(crate) const HEAD_AT: u64 = TITLE.len() as u64 + 2;
@@ -97,7 +103,9 @@ impl SharedFile {
     /// names of several objects begin with this name.
     pub(crate) fn object(&self, name: &str) -> String {
         let Self { shipper, salt, .. } = self;
-        format!("{shipper}/{name}.{salt}")
+        let object = format!("{shipper}/{name}.{salt}");
+        debug_assert_eq!(file_of(&object), object, "a name without pieces");
+        object
     }
 
     /// Objects of the file, in order.
@@ -111,7 +119,17 @@ impl SharedFile {
             let end = (offset + most).min(bytes);
             SharedPiece { object: format!("{whole}.{offset}-{end}"), offset, bytes: end - offset }
         };
-        (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect()
+        let pieces: Vec<SharedPiece> = (0..bytes.div_ceil(most)).map(|at| piece(at * most)).collect();
+        debug_assert_eq!(
+            pieces.iter().map(|piece| piece.bytes).sum::<u64>(),
+            bytes,
+            "H1: no byte is left out"
+        );
+        debug_assert!(
+            pieces.is_sorted_by(|one, next| one.offset + one.bytes == next.offset),
+            "H1: the objects of a file follow each other"
+        );
+        pieces
     }
 
     /// True if `object_bytes` is valid: the file is one object, or at least two objects.
@@ -299,6 +317,7 @@ impl SharedManifest {
     fn text(&self, format: u32) -> String {
         let mut body = String::new();
         self.write_body(&mut body, format).expect("a string takes all");
+        debug_assert!(body[HEAD_AT as usize..].starts_with(&self.head()), "a shipper finds its own manifest");
         with_checksum(&body)
     }
 }
@@ -345,7 +364,7 @@ fn parse_lines(text: &str) -> Option<SharedManifest> {
         let file = SegmentFile::parse_path(name).filter(|file| file.to.is_none())?;
         logs.push(SharedLog { file, shared, largest: parse_epoch(largest)? });
     }
-    let state = parse_files_state(&mut lines)?;
+    let state = FilesState::parse_next(&mut lines)?;
     let manifest = SharedManifest {
         store: Identity::parse(store)?,
         number: number::parse(number)?,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 
-use super::closed_files::ClosedFile;
+use super::closed_file::ClosedFile;
 use super::names::SegmentFile;
 
 /// Hold of a running database. No panic under the lock leaves a half-changed state.
@@ -69,6 +69,7 @@ impl ShippingHold {
             return false;
         }
         let since = *state.refused_nanos.get_or_insert(now);
+        debug_assert!(since <= now, "H5: the clock only grows");
         if now.saturating_sub(since) < limit {
             return true;
         }

@@ -69,6 +69,7 @@ impl ReturnedSpace {
         waiting.files.extend(files);
         let surplus = waiting.files.len().saturating_sub(FILES_MAX);
         waiting.files.drain(..surplus).for_each(HeldFile::free);
+        debug_assert!(waiting.files.len() <= FILES_MAX, "each file takes a descriptor");
         waiting.free_if_short(disk);
     }
 
@@ -88,6 +89,7 @@ impl ReturnedSpace {
             }
         }
         let wait = Duration::from_nanos(waiting.due_nanos.saturating_sub(now_nanos));
+        debug_assert!(wait <= PAUSE, "the next piece is due after {wait:?}");
         (!waiting.files.is_empty()).then_some(wait)
     }
 
@@ -113,6 +115,7 @@ impl WaitingSpace {
     fn free_all(&mut self) -> bool {
         let had_any = !self.files.is_empty();
         self.files.drain(..).for_each(HeldFile::free);
+        debug_assert!(self.files.is_empty(), "a caller needs all space");
         had_any
     }
 }

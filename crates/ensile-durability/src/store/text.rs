@@ -9,11 +9,16 @@
 //! Neighbours: The manifest, the shared manifest, the list of an archive, the marks of folders, the hint and the rates
 //! are texts of this grammar.
 
+use std::iter::Peekable;
+
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, FolderId};
 
 use crate::error::unless_missing;
+
+/// Lines of a text, in reading order.
+pub(super) type Lines<'l> = Peekable<std::str::Lines<'l>>;
 
 /// Reads at most `bytes_max` bytes from the beginning of a file; `None` if the file is missing.
 pub(super) fn read(disk: &dyn Disk, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, DiskError> {
@@ -21,6 +26,7 @@ pub(super) fn read(disk: &dyn Disk, name: &str, bytes_max: u64) -> Result<Option
     let mut bytes = vec![0; file.len()?.min(bytes_max) as usize];
     let read = file.read_at(&mut bytes, 0)?;
     bytes.truncate(read);
+    debug_assert!(bytes.len() as u64 <= bytes_max, "{name} is read beyond its limit");
     Ok(Some(bytes))
 }
 
@@ -33,7 +39,9 @@ pub(super) fn with_checksum(body: &str) -> String {
 }
 
 fn checksum(body: &str) -> String {
-    format!("{:08x}", crc32c(body.as_bytes()))
+    let digits = format!("{:08x}", crc32c(body.as_bytes()));
+    debug_assert_eq!(digits.len(), 8, "a checksum has a single spelling");
+    digits
 }
 
 /// Lines before the checksum, if the checksum is correct; otherwise the detail for an error.
@@ -41,6 +49,7 @@ pub(super) fn checked_body(text: &str) -> Result<&str, &'static str> {
     let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
     let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
     let (body, last) = without_end.split_at(at);
+    debug_assert!(body.ends_with('\n') && !last.contains('\n'), "the last line stands alone");
     let crc = last.strip_prefix("crc32c ").ok_or("it has no checksum")?;
     if crc == checksum(body) { Ok(body) } else { Err("its checksum is wrong") }
 }
@@ -63,7 +72,13 @@ pub(super) fn parse_epoch(word: &str) -> Option<Epoch> {
 /// Text of a folder's inode and birth time.
 pub(super) fn shown_folder_id(FolderId { inode, born_nanos }: &FolderId) -> String {
     let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
-    format!("inode {inode} born {born}")
+    let shown = format!("inode {inode} born {born}");
+    debug_assert_eq!(
+        values(&shown, &["inode", "born"]).and_then(|[inode, born]| parse_folder_id(inode, born)),
+        Some(FolderId { inode: *inode, born_nanos: *born_nanos }),
+        "the text of a folder reads back"
+    );
+    shown
 }
 
 /// Reads a folder's inode and birth time from the values of [`shown_folder_id`].

@@ -12,7 +12,7 @@
 
 use ensile_disk::Disk;
 
-use super::manifest::Lines;
+use super::text::Lines;
 use crate::DurabilityError;
 use crate::entry_type::{EntryType, OtherType, printable};
 
@@ -96,7 +96,9 @@ impl StatedTypes {
             is_known && of_role.all(|found| found.version != own.version)
         };
         let added = self.0.iter().map(|stated| &stated.entry_type).filter(is_missing).cloned();
-        in_order(before.iter().cloned().chain(added).collect())
+        let types = in_order(before.iter().cloned().chain(added).collect());
+        debug_assert!(before.iter().all(|found| types.contains(found)), "I6: a known type stays");
+        types
     }
 
     /// Types of the folder once a checkpoint replaces all entries of earlier lives: every entry is the program's. A
@@ -106,7 +108,9 @@ impl StatedTypes {
         let kept = before.iter().filter(|found| !is_stated(found)).cloned();
         // An earlier fingerprint does not stay: a program without a fingerprint may have written other fields.
         let own = self.0.iter().map(|stated| stated.entry_type.clone());
-        in_order(kept.chain(own).collect())
+        let types = in_order(kept.chain(own).collect());
+        debug_assert!(types.len() >= self.0.len(), "I6: each stated type is written");
+        types
     }
 }
 

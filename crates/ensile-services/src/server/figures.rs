@@ -85,7 +85,7 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("durable_epoch", stats.durable_epoch.number());
     lines.add("log_bytes", stats.log.bytes);
     lines.add("log_entries", stats.log.entries);
-    lines.add("log_status", stats.log_health.word());
+    lines.add("log_status", stats.log_health.name());
     lines.add_some("log_error", stats.log_health.reason());
     let waits = stats.waiting_call_back.map(|waiting| (waiting.object, waiting.waited.as_secs()));
     lines.add_some(

@@ -41,7 +41,7 @@ struct LastNotice {
 impl LogNotices {
     pub(super) fn new(tell: Tell) -> Self {
         let last = LastNotice {
-            status: LogHealth::Running.word(),
+            status: LogHealth::Running.name(),
             told_nanos: None,
             waits_at: None,
             evicted: (0, None),
@@ -52,7 +52,7 @@ impl LogNotices {
     /// Tells the health of the log at this time, if the health has changed since the last notice.
     pub(super) fn look(&self, health: &LogHealth, now_nanos: u64) {
         let mut last = self.last.lock();
-        let status = health.word();
+        let status = health.name();
         let is_soon = last.told_nanos.is_some_and(|told| now_nanos.saturating_sub(told) < PAUSE_NANOS);
         if last.status == status || is_soon && !health.has_ended() {
             return;

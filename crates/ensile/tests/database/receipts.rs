@@ -170,7 +170,7 @@ fn l9_a_log_that_cannot_begin_a_file_in_a_removed_folder_ends_as_removed() -> Re
     let refused = (3..9).try_for_each(put).expect_err("its folder is gone");
     assert!(matches!(cause(&refused), Some(DurabilityError::Removed(_))), "{refused}");
     let health = db.health().log.expect("it has a log");
-    assert_eq!(health.word(), "removed", "{health:?}");
+    assert_eq!(health.name(), "removed", "{health:?}");
     Ok(())
 }
 

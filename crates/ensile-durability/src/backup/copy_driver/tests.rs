@@ -6,8 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{DurabilityError, RestoreTarget, UnfinishedCopy};
+use super::{DurabilityError, RestoreTarget};
 use crate::identity::Identity;
+use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::open::{Opening, Store};
 
 fn path(name: &str) -> PathBuf {

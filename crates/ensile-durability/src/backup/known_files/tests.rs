@@ -10,8 +10,9 @@ use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::backup_states::{FilesState, KeptState};
 use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::store::log_span::LogSpan;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{PartName, SegmentName};
 

@@ -277,7 +277,7 @@ impl BackupFacts {
         let Manifest { made_from, parent, kept, .. } = manifest;
         match made_from.as_ref()? {
             MadeFrom::Backup { of } => {
-                let newest = KeptState::newest(manifest);
+                let newest = manifest.newest_state();
                 let epoch = newest.as_ref().map(KeptState::epoch);
                 let epochs = |has_picture: bool, has_log: bool| {
                     let is_one = |state: &&KeptState| {

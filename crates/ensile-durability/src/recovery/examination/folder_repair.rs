@@ -30,7 +30,7 @@ use crate::store::mark_renewal::{mark_file, renew_marks, renewable_marks};
 use crate::store::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::store::open::{guard_disk, lock_existing};
 use crate::store::ownership::expect_manifest;
-use crate::store::{Hold, Locks};
+use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Bytes that a copy reads and writes at once.
@@ -69,7 +69,7 @@ pub fn repair_with(
         renewable = renewable_marks(&**disk, &manifest)?;
     }
     let marks: Vec<String> = renewable.iter().map(|folder| mark_file(folder)).collect();
-    let mut locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| match why {
+    let mut locks = lock_existing(&**disk, LockMode::Exclusive, &mut |why| match why {
         DurabilityError::Damaged { file, .. } if marks.contains(&file) => Ok(()),
         why => note_missing(options, why),
     })?;

@@ -15,7 +15,7 @@ use super::super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::super::validation::{self, FirstEnds};
 use super::facts::Damage;
 use crate::DurabilityError;
-use crate::store::Hold;
+use crate::store::LockMode;
 use crate::store::installed_checkpoint::InstalledCheckpoint;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::open::lock_existing;
@@ -30,7 +30,7 @@ pub(crate) fn left_behind(disk: &dyn Disk) -> Result<Option<NotProven>, Durabili
     if !names_life(&expect_manifest(disk)?) {
         return Ok(None);
     }
-    let _locks = match lock_existing(disk, Hold::Shared, &mut |_| Ok(())) {
+    let _locks = match lock_existing(disk, LockMode::Shared, &mut |_| Ok(())) {
         Ok(locks) => locks,
         Err(DurabilityError::InUse { .. }) => return Ok(None),
         Err(error) => return Err(error),

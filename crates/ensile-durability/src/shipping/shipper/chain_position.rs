@@ -8,50 +8,24 @@
 //! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
 //! - A manifest of this database with another history is an error.
 //!
-//! Neighbours: the steps of [`super`] call this module. `chain` reads manifests; `store::lineage` compares histories.
+//! Neighbours: [`super::steps`] calls this module. `chain` reads manifests; `store::lineage` compares histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ensile_base::Epoch;
-use ensile_base::random::Random;
-
-use super::{LOOK_NANOS, ShipWork, Shipper};
+use super::manifest_place::ManifestPlace;
+use super::state::{ShipWork, Shipper};
 use crate::DurabilityError;
-use crate::entry_type::EntryType;
 use crate::identity::Identity;
-use crate::number;
 use crate::shipping::chain::{self, unusable};
-use crate::shipping::state_composition::{Base, ComposedState, ShippedFiles};
-use crate::store::application::ApplicationName;
+use crate::shipping::state_composition::{Base, ShippedFiles};
 use crate::store::lineage::Lineage;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
 use crate::store::shipping_target::ShipsTo;
 
-/// Place of the shipper in the chain of manifests.
-#[derive(Debug)]
-pub(super) struct ManifestPlace {
-    pub(super) store: Identity,
-    /// Number of the newest manifest; 0 in an empty store.
-    pub(super) number: u64,
-    /// Term of the newest manifest; 1 in an empty store.
-    pub(super) term: u64,
-    /// Databases from which this database and its predecessors have taken over.
-    pub(super) fenced: Vec<Identity>,
-    /// Newest manifest; `None` in an empty store.
-    pub(super) newest: Option<SharedManifest>,
-    /// Manifest that was offered and has no answer yet.
-    pub(super) offered: Option<OfferedManifest>,
-}
-
-/// A manifest that waits for an answer.
-#[derive(Clone, Debug)]
-pub(super) struct OfferedManifest {
-    pub(super) manifest: SharedManifest,
-    /// Base of the manifest, if the manifest is of a newer checkpoint.
-    pub(super) base: Option<Base>,
-}
+/// Nanoseconds between two checks for a take-over by another machine.
+const LOOK_NANOS: u64 = 10_000_000_000;
 
 impl Shipper {
     /// Finds the newest manifest, checks that this database may ship to the store, and lists the objects in the store.
@@ -103,9 +77,10 @@ impl Shipper {
                 work.place = Some(ManifestPlace::of_empty_store());
             }
         }
+        assert!(work.place.is_some(), "H2: the place is known");
         self.release_hold(work);
         // The error reports a missing object. Later steps ship missing objects again if the local files exist.
-        missing.map_or(Ok(()), |missing| Err(self.is_missing(&missing)))
+        missing.map_or(Ok(()), |missing| Err(self.missing_object_error(&missing)))
     }
 
     /// Checks that the store is the store that the folder remembers, or that the configuration names a new place. The
@@ -135,7 +110,9 @@ impl Shipper {
             return Ok(());
         }
         let next = Manifest { ships_to: Some(ships_to), ..keeper.manifest().clone() };
-        Ok(keeper.replace(next)?)
+        keeper.replace(next)?;
+        debug_assert_eq!(keeper.manifest().ships_to, Some(ships_to), "H6: the folder remembers the store");
+        Ok(())
     }
 
     /// Objects of these databases, with lengths in bytes.
@@ -155,7 +132,7 @@ impl Shipper {
     }
 
     /// Error for an object that is missing or has another length.
-    pub(super) fn is_missing(&self, object: &str) -> DurabilityError {
+    pub(super) fn missing_object_error(&self, object: &str) -> DurabilityError {
         chain::damaged_object_error(
             self.shared_store(),
             object,
@@ -208,7 +185,7 @@ impl Shipper {
 
     /// Converts the error for a manifest of a newer version of Ensile behind this database's own manifest: the database
     /// is fenced, because no process of this database wrote the manifest. Returns other errors unchanged.
-    pub(super) fn is_fenced_if_newer(&self, error: DurabilityError) -> DurabilityError {
+    pub(super) fn fenced_if_newer_version(&self, error: DurabilityError) -> DurabilityError {
         let DurabilityError::Unknown { file, .. } = error else { return error };
         let place = self.shared_store().place();
         let detail = format!("a newer version of Ensile has taken over with {file} of {place}");
@@ -247,6 +224,7 @@ impl Shipper {
         newest: &SharedManifest,
     ) -> Result<(), DurabilityError> {
         let place = work.place.as_ref().expect("it was found");
+        debug_assert!(newest.number > place.number, "H2: the offer was behind manifest {}", place.number);
         if place.newest.is_some() {
             self.check_next(place, newest)?;
         }
@@ -269,7 +247,7 @@ impl Shipper {
             Ok(newest) => newest,
             // The store cannot be read either. The next attempt looks again.
             Err(DurabilityError::SharedStore { .. }) => return Err(refused),
-            Err(error) => return Err(if is_first { error } else { self.is_fenced_if_newer(error) }),
+            Err(error) => return Err(if is_first { error } else { self.fenced_if_newer_version(error) }),
         };
         (work.looked_at, work.look_at) = (now, now.saturating_add(LOOK_NANOS));
         match newest {
@@ -305,7 +283,7 @@ impl Shipper {
         }
         if largest > *number {
             let newest =
-                chain::newest(self.shared_store()).map_err(|error| self.is_fenced_if_newer(error))?;
+                chain::newest(self.shared_store()).map_err(|error| self.fenced_if_newer_version(error))?;
             if let Some(newest) = newest.filter(|newest| newest.number > *number) {
                 self.check_next(place, &newest)?;
                 // An earlier process of this database installed `newest` and died.
@@ -322,60 +300,4 @@ impl Shipper {
 pub(super) fn fenced_before(ships_to: ShipsTo) -> Arc<str> {
     format!("another database has taken over in store {}, as this one's folder remembers", ships_to.store)
         .into()
-}
-
-/// Facts of a shipping database that the next manifest states besides the shipped files.
-#[derive(Debug)]
-pub(super) struct ShipperFacts {
-    pub(super) shipper: Identity,
-    /// See [`SharedManifest::reserved`].
-    pub(super) reserved: Epoch,
-    /// See [`SharedManifest::durable`].
-    pub(super) durable: Epoch,
-    pub(super) application: Option<ApplicationName>,
-    pub(super) types: Vec<EntryType>,
-}
-
-impl ManifestPlace {
-    /// Databases with possible objects in the store: this database, and the databases it has taken over from.
-    pub(super) fn writers(&self, own: Identity) -> Vec<Identity> {
-        self.fenced.iter().copied().chain([own]).collect()
-    }
-
-    fn from_manifest(newest: SharedManifest) -> Self {
-        let SharedManifest { store, number, term, fenced, .. } = newest.clone();
-        Self { store, number, term, fenced, newest: Some(newest), offered: None }
-    }
-
-    /// Place in an empty store, which gets a new identity.
-    fn of_empty_store() -> Self {
-        Self { store: Identity::draw(), number: 0, term: 1, fenced: Vec::new(), newest: None, offered: None }
-    }
-
-    /// Next manifest in the chain, with this state.
-    pub(super) fn next(
-        &self,
-        composed: ComposedState,
-        of: ShipperFacts,
-    ) -> Result<SharedManifest, DurabilityError> {
-        let ComposedState { state, next, parts, logs } = composed;
-        let ShipperFacts { shipper, reserved, durable, application, types } = of;
-        let used_up = || DurabilityError::config("the numbers of the shared store's manifests are used up");
-        Ok(SharedManifest {
-            store: self.store,
-            number: number::next(self.number).ok_or_else(used_up)?,
-            term: self.term,
-            attempt: Random::unpredictable().next_u64(),
-            shipper,
-            reserved,
-            durable: Some(durable.max(state.epoch())),
-            application,
-            types,
-            fenced: self.fenced.clone(),
-            next,
-            parts,
-            logs,
-            state,
-        })
-    }
 }

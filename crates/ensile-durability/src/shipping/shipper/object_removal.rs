@@ -8,17 +8,20 @@
 //!   A creation that runs for the grace fails, and names nothing.
 //! - Objects that this database will name soon stay, because an earlier life may have put the objects.
 //!
-//! Neighbours: the steps of [`super`] call the work by the clock.
+//! Neighbours: [`super::steps`] calls the work by the clock.
 
 use std::collections::BTreeSet;
 
-use super::chain_position::ManifestPlace;
-use super::{CLEAR_NANOS, PAUSE, ShipWork, Shipper};
+use super::manifest_place::ManifestPlace;
+use super::state::{PAUSE, ShipWork, Shipper};
 use crate::DurabilityError;
 use crate::shipping::chain::unusable;
 use crate::shipping::state_composition::parts_of;
 use crate::store::manifest::Manifest;
 use crate::store::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
+
+/// Longest time, in nanoseconds, between two searches for objects that no manifest names.
+const CLEAR_NANOS: u64 = 60_000_000_000;
 
 impl Shipper {
     /// Looks for unnamed objects, or removes one due object; false if neither is due.
@@ -75,10 +78,11 @@ impl Shipper {
         let is_due = |since: &u64| now.saturating_sub(*since) >= self.grace_nanos();
         let due = work.unnamed.iter().filter(|(_, since)| is_due(since));
         work.going = due.map(|(object, _)| object.clone()).collect();
+        debug_assert!(work.going.iter().all(|object| !named.contains(object)), "H4: a named object stays");
         let Some(missing) = work.inventory.keep_listed(&listed) else { return Ok(()) };
         // The missing object is reported, and shipped again if its file is here: until then the file stays (H5).
         self.release_hold(work);
-        Err(self.is_missing(&missing))
+        Err(self.missing_object_error(&missing))
     }
 
     /// Names in the store of files that a manifest of this database may name soon.

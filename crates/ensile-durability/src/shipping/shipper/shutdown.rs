@@ -9,16 +9,13 @@
 //! Neighbours: the owners of databases and of objects call this module once their log has ended.
 
 use std::sync::Arc;
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use ensile_base::sync::sleep;
 
-use super::Shipper;
+use super::state::Shipper;
 use crate::DurabilityError;
 
-/// Error text of cancelled shipping.
-pub(super) const CANCELLED: &str = "shipping was cancelled: nothing is shipped until the next open";
 /// Interval between two checks for the end of the present step.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -49,16 +46,6 @@ impl Shipper {
         drop(steps);
         self.store.hold().end();
         self.wake();
-    }
-
-    /// True if shipping has ended. The end may come during a call of the store, and the next life may have begun.
-    pub(super) fn has_ended(&self) -> bool {
-        self.steps.lock().has_ended
-    }
-
-    /// True if the owner has cancelled shipping: see [`Shipper::cancel`].
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.steps.lock().is_cancelled
     }
 
     /// Ends shipping, and waits for the present step.
@@ -94,14 +81,6 @@ impl Shipper {
     }
 }
 
-/// Threads with a step under way, and the state of the end.
-#[derive(Debug, Default)]
-pub(super) struct ShipSteps {
-    threads: Vec<ThreadId>,
-    has_ended: bool,
-    is_cancelled: bool,
-}
-
 /// A step under way. A panic of the step is reported: shipping stops.
 pub(super) struct StepUnderWay<'s>(&'s Shipper);
 
@@ -112,7 +91,9 @@ impl<'s> StepUnderWay<'s> {
         if steps.has_ended {
             return None;
         }
-        steps.threads.push(std::thread::current().id());
+        let own = std::thread::current().id();
+        debug_assert!(!steps.threads.contains(&own), "a step within a step");
+        steps.threads.push(own);
         Some(Self(shipper))
     }
 }

@@ -5,97 +5,31 @@
 //! - An object from an earlier life is compared with the file, byte by byte.
 //! - A failed object is put again from its beginning; earlier objects of its file stay.
 //!
-//! Neighbours: the steps of [`super`] begin and continue an upload; `shared_store` has the trait of the store.
+//! Neighbours: [`super::steps`] begins and continues an upload; `shared_store` has the trait of the store.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ensile_base::checksum::crc32c_append;
 use ensile_disk::DiskFile;
 
-use super::{STEP_BYTES, ShipWork, Shipper};
+use super::state::{ShipWork, Shipper};
+use super::upload::{ObjectUnderWay, Upload, UploadOf};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::error::unless_missing;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::log_file::{self, LookedFile};
-use crate::shipping::shared_store::SharedUpload;
 use crate::shipping::state_composition::ShippedLog;
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::PartName;
-use crate::store::shared_manifest::{SharedFile, SharedPiece};
+use crate::store::shared_manifest::SharedFile;
 
-/// File of an upload.
-#[derive(Debug)]
-pub(super) enum UploadOf {
-    Part(PartName),
-    Log(ClosedFile, LookedFile),
-}
-
-impl UploadOf {
-    /// Name of the file, without the end epoch of a closed file's name.
-    fn name(&self) -> String {
-        match self {
-            Self::Part(part) => part.to_string(),
-            Self::Log(closed, _) => closed.file.archive_name().to_string(),
-        }
-    }
-}
-
-/// State of the present object.
-#[derive(Debug)]
-enum ObjectUnderWay {
-    /// No work done yet.
-    NotBegun,
-    /// The object exists in the store. The shipper compares the object, and computes its checksum.
-    Compared,
-    /// The object is being written.
-    Written(Box<dyn SharedUpload>),
-}
-
-/// A file on its way.
-#[derive(Debug)]
-pub(super) struct Upload {
-    of: UploadOf,
-    name: String,
-    file: Arc<dyn DiskFile>,
-    /// Description of the file, with the checksum of its bytes before the present object.
-    shared: SharedFile,
-    /// Objects that the store lacks; the first object is under way.
-    pieces: VecDeque<SharedPiece>,
-    object: ObjectUnderWay,
-    offset: u64,
-    /// Checksum of all bytes up to `offset`.
-    crc: u32,
-    /// True if an object of the file was written.
-    is_written: bool,
-}
-
-impl Upload {
-    /// Name of the file in the store.
-    pub(super) fn shared_name(&self) -> String {
-        self.shared.object(&self.name)
-    }
-
-    /// The closed log file of the upload, if any.
-    pub(super) fn log_file(&self) -> Option<&ClosedFile> {
-        match &self.of {
-            UploadOf::Log(closed, _) => Some(closed),
-            UploadOf::Part(_) => None,
-        }
-    }
-
-    /// Restarts the present object.
-    fn begin_object_again(&mut self) {
-        self.object = ObjectUnderWay::NotBegun;
-        (self.offset, self.crc) =
-            (self.pieces.front().map_or(self.offset, |piece| piece.offset), self.shared.crc);
-    }
-}
+/// Bytes that one step reads and writes.
+const STEP_BYTES: usize = 1 << 20;
 
 impl Shipper {
     /// Checks a closed log file, and begins its upload. A file that was removed meanwhile is skipped.
     pub(super) fn begin_log(&self, work: &mut ShipWork, closed: ClosedFile) -> Result<(), DurabilityError> {
+        debug_assert!(work.log_upload.is_none(), "one log file is under way");
         let (disk, name) = (self.store.disk(), closed.file.to_string());
         let Some(file) = unless_missing(disk.open_to_read(&name))? else {
             // The file may have been removed beyond the hold since the listing.
@@ -118,6 +52,7 @@ impl Shipper {
         let shared = SharedFile { shipper: self.database, salt, bytes, crc: 0, object_bytes };
         let pieces = shared.pieces(&name).into();
         let object = ObjectUnderWay::NotBegun;
+        debug_assert!(shared.object_bytes.is_none_or(|most| most < bytes), "one object has the whole file");
         Upload { of, name, file, shared, pieces, object, offset: 0, crc: 0, is_written: false }
     }
 
@@ -135,6 +70,11 @@ impl Shipper {
     fn go_on_in_object(&self, work: &mut ShipWork, upload: &mut Upload) -> Result<bool, DurabilityError> {
         let piece = upload.pieces.front().expect("an object is under way").clone();
         let end = piece.offset + piece.bytes;
+        assert!(
+            piece.offset <= upload.offset && upload.offset <= end,
+            "H1: the next byte is in {}",
+            piece.object
+        );
         let wanted = (end - upload.offset).min(STEP_BYTES as u64) as usize;
         let mut bytes = vec![0; wanted];
         let read = upload.file.read_at(&mut bytes, upload.offset)?;
@@ -159,6 +99,7 @@ impl Shipper {
         if upload.offset < end {
             return Ok(false);
         }
+        assert_eq!(upload.offset, end, "H1: each byte of {} is there", piece.object);
         if let ObjectUnderWay::Written(to) = std::mem::replace(&mut upload.object, ObjectUnderWay::NotBegun) {
             to.finish().map_err(failed)?;
             upload.is_written = true;
@@ -212,7 +153,7 @@ impl Shipper {
             _ => {
                 // The next attempt puts the object.
                 work.left.remove(object);
-                Err(self.is_missing(object))
+                Err(self.missing_object_error(object))
             }
         }
     }

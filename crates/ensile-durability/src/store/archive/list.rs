@@ -24,7 +24,7 @@ use ensile_disk::{Disk, DiskError};
 use crate::DurabilityError;
 use crate::block::FORMAT;
 use crate::identity::Identity;
-use crate::store::manifest::{Generation, parse_generation};
+use crate::store::generation::Generation;
 use crate::store::names::{ARCHIVE, ARCHIVE_NEW};
 use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
@@ -80,9 +80,15 @@ impl ArchiveList {
     /// The disk's. Either the old list or the new list stands.
     pub(crate) fn write(&self, disk: &dyn Disk, folder: &str) -> Result<(), DiskError> {
         assert!(self.is_whole(), "A3, L4: {self:?}");
+        let text = self.to_string();
+        debug_assert_eq!(
+            checked_body(&text).ok().and_then(parse).as_ref(),
+            Some(self),
+            "A3: a list reads back"
+        );
         let (name, beside) = (in_folder(folder, ARCHIVE), in_folder(folder, ARCHIVE_NEW));
         let file = disk.create(&beside)?;
-        file.write_at(self.to_string().as_bytes(), 0)?;
+        file.write_at(text.as_bytes(), 0)?;
         file.sync_all()?;
         disk.rename(&beside, &name)?;
         disk.sync_folder(folder)
@@ -129,6 +135,15 @@ impl ArchiveList {
                 next.add(generation)?;
             }
         }
+        debug_assert!(
+            self.generations.iter().all(|one| next.lists(one.number)),
+            "A3: a listed generation stays"
+        );
+        debug_assert_eq!(
+            (next.database, next.from),
+            (self.database, self.from),
+            "A3: the archive stays the same"
+        );
         if next.is_whole() {
             Ok(next)
         } else {
@@ -148,6 +163,7 @@ impl ArchiveList {
                     listed.number
                 ));
             }
+            debug_assert!(listed.durable.is_none() || listed.durable == durable, "L4: an end stays");
             listed.durable = durable;
             return Ok(());
         }
@@ -182,7 +198,7 @@ fn parse(body: &str) -> Option<ArchiveList> {
     let mut lines = body.lines().skip(1);
     let [database, from] = values(lines.next()?, &["database", "from"])?;
     let (database, from) = (Identity::parse(database)?, parse_epoch(from)?);
-    let generations = lines.map(parse_generation).collect::<Option<_>>()?;
+    let generations = lines.map(Generation::parse).collect::<Option<_>>()?;
     let list = ArchiveList { database, from, generations };
     (list.is_whole() && list.to_string().starts_with(body)).then_some(list)
 }

@@ -54,7 +54,9 @@ impl ArchiveList {
 
     /// Seal of the list in its current state.
     pub(crate) fn seal(&self) -> ArchiveSeal {
-        self.seal_of(self.ended_count())
+        let seal = self.seal_of(self.ended_count());
+        debug_assert_eq!(self.check(seal), Ok(()), "A2: a list agrees with its own seal");
+        seal
     }
 
     /// Seal of the first `ended` generations, which all have their D.

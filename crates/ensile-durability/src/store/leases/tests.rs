@@ -13,7 +13,8 @@ use super::{Clearance, LEASES, Leases, Manifest, is_settled, open_all, without_e
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::{Generation, Making};
+use crate::store::generation::Generation;
+use crate::store::manifest::Making;
 
 const LIMIT: u64 = Duration::from_secs(LEASE_SECONDS_MAX).as_nanos() as u64;
 

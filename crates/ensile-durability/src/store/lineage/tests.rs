@@ -6,7 +6,7 @@ use super::{LINEAGE_MAX, Lineage, NotBehind};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::Generation;
+use crate::store::generation::Generation;
 
 fn generation(number: u64, salt: &str) -> Generation {
     Generation {

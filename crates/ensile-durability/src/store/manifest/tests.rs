@@ -2,9 +2,8 @@
 
 mod backups;
 
-use super::{
-    Generation, InstalledCheckpoint, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable,
-};
+use super::text_form::Unusable;
+use super::{Generation, Making, Manifest, ManifestKeeper, NotReplaced};
 use crate::block::extent::{Extent, ExtentPlace};
 use crate::block::{FORMAT, Salt};
 use crate::entry_type::{EntryType, TypeRole};
@@ -14,11 +13,11 @@ use crate::recoverable::EntryKind;
 use crate::store::application::{ApplicationName, application_name};
 use crate::store::archive::seal::ArchiveSeal;
 use crate::store::installed_checkpoint::{
-    CheckpointShare, CyclingCheckpoint, FuzzyCheckpoint, InstalledRange, ListedPageFile, PartFiles,
-    PictureCheckpoint, RangesCut,
+    CheckpointShare, CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, ListedPageFile,
+    PartFiles, PictureCheckpoint, RangesCut,
 };
 use crate::store::lineage::Lineage;
-use crate::store::names::PageFileName;
+use crate::store::names::{MANIFEST, PageFileName};
 use crate::store::shipping_target::ShipsTo;
 use ensile_base::Epoch;
 use ensile_disk::{BootId, Disk, FolderId};

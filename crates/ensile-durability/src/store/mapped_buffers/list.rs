@@ -29,6 +29,9 @@ const WORDS: usize = (LIST_BYTES - FRONT_BYTES) / WORD_BYTES;
 const BITS_WORD: usize = FRONT_BYTES / WORD_BYTES;
 const ALIVE_AT: usize = 112;
 const ALIVE_WORD: usize = ALIVE_AT / WORD_BYTES;
+const _: () =
+    assert!(ALIVE_AT.is_multiple_of(WORD_BYTES) && ALIVE_WORD < BITS_WORD, "the time stands before the bits");
+const _: () = assert!(BITS_WORD + WORDS == LIST_BYTES / WORD_BYTES, "each word behind the front has bits");
 /// Largest delay of the thread that notes that the process lives, in seconds.
 const LATE_SECONDS: u64 = 10;
 
@@ -76,6 +79,7 @@ impl BufferList {
         let mut state = self.state.lock();
         let at = state.taken.iter().position(|word| *word != u64::MAX)?;
         let bit = state.taken[at].trailing_ones();
+        assert!(state.listed[at] & 1 << bit == 0, "B4: a free number is listed");
         state.taken[at] |= 1 << bit;
         Some(at as u64 * WORD_BITS + u64::from(bit))
     }

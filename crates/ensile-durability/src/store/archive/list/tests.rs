@@ -7,7 +7,7 @@ use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::Generation;
+use crate::store::generation::Generation;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;

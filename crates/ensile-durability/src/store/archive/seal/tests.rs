@@ -8,7 +8,7 @@ use super::{ArchiveList, ArchiveSeal};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::Generation;
+use crate::store::generation::Generation;
 
 fn generation(number: u64, salt: &str, is_ended: bool) -> Generation {
     let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");

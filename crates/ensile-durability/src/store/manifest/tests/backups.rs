@@ -6,8 +6,9 @@ use super::{
     ranges, with_checksum, without_checkpoint,
 };
 use crate::identity::Identity;
-use crate::store::backup_states::{FilesState, KeptState, LogSpan};
+use crate::store::backup_states::{FilesState, KeptState};
 use crate::store::creation_marker::UnfinishedCopy;
+use crate::store::log_span::LogSpan;
 use crate::store::names::SegmentName;
 use crate::store::origin::MadeFrom;
 use ensile_base::Epoch;
@@ -54,8 +55,8 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
     let store = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
     let begun = unfinished().into_iter().chain([UnfinishedCopy::TakeOver { from: store }]);
     for copy in begun {
-        let creating = copy.begin(Manifest::new(Identity::draw(), main()));
-        assert_eq!(UnfinishedCopy::from_manifest(&creating), Some(copy));
+        let creating = Manifest::new(Identity::draw(), main()).for_copy(copy);
+        assert_eq!(creating.unfinished_copy(), Some(copy));
         let text = creating.to_string();
         // Of a take-over the line `ships to` says it.
         let title = if creating.unfinished.is_some() { "ensile manifest 5\n" } else { "ensile manifest 4\n" };
@@ -68,7 +69,7 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
             Manifest::parse(&ended.to_string()),
             Err(Unusable::Damaged("its lines contradict each other"))
         );
-        let text = copy.begin(Manifest::new(identity(), main())).to_string();
+        let text = Manifest::new(identity(), main()).for_copy(copy).to_string();
         let line = format!("{copy}\n");
         for (why, changed) in [
             ("it stands twice", text.replacen(&line, &line.repeat(2), 1)),
@@ -82,7 +83,7 @@ fn n24_an_unfinished_copy_is_said_by_a_manifest_that_is_creating_and_by_no_other
         }
     }
     // As an open begins a folder, and as a version did that did not say it.
-    assert_eq!(UnfinishedCopy::from_manifest(&Manifest::new(identity(), main())), None);
+    assert_eq!(Manifest::new(identity(), main()).unfinished_copy(), None);
 }
 
 #[test]

@@ -1,0 +1,199 @@
+//! State of the shipping of an open database, and the questions that every part of the shipping asks.
+//!
+//! Invariants:
+//! - H5: the database's open store learns of a shipped log file before the file may be removed.
+//! - A panic in a step ends the shipping, because the state of the running work is unknown.
+//!
+//! Neighbours: the files beside this file have the steps; [`super::calls`] has the calls of the owner.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::sync::Mutex;
+use ensile_disk::DiskFile;
+
+use super::manifest_place::ManifestPlace;
+use super::upload::Upload;
+use crate::DurabilityError;
+use crate::block::Salt;
+use crate::control::pace::WritePace;
+use crate::identity::Identity;
+use crate::log::Log;
+use crate::shipping::config::{ShippingConfig, ShippingStats};
+use crate::shipping::shared_store::SharedStore;
+use crate::shipping::state_composition::{Base, LogSources, ShippedFiles};
+use crate::store::closed_files::ClosedFile;
+use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::names::{PartName, SegmentFile};
+use crate::store::open_store::OpenStore;
+use crate::store::shared_manifest::{SharedFile, SharedManifest, file_of};
+use crate::wake_up::WakeUp;
+
+/// Pause between two attempts.
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+
+/// The shipping of an open database. Any thread may step the shipper, but only one thread at a time.
+#[derive(Debug)]
+pub struct Shipper {
+    pub(super) store: Arc<OpenStore>,
+    pub(super) log: Arc<Log>,
+    pub(super) config: ShippingConfig,
+    pub(super) database: Identity,
+    pub(super) wake_up: WakeUp,
+    /// State between two steps. A panic in a step ends the shipping, because the state of the running work is unknown.
+    pub(super) work: Mutex<ShipWork>,
+    pub(super) stats: Mutex<ShippingStats>,
+    pub(super) steps: Mutex<ShipSteps>,
+    /// Outcome of the end, once a caller has waited for the end.
+    pub(super) ended: Mutex<Option<Result<(), DurabilityError>>>,
+}
+
+/// State from which the next step goes on.
+#[derive(Debug)]
+pub(super) struct ShipWork {
+    pub(super) pace: WritePace,
+    /// Place in the chain of manifests; `None` until the place is found.
+    pub(super) place: Option<ManifestPlace>,
+    pub(super) inventory: ShippedFiles,
+    /// Base of the newest manifest: its checkpoint, and the generations that may still grow.
+    pub(super) base: Base,
+    /// Newer checkpoint whose files are on their way to the store.
+    pub(super) under_way: Option<CheckpointUnderWay>,
+    /// Upload of a log file. Log files go first, between two pieces of a checkpoint's file.
+    pub(super) log_upload: Option<Upload>,
+    /// Upload of a checkpoint's file.
+    pub(super) part_upload: Option<Upload>,
+    /// Closed log files that could not be read, each with the time until which other files go first.
+    pub(super) passed_over: BTreeMap<SegmentFile, u64>,
+    /// Objects under this database's name that an upload may find, with their lengths in bytes: from an earlier life,
+    /// or from an upload that was given up.
+    pub(super) left: BTreeMap<String, u64>,
+    /// Time before which no step works, because the last step failed. This time and the next five are nanoseconds of
+    /// the clock of the log.
+    pub(super) not_before: u64,
+    /// Time of the last check for a take-over; `look_at` is the time of the next check.
+    pub(super) looked_at: u64,
+    pub(super) look_at: u64,
+    /// Time of the next manifest while more files wait to be shipped.
+    pub(super) publish_at: u64,
+    /// Time of the next search for unnamed objects.
+    pub(super) clear_at: u64,
+    /// Time of the next request to the log to close its files, for a checkpoint that waits for a mark of its e_h.
+    pub(super) ask_at: u64,
+    /// Objects that no manifest names, each with the time of the first sighting in nanoseconds.
+    pub(super) unnamed: BTreeMap<String, u64>,
+    /// Unnamed objects that are to be removed next.
+    pub(super) going: VecDeque<String>,
+    /// True if the last step cleared. Success of a clearing step says nothing about earlier failures.
+    pub(super) is_clearing: bool,
+}
+
+/// An installed checkpoint whose files are being shipped. The files are held open, because the next checkpoint may
+/// remove their names.
+#[derive(Debug)]
+pub(super) struct CheckpointUnderWay {
+    pub(super) base: Base,
+    /// Files that the store lacked at the beginning, with their salts.
+    pub(super) parts: BTreeMap<PartName, (Salt, Arc<dyn DiskFile>)>,
+}
+
+/// Threads with a step under way, and the state of the end.
+#[derive(Debug, Default)]
+pub(super) struct ShipSteps {
+    pub(super) threads: Vec<ThreadId>,
+    pub(super) has_ended: bool,
+    pub(super) is_cancelled: bool,
+}
+
+impl ShipWork {
+    /// Names in the store of the files that are being uploaded.
+    pub(super) fn under_way_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.log_upload.iter().chain(&self.part_upload).map(Upload::shared_name)
+    }
+
+    /// True if this object, whole or partly written, belongs to a file that is being uploaded.
+    pub(super) fn is_under_way(&self, object: &str) -> bool {
+        self.under_way_names().any(|name| name == file_of(object))
+    }
+}
+
+impl CheckpointUnderWay {
+    /// A file that the store still lacks.
+    pub(super) fn next_part(&self, inventory: &ShippedFiles) -> Option<(PartName, Salt, Arc<dyn DiskFile>)> {
+        let is_shipped =
+            |part, salt| inventory.parts.get(part).is_some_and(|shared: &SharedFile| shared.salt == salt);
+        let next = self.parts.iter().find(|(part, (salt, _))| !is_shipped(part, *salt));
+        next.map(|(part, (salt, file))| (*part, *salt, Arc::clone(file)))
+    }
+}
+
+impl Shipper {
+    pub(super) fn shared_store(&self) -> &dyn SharedStore {
+        &*self.config.to
+    }
+
+    pub(super) fn grace_nanos(&self) -> u64 {
+        u64::try_from(self.config.grace.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Current manifest of the database's folder.
+    pub(super) fn manifest(&self) -> Manifest {
+        self.store.manifest().manifest().clone()
+    }
+
+    /// True if shipping has ended. The end may come during a call of the store, and the next life may have begun.
+    pub(super) fn has_ended(&self) -> bool {
+        self.steps.lock().has_ended
+    }
+
+    /// True if the owner has cancelled shipping: see [`Shipper::cancel`].
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.steps.lock().is_cancelled
+    }
+
+    /// Epoch up to which the store must be complete to have every logged entry. Epochs after the last entry need no
+    /// mark in any log (L3). Epochs of this life say nothing before its first entry.
+    pub(super) fn epoch_to_ship(&self) -> Epoch {
+        let (logged, listed) = (self.log.logged_epoch(), self.manifest());
+        if logged >= listed.open_generation().first {
+            return logged;
+        }
+        let closed = listed.generations.iter().filter_map(|generation| generation.durable).max();
+        let checkpoint = listed.checkpoint.as_ref().map(InstalledCheckpoint::durable_min);
+        closed.max(checkpoint).unwrap_or_default()
+    }
+
+    /// Closed log files that the shared store lacks and that a state in the store may need, oldest first.
+    pub(super) fn unshipped_logs(&self, work: &ShipWork, closed: &[ClosedFile]) -> Vec<ClosedFile> {
+        let listed = self.manifest();
+        let covered = if work.base.live.is_empty() {
+            listed.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
+        } else {
+            work.base.redo_epoch()
+        };
+        let is_listed = |older: &&Generation| !listed.lists(older.number);
+        let older = work.base.live.iter().filter(is_listed).cloned();
+        let generations: Vec<Generation> = older.chain(listed.generations.iter().cloned()).collect();
+        LogSources { inventory: &work.inventory, closed }.unshipped_logs(&generations, covered)
+    }
+
+    /// Permits the removal of the log files that the newest shared manifest names, and of the files that its checkpoint
+    /// covers. A file in the store that no manifest names stays held, because the next life ignores the file.
+    pub(super) fn release_hold(&self, work: &ShipWork) {
+        let newest = work.place.as_ref().and_then(|place| place.newest.as_ref());
+        let named = newest.into_iter().flat_map(|newest| &newest.logs).map(|log| log.file);
+        let shipped: BTreeSet<_> = named.filter(|file| work.inventory.logs.contains_key(file)).collect();
+        self.store.hold().release(shipped, work.base.redo_epoch());
+    }
+
+    /// Shows the installed manifest in the figures.
+    pub(super) fn record_manifest(&self, manifest: &SharedManifest) {
+        let mut stats = self.stats.lock();
+        (stats.manifest, stats.term) = (manifest.number, manifest.term);
+        stats.shipped_epoch = manifest.state.epoch();
+    }
+}
