@@ -6,7 +6,7 @@
 //!
 //! Neighbours: [`super`] runs this rule beside the rules that read one file.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::source::Source;
 
 pub(super) const RULE: &str = "assertions";
