@@ -51,6 +51,12 @@ pub(crate) fn takes(arity: i64, arguments: usize) -> bool {
     if arity < 0 { arguments >= -arity } else { arguments == arity }
 }
 
+/// True if a command or an option has this name, in any case.
+#[inline]
+pub(crate) fn is_called(name: &[u8], command: &str) -> bool {
+    name.eq_ignore_ascii_case(command.as_bytes())
+}
+
 /// Result of a command.
 pub type CallResult = Result<(), CallError>;
 

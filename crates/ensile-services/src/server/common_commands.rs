@@ -9,33 +9,21 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request};
 
-use super::execution::ClientState;
+use super::client_state::ClientState;
 use super::figures::{VERSION, figures};
+use super::flow::{ANSWERED, Flow};
+use super::handshake;
 use super::queue::CommandQueue;
-use super::{ServerState, handshake, is_called};
-use crate::service::{CommandInfo, Service, takes};
+use super::state::ServerState;
+use crate::service::{CommandInfo, Service, is_called, takes};
 
 /// Error text for the commands of conditional transactions.
 const NO_WATCH: &str = "WATCH and UNWATCH do not exist here: EXEC has no condition, and is not one transaction; SET key \
      value IFEQ expected is compare-and-set";
-
-/// Next step after a reply is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Send the reply, in strict mode once this epoch is durable.
-    Reply(Epoch),
-    /// Send the reply, then close.
-    ReplyAndClose,
-    /// The server ends, without a reply.
-    Stop,
-}
-
-pub(super) const ANSWERED: Flow = Flow::Reply(Epoch::ZERO);
 
 /// Treatment of a command between `MULTI` and `EXEC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,10 +16,12 @@
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
 
-use super::ServerState;
-use super::common_commands::{ANSWERED, Flow, WhileQueueing};
-use super::execution::{ClientState, KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
+use super::client_state::ClientState;
+use super::common_commands::WhileQueueing;
+use super::execution::{KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
+use super::flow::{ANSWERED, Flow};
 use super::queue::{CommandQueue, QUEUED_REPLY_BYTES, too_large};
+use super::state::ServerState;
 use crate::service::{CallError, REPLY_BYTES, Service, ServiceCommand};
 
 /// Limits for queued requests: each was within the limits when the request came.

@@ -9,49 +9,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ensile_base::panic_text;
 use ensile_base::sync::Ordering;
-use ensile_base::{Epoch, panic_text};
 use ensile_resp::{ReplyEncoder, Request, Requests, RespVersion};
 
-use super::common_commands::{self, CommonCommand, Flow};
-use super::queue::CommandQueue;
-use super::{ServerState, is_called};
-use crate::service::{CommandRequest, Service, ServiceCommand, check_length};
+use super::client_state::ClientState;
+use super::common_commands::{self, CommonCommand};
+use super::flow::{ANSWERED, Flow};
+use super::state::ServerState;
+use crate::service::{CommandRequest, Service, ServiceCommand, check_length, is_called};
 
 /// Requests of a connection whose memory is requested at once. More requests do not shorten the wait for memory.
 pub(super) const TOGETHER: usize = 16;
-
-/// State of a client, beside the decoder of its requests.
-#[derive(Debug)]
-pub(super) struct ClientState {
-    pub(super) version: RespVersion,
-    /// Number of the connection.
-    pub(super) number: u64,
-    /// Name that the client has given itself; empty without a name.
-    pub(super) name: Box<[u8]>,
-    /// Queue between `MULTI` and `EXEC`.
-    pub(super) queue: Option<CommandQueue>,
-    /// Newest epoch that a parked reply of the client rests on.
-    pub(super) parked: Epoch,
-}
-
-impl ClientState {
-    /// State of a new client, of this number.
-    pub(super) fn new(number: u64) -> Self {
-        Self {
-            version: RespVersion::default(),
-            number,
-            name: Box::default(),
-            queue: None,
-            parked: Epoch::ZERO,
-        }
-    }
-
-    /// Memory of the queue in bytes.
-    pub(super) fn queue_bytes(&self) -> usize {
-        self.queue.as_ref().map_or(0, CommandQueue::memory_bytes)
-    }
-}
 
 /// Command of a request.
 pub(super) enum KnownCommand<S: Service> {
@@ -74,7 +43,7 @@ impl<S: Service> KnownCommand<S> {
             Some(command) if command.info.takes(request.len()) => Ok(Self::Service(command)),
             Some(command) => {
                 common_commands::wrong_number(command.info.name, reply);
-                Err(common_commands::ANSWERED)
+                Err(ANSWERED)
             }
             None => common_commands::find(request, reply).map(Self::Common),
         }

@@ -10,7 +10,7 @@ use std::fmt::{Display, Write as _};
 use ensile_base::sync::Ordering;
 use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingStats};
 
-use super::ServerState;
+use super::state::ServerState;
 use crate::service::Service;
 
 /// Version of this crate.

@@ -8,7 +8,7 @@
 
 use ensile_resp::Request;
 
-use super::REQUEST_LIMITS;
+use super::limits::REQUEST_LIMITS;
 use crate::service::REPLY_BYTES;
 
 /// Largest size of the queued requests of a client, in bytes.
