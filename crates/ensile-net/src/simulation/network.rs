@@ -18,6 +18,9 @@ use crate::transport::LoopWakeUp;
 /// Error number of a process without free descriptors (`EMFILE` of Linux).
 const NO_DESCRIPTORS: i32 = 24;
 
+/// Percent of the readiness that comes in a later wait.
+pub(super) const LATE_PERCENT: u64 = 20;
+
 /// Both directions between a client and the loop.
 #[derive(Debug)]
 pub(super) struct Pipe {

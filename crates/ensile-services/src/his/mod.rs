@@ -62,7 +62,7 @@ impl HostService {
     /// # Errors
     /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
-        Ok(Self { hosts: persistence::open(objects)? }) // persist
+        Ok(Self { hosts: persistence::open(objects, Self::NAME)? }) // persist
     }
 
     fn change(
