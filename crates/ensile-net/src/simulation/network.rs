@@ -53,6 +53,7 @@ impl Pipe {
 
     /// Number of bytes that a send could take.
     pub(super) fn room(&self) -> usize {
+        assert!(self.to_client.len() <= self.window_bytes, "a send takes no more bytes than the window has");
         self.window_bytes - self.to_client.len()
     }
 

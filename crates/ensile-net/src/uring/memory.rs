@@ -101,6 +101,7 @@ impl SharedMemory {
     pub(super) fn lend_buffer(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
         self.lent += 1;
+        debug_assert!(self.lent <= BUFFERS, "W6: a buffer is lent once");
         ArrivedBuffer { number, bytes }
     }
 
@@ -117,6 +118,7 @@ impl SharedMemory {
     }
 
     pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        debug_assert!(self.lent > 0, "W6: a lent buffer comes back once");
         self.lent -= 1;
         self.provide(buffer.number);
     }
