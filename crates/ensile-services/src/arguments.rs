@@ -36,6 +36,7 @@ pub(crate) fn show_keys(
 ) -> CallResult {
     for from in (1..request.len()).step_by(TOGETHER) {
         let to = request.len().min(from + TOGETHER);
+        debug_assert!(from < to, "each part has a key");
         let keys: Vec<Vec<u8>> = (from..to).map(|at| argument(request, at).to_vec()).collect();
         show(&keys, reply)?;
         check_length(reply)?;

@@ -37,6 +37,8 @@ pub(crate) struct Digits {
 /// Bytes of the least number of 64 bits, with the sign.
 const DIGITS_MAX: usize = 20;
 
+const _: () = assert!(i64::MIN.unsigned_abs().ilog10() as usize + 2 == DIGITS_MAX, "digits, and the sign");
+
 impl Digits {
     pub(crate) fn from_number(number: i64) -> Self {
         let (mut bytes, mut begin, mut rest) = ([0; DIGITS_MAX], DIGITS_MAX, number.unsigned_abs());
@@ -52,6 +54,7 @@ impl Digits {
             begin -= 1;
             bytes[begin] = b'-';
         }
+        debug_assert_eq!(integer(&bytes[begin..]).ok(), Some(number), "a written number reads back");
         Self { bytes, begin }
     }
 

@@ -79,6 +79,7 @@ impl<'r> CommandRequest<'r> {
     #[inline]
     #[must_use]
     pub fn new(request: Request<'r>) -> Self {
+        debug_assert!(request.len() > 0, "a request has the command's name");
         Self { request, rests: RestsOn::default() }
     }
 }
@@ -113,6 +114,17 @@ pub(crate) const fn command<S>(
     call: CommandCall<S>,
     summary: &'static str,
 ) -> ServiceCommand<S> {
+    let (first, last, step) = keys;
+    assert!(arity != 0, "a request has the command's name");
+    assert!(
+        (first == 0) == (step == 0) && (first == 0) == (last == 0),
+        "a command with a key has a last key and a step"
+    );
+    assert!(first < arity.abs(), "every request of the command has the first key");
+    assert!(
+        last == -1 || last < arity.abs(),
+        "the last key is the request's last argument, or one of every request"
+    );
     ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
 }
 

@@ -202,7 +202,7 @@ impl PersistentTable {
     ) -> CallResult {
         let logged = || persistence::log(&self.log, change); // persist
         let more = bucket.change(rests, logged, |bucket| bucket.apply(change))?;
-        // An impossible change was refused before.
+        debug_assert!(more.is_some(), "an impossible change is refused before the change is logged");
         self.buckets.elements.add(more.unwrap_or(0), bucket.last());
         Ok(())
     }
@@ -261,7 +261,9 @@ impl PersistentTable {
         bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
         let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
         reply.integer(sum);
-        self.change(&mut bucket, PhtChange::Add(key, by), &request.rests)
+        self.change(&mut bucket, PhtChange::Add(key, by), &request.rests)?;
+        debug_assert_eq!(bucket.sum(key, 0), Some(sum), "the reply shows the stored sum");
+        Ok(())
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -283,6 +285,7 @@ impl PersistentTable {
                 removed => removed?,
             };
             deleted += i64::from(was_there);
+            debug_assert!(deleted <= done as i64 + 1, "a key deletes one element at most");
         }
         reply.integer(deleted);
         Ok(())
@@ -293,6 +296,7 @@ impl PersistentTable {
         self.look_many(request.iter().skip(1), &request.rests, |_, value| {
             there += i64::from(value.is_some());
         })?;
+        debug_assert!(there < request.len() as i64, "a key counts once");
         reply.integer(there);
         Ok(())
     }
@@ -340,6 +344,8 @@ impl PersistentTable {
             seen += bucket.len() as u64;
             next += 1;
         }
+        debug_assert!(keys.bytes <= limit, "W2: the keys of a step fit into a reply");
+        debug_assert!(next > from || from >= BUCKETS, "a step goes on, so a scan ends");
         let keys = keys.keys;
         reply.array(2);
         reply.bulk(cursor(next).to_string().as_bytes());
@@ -382,6 +388,8 @@ impl ShownKeys {
             if self.bytes > self.limit {
                 self.keys.truncate(keys_before);
                 self.bytes = bytes_before;
+                let bytes: usize = self.keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum();
+                debug_assert_eq!(self.bytes, bytes, "a bucket is shown whole or not at all");
                 return false;
             }
             self.keys.push(key.into());

@@ -25,6 +25,7 @@ pub(super) struct ClientState {
 impl ClientState {
     /// State of a new client, of this number.
     pub(super) fn new(number: u64) -> Self {
+        debug_assert!(number > 0, "the number of a client is no zero");
         Self {
             version: RespVersion::default(),
             number,
@@ -61,5 +62,6 @@ impl ClientSession {
     pub(super) fn release(&mut self) {
         self.decoder = RequestDecoder::new(REQUEST_LIMITS);
         self.client.queue = None;
+        debug_assert_eq!(self.memory_bytes(), 0, "W16: a connection that ends keeps no request");
     }
 }

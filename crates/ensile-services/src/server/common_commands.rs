@@ -101,6 +101,7 @@ const fn common(
     while_queueing: WhileQueueing,
     summary: &'static str,
 ) -> CommonCommand {
+    assert!(arity != 0, "a request has the command's name");
     CommonCommand { info: CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }, while_queueing }
 }
 
@@ -190,7 +191,8 @@ pub(super) fn carry_out<S: Service>(
             None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Flow::Stop,
             _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
         },
-        _ => {
+        name => {
+            debug_assert_eq!(name, "QUIT", "each other command has an arm of its own");
             reply.simple("OK");
             return Flow::ReplyAndClose;
         }
@@ -258,7 +260,7 @@ fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>)
                 }
             }
         }
-        Some(_) => {}
+        Some(_) => debug_assert!(false, "`find` has refused other subcommands"),
     }
 }
 

@@ -73,7 +73,8 @@ impl ParkedReplies {
 
     /// Keeps a reply until `epoch` is durable.
     pub(super) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
-        debug_assert!(epoch > self.durable, "R1: it could have been sent");
+        debug_assert!(epoch > self.durable, "R1: a reply that rests on a durable epoch is sent at once");
+        debug_assert!(!reply.is_empty(), "a request has a reply");
         self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
     }
 
@@ -113,6 +114,10 @@ impl ParkedReplies {
                 ReplyEncoder::new(&mut reply, RespVersion::Resp2).error("NOTDURABLE", &error.to_string());
                 reply
             });
+            debug_assert!(
+                error.is_some() || kept.receipt(epoch).is_durable(),
+                "R1: a reply goes out once its epoch is durable"
+            );
             are_durable &= error.is_none();
             if error.is_none() {
                 self.durable = self.durable.max(epoch);

@@ -55,6 +55,7 @@ pub(super) fn look_ahead<S: Service>(
     service: &S,
     requests: Requests<'_>,
 ) -> [Option<&'static ServiceCommand<S>>; TOGETHER] {
+    debug_assert!(requests.len() <= TOGETHER, "each request has a place for its command");
     let mut commands = [None; TOGETHER];
     let (mut keys, mut count) = ([[].as_slice(); TOGETHER], 0);
     for (place, request) in commands.iter_mut().zip(requests.iter()) {
@@ -84,6 +85,7 @@ pub(super) struct NewReply<'b> {
 impl NewReply<'_> {
     /// Writes an error in place of the bytes from `begin` on.
     fn replace_by_error(&mut self, begin: usize, version: RespVersion, code: &str, text: &str) {
+        debug_assert!(begin <= self.buffer.len(), "W1: a command takes no earlier reply away");
         self.buffer.truncate(begin);
         ReplyEncoder::new(self.buffer, version).error(code, text);
     }
@@ -138,7 +140,11 @@ fn carry_out_or_panic<S: Service>(
             let request = CommandRequest::new(request);
             let called = (command.call)(&state.service, &request, &mut encoder);
             match called.and_then(|()| check_length(&encoder)) {
-                Ok(()) => Flow::Reply(request.rests.epoch()),
+                Ok(()) => {
+                    let bytes = reply.buffer.len() - begin;
+                    debug_assert!((1..=reply.bytes_max).contains(&bytes), "W2: {bytes} bytes of a reply");
+                    Flow::Reply(request.rests.epoch())
+                }
                 Err(error) => {
                     if error.is_turned_away() {
                         // Relaxed: a figure.

@@ -21,6 +21,7 @@ struct FigureLines(String);
 
 impl FigureLines {
     fn add_heading(&mut self, heading: &str) {
+        debug_assert!(self.0.is_empty() || self.0.ends_with("\r\n"), "a heading begins a line");
         self.0.push_str("# ");
         self.0.push_str(heading);
         self.0.push_str("\r\n");
@@ -28,6 +29,7 @@ impl FigureLines {
 
     /// Adds a figure on a line of its own. Spaces replace line ends in the figure.
     fn add(&mut self, name: &str, figure: impl Display) {
+        debug_assert!(!name.contains([':', '\r', '\n']), "a client reads the name up to the colon");
         let begin = self.0.len();
         // A write to memory does not fail.
         let _ = write!(self.0, "{name}:{figure}");
@@ -35,6 +37,7 @@ impl FigureLines {
             let line = self.0.split_off(begin).replace(['\r', '\n'], " ");
             self.0.push_str(&line);
         }
+        debug_assert!(!self.0[begin..].contains(['\r', '\n']), "a figure is one line");
         self.0.push_str("\r\n");
     }
 

@@ -112,7 +112,10 @@ pub(super) fn client(client: &mut ClientState, request: Request<'_>, reply: &mut
                     .into())
             }
         }
-        _ => Err("CLIENT SETINFO takes LIB-NAME or LIB-VER".to_owned()),
+        subcommand => {
+            debug_assert_eq!(subcommand, b"SETINFO", "each other subcommand has an arm of its own");
+            Err("CLIENT SETINFO takes LIB-NAME or LIB-VER".to_owned())
+        }
     };
     match outcome {
         Ok(()) => reply.simple("OK"),

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_net::NetLimits;
 use ensile_resp::{ProtocolError, RequestLimits};
 
@@ -39,6 +40,21 @@ pub(super) const REQUEST_LIMITS: RequestLimits = RequestLimits {
     inline_bytes_max: 64 << 10,
     request_bytes_max: 40 << 20,
 };
+
+const _: () = assert!(REPLY_BYTES <= LIMITS.unsent_bytes_max / 2, "W2: one reply never ends its connection");
+const _: () = assert!(
+    REQUEST_LIMITS.request_bytes_max < LIMITS.unread_bytes_max,
+    "W3: a whole request fits into the unread bytes of a connection"
+);
+const _: () = assert!(VALUE_BYTES_MAX <= REQUEST_LIMITS.bulk_bytes_max, "the longest value is an argument");
+const _: () = assert!(
+    KEY_BYTES_MAX + 2 * VALUE_BYTES_MAX < REQUEST_LIMITS.request_bytes_max,
+    "a request with the longest key, value and expected value fits"
+);
+const _: () = assert!(
+    LIMITS.unread_bytes_max + LIMITS.unsent_bytes_max <= CLIENT_MEMORY_BYTES,
+    "W16: one client alone stays within the memory of all clients"
+);
 
 /// Text of an error of the protocol; for a limit with its value.
 pub(super) fn protocol_error_text(error: ProtocolError) -> String {

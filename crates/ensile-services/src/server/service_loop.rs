@@ -16,7 +16,7 @@ use ensile_base::sync::Ordering;
 use ensile_net::{
     CloseReason, ConnectionId, ListenAddress, LoopWakeUp, NetEvent, NetLimits, NetLoop, Transport,
 };
-use ensile_resp::{ProtocolError, ReplyEncoder};
+use ensile_resp::{ProtocolError, ReplyDecoder, ReplyEncoder, ReplyLimits};
 
 use super::client_state::ClientSession;
 use super::deferred_replies::{PARKED_BYTES, ParkedReplies};
@@ -32,6 +32,9 @@ pub const END_WAIT: Duration = Duration::from_secs(10);
 
 /// Silence after which an ending server no longer waits for a client that has all its replies.
 const END_QUIET: Duration = Duration::from_secs(1);
+
+const _: () =
+    assert!(END_QUIET.as_millis() < END_WAIT.as_millis(), "W14: a quiet client does not take the whole wait");
 
 /// Interval at which a loop reports the number of served requests, and looks at the log.
 const REPORT_NANOS: u64 = 1_000_000_000;
@@ -148,10 +151,15 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 NetEvent::Silent(id) => self.release_room(id),
                 NetEvent::Closed(id, reason) => {
                     let session = self.sessions.remove(&id);
+                    debug_assert!(
+                        session.is_some(),
+                        "W9: a connection is opened before its end, and ends once"
+                    );
                     keeps_for_ended |=
                         session.is_some_and(|session| self.parked.waits_for(session.client.parked));
                     // Relaxed: a figure for people.
-                    self.state.connections.fetch_sub(1, Ordering::Relaxed);
+                    let open = self.state.connections.fetch_sub(1, Ordering::Relaxed);
+                    debug_assert!(open > 0, "each loop counts a connection before its end");
                     let is_evicted = reason == CloseReason::Evicted;
                     // Relaxed: a figure for people.
                     self.state.evicted.fetch_add(u64::from(is_evicted), Ordering::Relaxed);
@@ -163,6 +171,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             // Once for all connections that ended in this step: the call looks at every waiting reply.
             self.parked.forget_ended(|id| self.sessions.contains_key(id));
         }
+        debug_assert_eq!(self.sessions.len(), self.net.stats().open, "each open connection has a session");
         Ok(())
     }
 
@@ -173,6 +182,7 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             self.reported_nanos = now_nanos;
             let requests = std::mem::take(&mut self.unreported);
             let turned_away = self.state.turned_away_of(requests);
+            debug_assert!(turned_away <= requests, "a request that the log refuses is a request");
             let unheard = self.net.stats().unheard - self.unheard_told;
             self.unheard_told += unheard;
             // Relaxed: a figure for people.
@@ -225,7 +235,8 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         self.state.connections.fetch_add(1, Ordering::Relaxed);
         // Relaxed: the number is a name; `fetch_add` gives each number once.
         let number = self.state.opened.fetch_add(1, Ordering::Relaxed) + 1;
-        self.sessions.insert(id, ClientSession::new(number));
+        let earlier = self.sessions.insert(id, ClientSession::new(number));
+        debug_assert!(earlier.is_none(), "W9: a loop uses a name of a connection once");
     }
 
     /// Carries out the requests that a connection has sent, as far as replies have room.
@@ -272,6 +283,11 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
             }
             let reply = &mut self.reply;
             (taken, flow) = (taken + 1, dispatch::take(&self.state, client, request, command, reply));
+            debug_assert_eq!(
+                reply_count(reply),
+                Some(usize::from(flow != Flow::Stop)),
+                "a request has one reply"
+            );
             match flow {
                 Flow::Reply(epoch)
                     if self.state.is_strict() && !self.parked.knows(epoch, &*self.state.service) =>
@@ -287,8 +303,13 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
                 break;
             }
         }
+        debug_assert!(taken > 0, "W3: a connection with room goes on");
         let behind = requests.begin(taken);
         let consumed = behind.unwrap_or(requests.consumed_bytes());
+        debug_assert!(
+            0 < consumed && consumed <= received.len(),
+            "W2: a request is taken from the arrived bytes"
+        );
         if behind.is_some() {
             decoder.go_back();
         }
@@ -324,7 +345,9 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
     /// Gives back the memory that earlier requests of a silent client took (W17).
     fn release_room(&mut self, id: ConnectionId) {
         if let (Some(session), Some((_, replies))) = (self.sessions.get_mut(&id), self.net.parts(id)) {
+            let before = session.memory_bytes();
             session.decoder.release_room();
+            debug_assert!(session.memory_bytes() <= before, "W17: a silent client takes no more memory");
             replies.set_owner_bytes(session.memory_bytes());
         }
     }
@@ -337,4 +360,14 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
         // Relaxed: a figure for people.
         self.state.requests.fetch_add(served, Ordering::Relaxed);
     }
+}
+
+/// Number of whole replies in these bytes; `None` for bytes that are no replies.
+fn reply_count(mut bytes: &[u8]) -> Option<usize> {
+    let (mut decoder, mut count) = (ReplyDecoder::new(ReplyLimits::default()), 0);
+    while !bytes.is_empty() {
+        bytes = &bytes[decoder.decode(bytes).ok()??.consumed_bytes()..];
+        count += 1;
+    }
+    Some(count)
 }
