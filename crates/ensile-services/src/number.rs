@@ -9,15 +9,7 @@ use crate::service::CallError;
 /// # Errors
 /// [`CallError::NotInteger`].
 pub(crate) fn integer(bytes: &[u8]) -> Result<i64, CallError> {
-    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-    let is_canonical = match digits {
-        [] => false,
-        [b'0'] => digits.len() == bytes.len(),
-        [b'0', ..] => false,
-        _ => digits.iter().all(u8::is_ascii_digit),
-    };
-    let text = std::str::from_utf8(bytes).ok().filter(|_| is_canonical);
-    text.and_then(|text| text.parse().ok()).ok_or(CallError::NotInteger)
+    ensile_resp::integer(bytes).ok_or(CallError::NotInteger)
 }
 
 /// A number of this type.
