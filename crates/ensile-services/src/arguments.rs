@@ -1,6 +1,6 @@
-//! Arguments shared by the services of objects: keys, times, codes, pairs of a name and a value.
+//! Arguments shared by the services: keys, times, codes, pairs of a name and a value.
 //!
-//! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these functions.
+//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] read their requests by these functions.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_resp::ReplyEncoder;

@@ -183,77 +183,55 @@ pub trait KeptObjects {
     fn step(&self);
 }
 
+/// The calls of [`KeptObjects`] that logs and collections have under the same names.
+macro_rules! same_calls {
+    () => {
+        fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+            self.receipt(epoch)
+        }
+
+        fn checkpoint(&self) -> CheckpointHandle {
+            self.checkpoint()
+        }
+
+        fn stats(&self) -> ObjectsStats {
+            self.stats()
+        }
+
+        fn recovery(&self) -> &RecoveryReport {
+            self.recovery()
+        }
+
+        fn report_requests(&self, served: u64, lost: u64) {
+            self.report_requests(served, lost);
+        }
+
+        fn close(&self) -> ObjectsResult<()> {
+            self.close()
+        }
+
+        #[cfg(feature = "simulation")]
+        fn step(&self) {
+            self.heartbeat_step();
+            self.logger_step(0);
+            self.checkpoint_step(0);
+        }
+    };
+}
+
 impl KeptObjects for ApplicationLog {
-    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
-        ApplicationLog::receipt(self, epoch)
-    }
-
-    fn checkpoint(&self) -> CheckpointHandle {
-        ApplicationLog::checkpoint(self)
-    }
-
-    fn stats(&self) -> ObjectsStats {
-        ApplicationLog::stats(self)
-    }
-
-    fn recovery(&self) -> &RecoveryReport {
-        ApplicationLog::recovery(self)
-    }
+    same_calls!();
 
     fn newest_epoch(&self) -> Epoch {
         self.epoch()
     }
-
-    fn report_requests(&self, served: u64, lost: u64) {
-        ApplicationLog::report_requests(self, served, lost);
-    }
-
-    fn close(&self) -> ObjectsResult<()> {
-        ApplicationLog::close(self)
-    }
-
-    #[cfg(feature = "simulation")]
-    fn step(&self) {
-        self.heartbeat_step();
-        self.logger_step(0);
-        self.checkpoint_step(0);
-    }
 }
 
 impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
-    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
-        Objects::receipt(self, epoch)
-    }
-
-    fn checkpoint(&self) -> CheckpointHandle {
-        Objects::checkpoint(self)
-    }
-
-    fn stats(&self) -> ObjectsStats {
-        Objects::stats(self)
-    }
-
-    fn recovery(&self) -> &RecoveryReport {
-        Objects::recovery(self)
-    }
+    same_calls!();
 
     fn newest_epoch(&self) -> Epoch {
-        Objects::stats(self).epoch
-    }
-
-    fn report_requests(&self, served: u64, lost: u64) {
-        Objects::report_requests(self, served, lost);
-    }
-
-    fn close(&self) -> ObjectsResult<()> {
-        Objects::close(self)
-    }
-
-    #[cfg(feature = "simulation")]
-    fn step(&self) {
-        self.heartbeat_step();
-        self.logger_step(0);
-        self.checkpoint_step(0);
+        self.stats().epoch
     }
 }
 

@@ -24,6 +24,7 @@ use crate::number::{integer, number};
 use crate::partition::Partition;
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
+    is_called,
 };
 pub(crate) use persistence::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
@@ -119,7 +120,7 @@ impl UrlService {
 
     fn count(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let name = argument(request, 2);
-        let counter = COUNTERS.iter().position(|counter| name.eq_ignore_ascii_case(counter.as_bytes()));
+        let counter = COUNTERS.iter().position(|counter| is_called(name, counter));
         let known = "a counter is one of inlinks, outlinks, clicks, duplicates";
         let counter = counter.ok_or(CallError::Argument(known))? as u8;
         self.change(request, &UrlOperation::Count { counter, by: integer(argument(request, 3))? }, reply)
