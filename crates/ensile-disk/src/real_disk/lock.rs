@@ -33,7 +33,7 @@ const NO_LOCKS: [Errno; 3] = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
 
 impl RealLock {
     /// Locks an open file or folder without waiting.
-    pub(super) fn of(
+    pub(super) fn take(
         file: File,
         path: PathBuf,
         how: FlockOperation,
