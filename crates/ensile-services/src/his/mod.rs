@@ -35,7 +35,7 @@ impl Service for HostService {
     const NAME: &'static str = "ensile-his";
 
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
-        command("HIS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a host"),
+        command("HIS.GET", 2, READ, (1, 1, 1), Self::show, "Shows a host"),
         command("HIS.DAILY", 6, WRITE, (1, 1, 1), Self::daily, "Notes a day's figures: country, URLs, delay"),
         command("HIS.ADD", 3, WRITE, (1, 1, 1), Self::add, "Adds to the URLs that are stored"),
         command("HIS.DELAY", 3, WRITE, (1, 1, 1), Self::delay, "Adds a measured delay to the average"),
@@ -96,10 +96,6 @@ impl HostService {
 
     fn forget(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &HostOperation::Forget, reply)
-    }
-
-    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, reply)
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {

@@ -387,8 +387,11 @@ impl ShownKeys {
             if self.bytes > self.limit {
                 self.keys.truncate(keys_before);
                 self.bytes = bytes_before;
-                let bytes: usize = self.keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum();
-                debug_assert_eq!(self.bytes, bytes, "a bucket is shown whole or not at all");
+                debug_assert_eq!(
+                    self.keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum::<usize>(),
+                    self.bytes,
+                    "a bucket is shown whole or not at all"
+                );
                 return false;
             }
             self.keys.push(key.into());

@@ -7,7 +7,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use ensile_base::sync::Ordering;
+use ensile_base::sync::{AtomicU64, Ordering};
 use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingStats};
 
 use super::state::ServerState;
@@ -67,22 +67,18 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("ensile_version", VERSION);
     lines.add("durability", name_of(state.durability));
     lines.add("transport", state.transports());
-    lines.add_heading("Clients");
     // Relaxed: a figure for people.
-    lines.add("connected_clients", state.connections.load(Ordering::Relaxed));
+    let figure = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    lines.add_heading("Clients");
+    lines.add("connected_clients", figure(&state.connections));
     lines.add("client_memory_bytes", state.memory.bytes());
     lines.add_some("client_memory_bytes_max", state.client_memory_max());
-    // Relaxed: a figure for people.
-    lines.add("evicted_clients", state.evicted.load(Ordering::Relaxed));
+    lines.add("evicted_clients", figure(&state.evicted));
     lines.add_heading("Stats");
-    // Relaxed: a figure for people.
-    lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("panicked_commands", state.panicked.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("requests_turned_away", state.turned_away.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("replies_unheard", state.unheard.load(Ordering::Relaxed));
+    lines.add("total_commands_processed", figure(&state.requests));
+    lines.add("panicked_commands", figure(&state.panicked));
+    lines.add("requests_turned_away", figure(&state.turned_away));
+    lines.add("replies_unheard", figure(&state.unheard));
     lines.add_heading("Persistence");
     lines.add("epoch", stats.epoch.number());
     lines.add("durable_epoch", stats.durable_epoch.number());

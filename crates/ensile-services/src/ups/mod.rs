@@ -40,7 +40,7 @@ impl Service for UrlService {
     const NAME: &'static str = "ensile-ups";
 
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
-        command("UPS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a URL's properties"),
+        command("UPS.GET", 2, READ, (1, 1, 1), Self::show, "Shows a URL's properties"),
         command("UPS.CRAWLED", -3, WRITE, (1, 1, 1), Self::record_crawl, "Notes a crawl: MODIFIED, LANGUAGE"),
         command("UPS.COUNT", 4, WRITE, (1, 1, 1), Self::count, "Adds to a counter"),
         command("UPS.MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows the properties of several URLs"),
@@ -133,10 +133,6 @@ impl UrlService {
 
     fn forget(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &UrlOperation::Forget, reply)
-    }
-
-    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, reply)
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
