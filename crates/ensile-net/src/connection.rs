@@ -30,7 +30,6 @@ pub(crate) struct Connection {
     pub(crate) peer_ended: bool,
     /// True if the connection is closed after the last reply is sent. Later bytes are dropped (W13).
     is_ending: bool,
-    /// Number of dropped bytes.
     dropped_bytes: usize,
     /// Time from which the connection is to be closed and no further reply comes.
     told_since_nanos: Option<u64>,
@@ -46,9 +45,7 @@ pub(crate) struct Connection {
     pub(crate) counted_bytes: usize,
     /// Timer of the next look at limits of time.
     pub(crate) timer: Option<TimerId>,
-    /// Time of the last arrival.
     pub(crate) heard_nanos: u64,
-    /// Time of the last send.
     sent_nanos: u64,
     /// Time from which unsent bytes have waited. Every sent byte begins the time anew.
     waits_since_nanos: Option<u64>,

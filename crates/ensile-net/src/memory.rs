@@ -66,7 +66,6 @@ impl ConnectionMemory {
     }
 }
 
-/// The memory of a loop's connections.
 #[derive(Debug)]
 pub(crate) struct LoopMemory {
     shared: Arc<ConnectionMemory>,
@@ -100,7 +99,6 @@ impl LoopMemory {
         self.by_bytes.iter().map(|(_, id)| *id)
     }
 
-    /// Changes the count of a connection.
     pub(crate) fn change(&mut self, id: ConnectionId, before: usize, bytes: usize) {
         if before == bytes {
             return;

@@ -41,7 +41,6 @@ pub struct NetStats {
     pub unheard: u64,
 }
 
-/// The purpose of a timer.
 #[derive(Debug)]
 enum TimerPurpose {
     Caller(u64),
@@ -50,7 +49,6 @@ enum TimerPurpose {
     Room,
 }
 
-/// A place for a connection.
 #[derive(Debug)]
 struct ConnectionPlace {
     generation: u32,

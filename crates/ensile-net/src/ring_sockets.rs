@@ -61,13 +61,11 @@ pub(crate) trait SocketRing {
     /// Closes a socket without an operation in flight.
     fn close(&mut self, socket: Self::Socket);
 
-    /// The arrived bytes of a buffer.
     fn bytes<'a>(&'a self, buffer: &'a Self::Buffer) -> &'a [u8];
 
     /// Ends the loan of a buffer.
     fn give_back(&mut self, buffer: Self::Buffer);
 
-    /// Number of lent buffers.
     fn lent_buffers(&self) -> usize;
 
     /// Number of sends in flight.

@@ -8,7 +8,6 @@ use crate::error::ProtocolError;
 /// when a piece ends inside the line. The longest number of 64 bits takes 20.
 pub const HEADER_BYTES_MAX: usize = 32;
 
-/// Content of a header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderLine {
     /// The end of the line has not arrived.

@@ -193,7 +193,6 @@ impl ReplyDecoder {
         }
     }
 
-    /// Number in the header line at the position.
     fn number(&self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
         header(input, self.position + 1).number(ProtocolError::ReplyLine, ProtocolError::ReplyValue)
     }

@@ -59,7 +59,6 @@ pub(crate) fn code_text(code: [u8; 2], reply: &mut ReplyEncoder<'_>) {
     reply.bulk(if code == [0; 2] { b"" } else { &code });
 }
 
-/// Writes a name and its number.
 pub(crate) fn pair(name: &str, number: i64, reply: &mut ReplyEncoder<'_>) {
     reply.bulk(name.as_bytes());
     reply.integer(number);

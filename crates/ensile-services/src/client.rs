@@ -211,7 +211,6 @@ fn map_of(reply: Reply<'_>) -> Option<Vec<MapValue>> {
     }
 }
 
-/// A value of a map.
 #[derive(Clone, Copy, Debug)]
 enum MapValue {
     Number(i64),

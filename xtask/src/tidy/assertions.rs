@@ -36,7 +36,7 @@ const ROOMS: &[Room] = &[
     Room { name: "log", places: &["ensile-durability/src/log", "ensile-durability/src/buffers"], least: 50 },
     Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 50 },
     Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 50 },
-    Room { name: "services", places: &["ensile-services/src/"], least: 27 },
+    Room { name: "services", places: &["ensile-services/src/"], least: 28 },
     Room { name: "net", places: &["ensile-net/src/"], least: 27 },
 ];
 

@@ -19,9 +19,7 @@ use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Permissions of a new folder.
 const FOLDER_MODE: Mode = Mode::RWXU;
-/// Permissions of a new file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Kind of a directory entry. A link is not followed.
@@ -85,7 +83,6 @@ impl Folder {
         self.path = path;
     }
 
-    /// Opens an existing file.
     pub(super) fn open_file(&self, name: &str, is_to_write: bool) -> io::Result<File> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
         self.open_with(name, access)

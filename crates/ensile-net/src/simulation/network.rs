@@ -57,7 +57,6 @@ impl Pipe {
         self.window_bytes - self.to_client.len()
     }
 
-    /// Sends bytes of the client.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         self.to_loop.extend(bytes);
         self.reset_if_unread();

@@ -27,7 +27,6 @@ struct EdgeSocket {
     tells_writes: bool,
 }
 
-/// Sockets with edges of readiness.
 #[derive(Debug)]
 pub(super) struct ReadinessSockets {
     pub(super) network: SimulatedNetwork,

@@ -267,7 +267,6 @@ impl SimulatedSocket {
     }
 }
 
-/// Sockets over a simulated ring.
 pub(super) struct CompletionSockets {
     sockets: RingSockets<SimulatedRing>,
     /// Bytes of the send in flight of every connection.

@@ -61,7 +61,6 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Address of the ring of buffers.
     pub(super) fn ring_address(&self) -> u64 {
         self.base.as_ptr().expose_provenance() as u64
     }

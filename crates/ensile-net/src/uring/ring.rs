@@ -241,7 +241,6 @@ impl Ring {
         }
     }
 
-    /// The next completion.
     pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
         debug_assert!(self.in_flight > self.staged.len(), "W10: each submitted operation completes once");

@@ -115,7 +115,6 @@ impl HostService {
     }
 }
 
-/// Writes a map of the information about a host.
 fn show(host: &HostInformation, reply: &mut ReplyEncoder<'_>) {
     reply.map(5);
     pair("day", i64::from(host.day), reply);

@@ -20,7 +20,6 @@ impl Persistent for HostInformation {
     }
 }
 
-/// Opens the hosts of a folder of this name.
 pub(super) fn open(objects: ObjectsBuilder, name: &str) -> ObjectsResult<Hosts> {
     objects.application_name(name).open()
 }

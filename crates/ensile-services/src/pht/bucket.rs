@@ -54,7 +54,6 @@ pub(super) struct PhtKey<'k> {
     pub(super) tag: u32,
 }
 
-/// The elements of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct PhtBucket {
     /// Slots: a power of two, or none before the first element.
@@ -200,7 +199,6 @@ impl PhtBucket {
         (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX)
     }
 
-    /// Prefetches the lines of the element at this place.
     #[inline]
     fn prefetch_place(&self, place: usize, bytes: usize) {
         let element = self.elements[place..].as_ptr();

@@ -23,7 +23,6 @@ pub(super) struct ClientState {
 }
 
 impl ClientState {
-    /// State of a new client, of this number.
     pub(super) fn new(number: u64) -> Self {
         debug_assert!(number > 0, "the number of a client is no zero");
         Self {
@@ -35,7 +34,6 @@ impl ClientState {
         }
     }
 
-    /// Memory of the queue in bytes.
     pub(super) fn queue_bytes(&self) -> usize {
         self.queue.as_ref().map_or(0, CommandQueue::memory_bytes)
     }
@@ -48,7 +46,6 @@ pub(super) struct ClientSession {
 }
 
 impl ClientSession {
-    /// Session of a new client, of this number.
     pub(super) fn new(number: u64) -> Self {
         Self { decoder: RequestDecoder::new(REQUEST_LIMITS), client: ClientState::new(number) }
     }

@@ -78,7 +78,6 @@ impl ParkedReplies {
         self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
     }
 
-    /// Forgets the replies of connections that have ended.
     pub(super) fn forget_ended(&mut self, is_open: impl Fn(&ConnectionId) -> bool) {
         for waiting in self.waiting.values_mut() {
             waiting.replies.retain(|(slot, _)| is_open(&slot.connection()));
@@ -91,7 +90,6 @@ impl ParkedReplies {
         epoch > self.durable
     }
 
-    /// Number of waiting replies.
     pub(super) fn count(&self) -> usize {
         self.waiting.values().map(|waiting| waiting.replies.len()).sum()
     }

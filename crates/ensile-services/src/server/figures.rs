@@ -16,7 +16,6 @@ use crate::service::Service;
 /// Version of this crate.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Lines of figures.
 struct FigureLines(String);
 
 impl FigureLines {

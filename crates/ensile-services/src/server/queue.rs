@@ -39,7 +39,6 @@ impl CommandQueue {
         &self.encoded
     }
 
-    /// Number of queued requests.
     pub(super) fn count(&self) -> usize {
         debug_assert!(!self.is_refused || self.count == 0, "Q1: a refused queue keeps no request");
         self.count
@@ -56,7 +55,6 @@ impl CommandQueue {
         debug_assert_eq!(self.memory_bytes(), 0, "Q1: a refused queue gives its memory back");
     }
 
-    /// Memory of the queue in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.encoded.capacity()
     }

@@ -39,7 +39,6 @@ const _: () =
 /// Interval at which a loop reports the number of served requests, and looks at the log.
 const REPORT_NANOS: u64 = 1_000_000_000;
 
-/// Outcome of a group of requests.
 struct ServedGroup {
     /// Number of taken requests.
     taken: u64,

@@ -20,7 +20,6 @@ pub struct ServerState<S> {
     pub(super) service: Arc<S>,
     pub(super) durability: ObjectDurability,
     pub(super) clock: Clock,
-    /// Limits of the loops.
     pub(super) limits: Mutex<NetLimits>,
     /// Memory of the loops' clients together.
     pub(super) memory: ensile_base::sync::Arc<ConnectionMemory>,

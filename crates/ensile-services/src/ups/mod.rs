@@ -158,7 +158,6 @@ impl UrlService {
     }
 }
 
-/// Replies a map of a URL's properties.
 fn show(url: &UrlProperties, reply: &mut ReplyEncoder<'_>) {
     let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     reply.map(6 + COUNTERS.len());
