@@ -58,7 +58,7 @@ fn class_has(class: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = class.first() == Some(&b'^');
     let (mut at, mut is_in) = (usize::from(is_negated), false);
     loop {
-        match &class[at.min(class.len())..] {
+        match &class[at..] {
             [] => break,
             [b']', ..] => {
                 at += 1;
