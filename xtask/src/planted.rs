@@ -6,6 +6,7 @@
 //!
 //! Neighbours: [`mod@crate::tidy`] checks the catalogue; `ci/planted.sh` and `.ci/run` run this.
 
+mod candidates;
 mod catalogue;
 mod copy;
 mod items;
@@ -20,14 +21,14 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use candidates::texts;
+use candidates::{Candidate, candidates, readable, refused, stale};
 #[cfg(test)]
 pub(crate) use catalogue::Edit;
 pub(crate) use catalogue::{Bug, Unreadable, read};
 pub(crate) use place::Tree;
 use results::Results;
-use run::{Candidate, Outcome, Settings, is_hunt};
-
-use crate::files::read_tree;
+use run::{Outcome, Settings, is_hunt};
 
 pub(crate) const USAGE: &str = "       cargo xtask planted [--all] [--unasserted] [--seconds N] [NAME..]
        cargo xtask planted list
@@ -110,48 +111,4 @@ fn plant(root: &Path, arguments: &[&str]) -> io::Result<bool> {
     let Outcome { seen, unseen, unbuilt, left } = outcome;
     println!("planted: {seen} seen, {} not seen, {} not built, {left} left", unseen.len(), unbuilt.len());
     Ok(unseen.is_empty() && unbuilt.is_empty())
-}
-
-fn refused(text: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, text.to_owned())
-}
-
-/// The whole catalogue; an error if a part is unreadable.
-fn readable(root: &Path) -> io::Result<Vec<Bug>> {
-    let (bugs, unreadable) = read(root)?;
-    match unreadable.first() {
-        Some(Unreadable { file, line, advice }) => Err(refused(&format!("{file}:{line}: {advice}"))),
-        None => Ok(bugs),
-    }
-}
-
-/// Files for planted bugs, as pairs of path and text.
-pub(crate) fn texts(root: &Path) -> io::Result<Vec<(String, String)>> {
-    let mut texts = Vec::new();
-    for ending in [".rs", ".h", ".hpp"] {
-        read_tree(root, "crates", ending, &mut texts)?;
-    }
-    Ok(texts)
-}
-
-fn candidates<'b>(tree: &Tree<'_>, bugs: &'b [Bug]) -> io::Result<Vec<Candidate<'b>>> {
-    let place = |bug: &'b Bug| match tree.place(bug) {
-        Ok(placement) => Ok(Candidate { bug, placement }),
-        Err(advice) => Err(refused(&format!("{}:{}: {}: {advice}", bug.file, bug.line, bug.name))),
-    };
-    bugs.iter().map(place).collect()
-}
-
-/// Names of the candidates without a row of the present code.
-fn stale(candidates: &[Candidate<'_>], results: &Results) -> io::Result<Vec<String>> {
-    let rows = results.read()?;
-    let is_fresh = |candidate: &Candidate<'_>| {
-        let hash = format!("{:016x}", candidate.placement.hash);
-        rows.get(&candidate.bug.name).is_some_and(|row| row.hash == hash)
-    };
-    Ok(candidates
-        .iter()
-        .filter(|candidate| !is_fresh(candidate))
-        .map(|candidate| candidate.bug.name.clone())
-        .collect())
 }

@@ -255,7 +255,7 @@ impl<'s> Source<'s> {
             .collect()
     }
 
-    /// Paths of the file, with flattened `use` trees.
+    /// Paths of the file, with flattened `use` trees. The place in a visibility, such as `pub(super)`, names no item.
     pub(crate) fn paths(&self) -> Vec<Path<'s>> {
         let mut found = Vec::new();
         let mut at = 0;
@@ -263,6 +263,8 @@ impl<'s> Source<'s> {
             let is_word = self.code[at].kind == Kind::Word;
             if is_word && self.text(at) == "use" && self.text(at + 1) != "<" {
                 at = self.use_tree(at + 1, &mut Vec::new(), &mut found);
+            } else if is_word && self.is_restricted_visibility(at) {
+                at = self.partner(at + 1) + 1;
             } else if is_word {
                 let line = self.code[at].line;
                 let mut segments = vec![self.text(at)];
@@ -278,6 +280,14 @@ impl<'s> Source<'s> {
             }
         }
         found
+    }
+
+    /// True if the word at `at` is the `pub` of `pub(crate)`, `pub(super)` or `pub(in a::b)`.
+    fn is_restricted_visibility(&self, at: usize) -> bool {
+        let place = self.text(at + 2);
+        self.text(at) == "pub"
+            && self.text(at + 1) == "("
+            && (place == "in" || matches!(place, "crate" | "self" | "super") && self.text(at + 3) == ")")
     }
 
     /// Reads one `use` tree from `at`. Returns the index behind the tree.

@@ -11,10 +11,13 @@ mod circles;
 mod documents;
 mod doors;
 mod exceptions;
+mod facts;
 mod file_circles;
+mod finding;
 mod floors;
 mod names;
 mod patches;
+mod places;
 mod prose;
 mod shape;
 mod test_commands;
@@ -31,37 +34,8 @@ use std::path::Path;
 use crate::files::read_tree;
 use crate::planted;
 use crate::source::Source;
-
-/// A place that breaks a rule, and the advice.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
-    path: String,
-    line: usize,
-    rule: &'static str,
-    advice: String,
-}
-
-/// Findings of one rule in one file.
-pub(crate) struct Report<'r> {
-    rule: &'static str,
-    path: &'r str,
-    findings: &'r mut Vec<Finding>,
-}
-
-impl Report<'_> {
-    /// Adds a finding at `line` (from 1).
-    pub(crate) fn add(&mut self, line: usize, advice: impl Into<String>) {
-        let finding = Finding { path: self.path.to_owned(), line, rule: self.rule, advice: advice.into() };
-        self.findings.push(finding);
-    }
-}
-
-/// Knowledge of the rules beside the examined file.
-#[derive(Default)]
-pub(crate) struct Facts {
-    /// Names of the invariants that `docs/internals/protocols/` defines; `None` without a definition.
-    invariants: Option<BTreeSet<String>>,
-}
+use facts::Facts;
+use finding::{Finding, Report};
 
 type Check = fn(&Source<'_>, &Facts, &mut Report<'_>);
 
@@ -201,13 +175,4 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
         prose::plain_document(text, &mut Report { rule: "plain-words", path, findings: &mut findings });
     }
     findings
-}
-
-/// True if `path` is one of `places`, lies under a place that ends in `/`, or begins with a place that ends in `*`.
-fn lies_in(path: &str, places: &[(&str, &str)]) -> bool {
-    places.iter().any(|(place, _)| match place.strip_suffix('*') {
-        Some(beginning) => path.starts_with(beginning),
-        None if place.ends_with('/') => path.starts_with(place),
-        None => path == *place,
-    })
 }

@@ -61,7 +61,7 @@ enum Command {
     /// folder until then. The original must not share folders with the copy. A copy of an unclosed process-safe process
     /// is read first: if the copy proves less than the process had returned, the copy is not adopted, and the error
     /// names the loss. Exit code 0: adopted; 2: nothing was changed.
-    Adopt(folder::AdoptArguments),
+    Adopt(folder::adopt::AdoptArguments),
     /// Run a command that reads a database's files while a process may have the database open. Files that a checkpoint
     /// makes obsolete are kept meanwhile, for a minute at most. Exit code: the command's; 3 if the command succeeded,
     /// but files were removed meanwhile.
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => folder::backup::restore(&arguments),
         Command::RestoreArchive(arguments) => folder::archive::restore(&arguments),
         Command::TakeOver(arguments) => folder::take_over::run(&arguments),
-        Command::Adopt(arguments) => folder::adopt(&arguments),
+        Command::Adopt(arguments) => folder::adopt::adopt(&arguments),
         Command::Lease(arguments) => folder::lease::run(&arguments),
         Command::Objects(arguments) => objects::run(&arguments),
     }

@@ -30,7 +30,6 @@ pub(crate) struct Connection {
     pub(crate) peer_ended: bool,
     /// True if the connection is closed after the last reply is sent. Later bytes are dropped (W13).
     is_ending: bool,
-    /// Number of dropped bytes.
     dropped_bytes: usize,
     /// Time from which the connection is to be closed and no further reply comes.
     told_since_nanos: Option<u64>,
@@ -46,9 +45,7 @@ pub(crate) struct Connection {
     pub(crate) counted_bytes: usize,
     /// Timer of the next look at limits of time.
     pub(crate) timer: Option<TimerId>,
-    /// Time of the last arrival.
     pub(crate) heard_nanos: u64,
-    /// Time of the last send.
     sent_nanos: u64,
     /// Time from which unsent bytes have waited. Every sent byte begins the time anew.
     waits_since_nanos: Option<u64>,
@@ -91,6 +88,7 @@ impl Connection {
 
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed = self.consumed.saturating_add(bytes).min(self.received.len());
+        debug_assert!(!self.is_ending || self.received.is_empty(), "W13: bytes at the end are dropped");
         if self.consumed == self.received.len() {
             self.received.clear();
             self.consumed = 0;
@@ -103,6 +101,10 @@ impl Connection {
             self.consumed = 0;
             self.received.shrink_to((2 * self.received.len()).max(KEEP_BYTES));
         }
+        debug_assert!(
+            self.consumed < self.received.len() || self.consumed == 0,
+            "W2: no byte is consumed twice"
+        );
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -130,6 +132,7 @@ impl Connection {
         if releases {
             self.received = Vec::new();
             self.replies.release_room();
+            debug_assert!(!self.replies.keeps_room(), "W17: a silent connection keeps no room");
         }
         releases
     }
@@ -160,9 +163,15 @@ impl Connection {
         let mut taken = 0;
         while taken < limits.step_bytes && self.wants_read(limits) {
             self.make_room(limits);
+            let before = self.received.len();
             match transport.read(self.id.token(), &mut self.received) {
                 Ok(0) => self.peer_ended = true,
                 Ok(bytes) => {
+                    debug_assert_eq!(
+                        self.received.len(),
+                        before + bytes,
+                        "a read appends the bytes that it reports"
+                    );
                     taken += bytes;
                     if self.is_ending {
                         self.dropped_bytes = self.dropped_bytes.saturating_add(bytes);
@@ -187,10 +196,15 @@ impl Connection {
         }
         self.received.drain(..self.consumed);
         self.consumed = 0;
+        debug_assert!(
+            self.is_ending || self.received.len() < limits.unread_bytes_max,
+            "W2: a connection with all the bytes that it may have reads no more"
+        );
         // A read without room would be taken for the peer's end.
         let room_max = (limits.unread_bytes_max - self.received.len()).max(1);
         // A doubling reads as much as was read before, so a byte is moved a constant number of times.
         self.received.reserve_exact(self.received.len().max(READ_BYTES).min(room_max));
+        debug_assert!(self.received.capacity() > self.received.len(), "W3: a read has room");
     }
 
     /// Sends as many bytes as the transport takes.
@@ -214,6 +228,7 @@ impl Connection {
             }
         }
         let waits = !self.replies.to_send().is_empty();
+        debug_assert!(!waits || !self.may_write, "W3: unsent bytes wait for the transport alone");
         self.waits_since_nanos = waits.then(|| self.waits_since_nanos.unwrap_or(now_nanos));
         Ok(sent)
     }

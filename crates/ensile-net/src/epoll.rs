@@ -54,7 +54,8 @@ impl Epoll {
     fn add(&mut self, token: SocketToken, socket: MachineSocket, flags: epoll::EventFlags) -> io::Result<()> {
         let data = epoll::EventData::new_u64(token.0);
         epoll::add(&self.epoll, &socket.descriptor, data, flags | epoll::EventFlags::ET)?;
-        self.sockets.insert(token, socket);
+        let earlier = self.sockets.insert(token, socket);
+        debug_assert!(earlier.is_none(), "W9: a token names one open socket");
         Ok(())
     }
 
@@ -116,6 +117,7 @@ impl Transport for Epoll {
             tv_nsec: i64::from(wait.subsec_nanos()),
         });
         self.events.clear();
+        debug_assert!(self.events.capacity() > 0, "W3: a wait has room for events");
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), wait_max.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

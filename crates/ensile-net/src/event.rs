@@ -16,7 +16,9 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     pub(crate) fn token(self) -> SocketToken {
-        SocketToken(u64::from(self.generation) << 32 | u64::from(self.index))
+        let token = SocketToken(u64::from(self.generation) << 32 | u64::from(self.index));
+        debug_assert_eq!(Self::from_token(token), self, "W9: a token names one connection");
+        token
     }
 
     pub(crate) fn from_token(token: SocketToken) -> Self {

@@ -66,7 +66,6 @@ impl ConnectionMemory {
     }
 }
 
-/// The memory of a loop's connections.
 #[derive(Debug)]
 pub(crate) struct LoopMemory {
     shared: Arc<ConnectionMemory>,
@@ -100,7 +99,6 @@ impl LoopMemory {
         self.by_bytes.iter().map(|(_, id)| *id)
     }
 
-    /// Changes the count of a connection.
     pub(crate) fn change(&mut self, id: ConnectionId, before: usize, bytes: usize) {
         if before == bytes {
             return;
@@ -112,6 +110,11 @@ impl LoopMemory {
         }
         self.bytes = self.bytes - before + bytes;
         self.peak_bytes = self.peak_bytes.max(self.bytes);
+        debug_assert_eq!(
+            self.by_bytes.is_empty(),
+            self.bytes == 0,
+            "W16: a loop counts its connections alone"
+        );
         let largest = self.by_bytes.last().map_or(0, |(bytes, _)| *bytes);
         if bytes > before {
             // Release: a loop that sees this count, and not the last, still sees the sum of the last.
@@ -120,7 +123,8 @@ impl LoopMemory {
             self.shared.bytes.fetch_add(bytes - before, Ordering::Release);
         } else {
             // Relaxed: the Release of the store orders the subtraction.
-            self.shared.bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+            let all = self.shared.bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+            debug_assert!(all >= before - bytes, "W16: the shared count has the count of each connection");
             // Release: pairs with the Acquire in `to_close`. A loop that sees the smaller count sees the smaller sum.
             self.part.largest_bytes.store(largest, Ordering::Release);
         }
@@ -168,8 +172,11 @@ impl Drop for LoopMemory {
     fn drop(&mut self) {
         let mut loops = self.shared.loops.lock();
         // Relaxed: the lock orders the subtraction for `to_close`, before the loop's largest connection goes.
-        self.shared.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        let all = self.shared.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(all >= self.bytes, "W16: the shared count has the count of each loop");
+        let before = loops.len();
         loops.retain(|part| !Arc::ptr_eq(part, &self.part));
+        debug_assert_eq!(loops.len() + 1, before, "W16: a loop is listed once");
     }
 }
 

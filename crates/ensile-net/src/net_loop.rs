@@ -41,7 +41,6 @@ pub struct NetStats {
     pub unheard: u64,
 }
 
-/// The purpose of a timer.
 #[derive(Debug)]
 enum TimerPurpose {
     Caller(u64),
@@ -50,7 +49,6 @@ enum TimerPurpose {
     Room,
 }
 
-/// A place for a connection.
 #[derive(Debug)]
 struct ConnectionPlace {
     generation: u32,
@@ -136,6 +134,7 @@ impl<T: Transport> NetLoop<T> {
     /// # Errors
     /// An error of the system: choose another address, or remove the file of a Unix socket without a listener.
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
+        debug_assert!(!self.is_over, "W14: a loop that ends takes no listener");
         let listener = SocketToken(LISTENERS + self.listeners.len() as u64);
         let at = self.transport.listen(address, listener, self.limits.keepalive)?;
         self.listeners.push(true);
@@ -155,7 +154,7 @@ impl<T: Transport> NetLoop<T> {
     /// Counts since the loop was made.
     #[must_use]
     pub fn stats(&self) -> NetStats {
-        NetStats { open: self.places.len() - self.free.len(), room_bytes: self.memory.bytes(), ..self.stats }
+        NetStats { open: self.open_count(), room_bytes: self.memory.bytes(), ..self.stats }
     }
 
     /// Largest [`NetStats::room_bytes`] since the last call. A peak that falls leaves free memory in the allocator.
@@ -205,6 +204,7 @@ impl<T: Transport> NetLoop<T> {
             // The connection may end only after the caller has seen the last bytes.
             self.list(id);
             if let Some(connection) = self.get_mut(id) {
+                debug_assert!(connection.is_announced, "W3: arrived bytes are announced once");
                 connection.is_announced = false;
             }
         }
@@ -272,6 +272,7 @@ impl<T: Transport> NetLoop<T> {
             }
             self.check_time_anew(id, now_nanos);
         }
+        debug_assert!(!self.accepts(), "W14: a loop that ends accepts no client");
     }
 
     /// Sets a timer: [`NetEvent::TimerDue`] comes with `number` after this time.
@@ -371,8 +372,14 @@ impl<T: Transport> NetLoop<T> {
         while let Some(purpose) = self.timers.take_due(now_nanos) {
             match purpose {
                 TimerPurpose::Caller(number) => self.events.push_back(NetEvent::TimerDue(number)),
-                TimerPurpose::Room => self.release_room(now_nanos),
-                TimerPurpose::Accept => self.accept_is_paused = false,
+                TimerPurpose::Room => {
+                    debug_assert!(self.is_room_timed, "W17: one timer for all with room");
+                    self.release_room(now_nanos);
+                }
+                TimerPurpose::Accept => {
+                    debug_assert!(self.accept_is_paused, "W5: a pause has one end");
+                    self.accept_is_paused = false;
+                }
                 TimerPurpose::Connection(id) => self.check_time(id, now_nanos),
             }
         }
@@ -424,9 +431,7 @@ impl<T: Transport> NetLoop<T> {
     }
 
     fn accepts(&self) -> bool {
-        !self.is_over
-            && !self.accept_is_paused
-            && self.places.len() - self.free.len() < self.limits.connections_max
+        !self.is_over && !self.accept_is_paused && self.open_count() < self.limits.connections_max
     }
 
     /// Accepts from every listener in turn until no client waits, or no more are taken.
@@ -460,12 +465,20 @@ impl<T: Transport> NetLoop<T> {
         }
     }
 
+    /// Number of open connections.
+    fn open_count(&self) -> usize {
+        debug_assert!(self.free.len() <= self.places.len(), "W1: a place is free once");
+        self.places.len() - self.free.len()
+    }
+
     fn open(&mut self, id: ConnectionId, now_nanos: u64) {
         let connection = Some(Box::new(Connection::new(id, &self.limits, now_nanos)));
         match self.free.pop() {
             Some(index) => self.places[index as usize].connection = connection,
             None => self.places.push(ConnectionPlace { generation: 0, connection }),
         }
+        debug_assert!(self.get_mut(id).is_some(), "W1: the name of a connection leads to its place");
+        debug_assert!(self.open_count() <= self.limits.connections_max, "W2: no more clients than permitted");
         self.stats.accepted += 1;
         self.events.push_back(NetEvent::Opened(id));
         self.list(id);
@@ -477,6 +490,10 @@ impl<T: Transport> NetLoop<T> {
         let (timer, unheard) = (connection.timer.take(), connection.replies.unheard());
         let counted_bytes = connection.counted_bytes;
         let panicked = connection.replies.take_panic();
+        debug_assert!(
+            panicked.is_some() || reason != CloseReason::Panicked,
+            "W15: a connection ends for a panic of its own"
+        );
         self.last_panic = panicked.or(self.last_panic.take());
         if let Some(timer) = timer {
             self.timers.cancel(timer);
@@ -488,6 +505,7 @@ impl<T: Transport> NetLoop<T> {
         self.transport.close(id.token());
         let place = &mut self.places[id.index as usize];
         place.connection = None;
+        debug_assert_eq!(place.generation, id.generation, "W9: a connection ends once");
         place.generation += 1;
         // The last generation is the listeners': the place is given up.
         if place.generation < u32::MAX {

@@ -114,6 +114,7 @@ impl ReplyQueue {
     /// buffer. `bytes` is empty afterwards.
     pub fn reply_written(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() > Self::KEEP_BYTES && self.is_empty() {
+            debug_assert_eq!(self.sent_bytes, self.sending.len(), "W1: no unsent byte is dropped");
             std::mem::swap(&mut self.sending, bytes);
             self.sent_bytes = 0;
             self.first += 1;
@@ -167,6 +168,10 @@ impl ReplyQueue {
             if self.waiting.capacity() > Self::KEEP_PLACES.max(4 * self.waiting.len()) {
                 self.waiting.shrink_to(Self::KEEP_PLACES.max(2 * self.waiting.len()));
             }
+            debug_assert!(
+                !self.waiting.is_empty() || self.waiting_bytes == 0,
+                "W2: no bytes wait without a place"
+            );
         } else if let Some(at) =
             number.checked_sub(self.first).map(|at| at as usize).filter(|at| *at < self.waiting.len())
         {
@@ -188,6 +193,10 @@ impl ReplyQueue {
     }
 
     pub(crate) fn to_send(&self) -> &[u8] {
+        debug_assert!(
+            self.is_beyond || self.sent_bytes < self.sending.len() || self.sent_bytes == 0,
+            "W1: a buffer without unsent bytes is empty, unless the stream has ended"
+        );
         &self.sending[self.sent_bytes..]
     }
 
@@ -292,6 +301,7 @@ impl ReplyQueue {
                 ReplyPlace::Told(bytes) => bytes.clear(),
             });
             self.waiting_bytes = 0;
+            debug_assert_eq!(self.unsent_bytes(), 0, "W1: nothing follows a missing reply");
         }
     }
 }

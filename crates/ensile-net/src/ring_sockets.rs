@@ -61,13 +61,11 @@ pub(crate) trait SocketRing {
     /// Closes a socket without an operation in flight.
     fn close(&mut self, socket: Self::Socket);
 
-    /// The arrived bytes of a buffer.
     fn bytes<'a>(&'a self, buffer: &'a Self::Buffer) -> &'a [u8];
 
     /// Ends the loan of a buffer.
     fn give_back(&mut self, buffer: Self::Buffer);
 
-    /// Number of lent buffers.
     fn lent_buffers(&self) -> usize;
 
     /// Number of sends in flight.
@@ -160,7 +158,8 @@ impl<R: SocketRing> RingSockets<R> {
         };
         let number = match self.free.pop() {
             Some(number) => {
-                self.places[number as usize] = Some(place);
+                let earlier = self.places[number as usize].replace(place);
+                debug_assert!(earlier.is_none(), "W9: a free place has no socket");
                 number
             }
             None => {
@@ -168,7 +167,8 @@ impl<R: SocketRing> RingSockets<R> {
                 self.places.len() as u32 - 1
             }
         };
-        self.by_token.insert(token, number);
+        let earlier = self.by_token.insert(token, number);
+        debug_assert!(earlier.is_none(), "W9: a token names one open socket");
     }
 
     /// The place of a socket, its number, and the ring.
@@ -235,6 +235,7 @@ impl<R: SocketRing> RingSockets<R> {
                 Err(error.into())
             }
             None => {
+                debug_assert!(!bytes.is_empty(), "W7: a send has bytes, so its end is progress");
                 if place.sending.is_none() {
                     let part = &bytes[..bytes.len().min(SEND_BYTES)];
                     place.sending_bytes = part.len();
@@ -323,6 +324,7 @@ impl<R: SocketRing> RingSockets<R> {
             }
             SocketCompletion::Ready { place } => {
                 let Some(its) = &mut self.places[place as usize] else { return };
+                debug_assert!(its.waits, "W9: a poll ends once, at the place that asked for it");
                 its.waits = false;
                 (place, true)
             }
@@ -343,6 +345,10 @@ impl<R: SocketRing> RingSockets<R> {
         match outcome {
             Ok(Some(buffer)) if place.is_closed => self.ring.give_back(buffer),
             Ok(Some(buffer)) => {
+                debug_assert!(
+                    matches!(place.arrived, Arrived::Nothing),
+                    "W8: a receive follows a read of all bytes"
+                );
                 place.arrived = Arrived::Buffer(buffer, 0);
                 self.arrived.push(number);
             }

@@ -22,32 +22,14 @@ use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transp
 use network::SimulatedNetwork;
 use readiness::ReadinessSockets;
 use ring::CompletionSockets;
+pub use ring::RingCases;
 
-/// Percent of the calls that could go on and return `WouldBlock`.
-const SPURIOUS_PERCENT: u64 = 10;
-/// Percent of the readiness that comes in a later wait.
-const LATE_PERCENT: u64 = 20;
 /// Percent of the readiness in vain. Half of the seeds have none: it hides that a loop has lost an edge.
 const IN_VAIN_PERCENT: u64 = 2;
 
 /// A client of the simulated transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(usize);
-
-/// Number of times that the simulated ring has met each rare case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RingCases {
-    /// Reads of a part of a lent buffer.
-    pub partial_reads: u64,
-    /// Lent buffers with unread bytes at a wait.
-    pub copied_buffers: u64,
-    /// Closes of a connection with a lent buffer.
-    pub closed_with_buffer: u64,
-    /// Arrivals for a closed connection.
-    pub arrivals_after_close: u64,
-    /// Arrivals that found all buffers lent.
-    pub missing_buffers: u64,
-}
 
 /// Sockets of a seed.
 #[derive(Debug)]

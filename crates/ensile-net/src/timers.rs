@@ -27,7 +27,8 @@ impl<P> Timers<P> {
     pub(crate) fn set(&mut self, due_nanos: u64, purpose: P) -> TimerId {
         let id = TimerId { due_nanos, number: self.set };
         self.set += 1;
-        self.waiting.insert(id, purpose);
+        let earlier = self.waiting.insert(id, purpose);
+        debug_assert!(earlier.is_none(), "W3: a timer takes no other timer's place");
         id
     }
 

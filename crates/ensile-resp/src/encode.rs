@@ -6,7 +6,6 @@
 
 use std::io::Write;
 
-use crate::error::ProtocolError;
 use crate::header::HEADER_BYTES_MAX;
 
 /// Version of the protocol that a client speaks: the second, until the client requests the third (`HELLO 3`).
@@ -99,11 +98,6 @@ impl<'b> ReplyEncoder<'b> {
         self.buffer.push(b' ');
         self.line_text(message.as_bytes());
         self.crlf();
-    }
-
-    /// The last reply to a client whose stream is damaged: `-ERR Protocol error: ...`.
-    pub fn protocol_error(&mut self, error: &ProtocolError) {
-        self.error("ERR", &error.to_string());
     }
 
     /// A whole number.

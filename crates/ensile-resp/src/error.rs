@@ -1,6 +1,6 @@
 //! Errors of a stream, in redis' words: clients and their users know these words.
 //!
-//! Neighbours: both decoders return the errors; a server sends an error by [`crate::ReplyEncoder::protocol_error`].
+//! Neighbours: both decoders return the errors; a server sends an error by [`crate::ReplyEncoder::error`].
 
 use std::fmt;
 

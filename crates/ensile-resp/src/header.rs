@@ -2,11 +2,12 @@
 //!
 //! Neighbours: both decoders read header lines; [`crate::encode`] writes header lines.
 
+use crate::error::ProtocolError;
+
 /// Longest line of a type's byte and a number, its CR LF included: the number of bytes that a decoder may read again
 /// when a piece ends inside the line. The longest number of 64 bits takes 20.
 pub const HEADER_BYTES_MAX: usize = 32;
 
-/// Content of a header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderLine {
     /// The end of the line has not arrived.
@@ -19,6 +20,27 @@ pub(crate) enum HeaderLine {
     NoLineFeed,
     /// The number, and the begin of the next line.
     Number(i64, usize),
+}
+
+impl HeaderLine {
+    /// The number, and the begin of the next line; `None` for an incomplete line.
+    ///
+    /// # Errors
+    /// `too_long` and `invalid` for such a line, and [`ProtocolError::ExpectedCrlf`].
+    #[inline]
+    pub(crate) fn number(
+        self,
+        too_long: ProtocolError,
+        invalid: ProtocolError,
+    ) -> Result<Option<(i64, usize)>, ProtocolError> {
+        match self {
+            Self::Number(number, next) => Ok(Some((number, next))),
+            Self::Incomplete => Ok(None),
+            Self::TooLong => Err(too_long),
+            Self::Invalid => Err(invalid),
+            Self::NoLineFeed => Err(ProtocolError::ExpectedCrlf),
+        }
+    }
 }
 
 /// Reads the number that begins at `from`, behind the type's byte.
@@ -58,7 +80,8 @@ fn any_header(input: &[u8], from: usize) -> HeaderLine {
 }
 
 /// Parses a whole number: digits without leading zeros, with a `-` below zero. No `+`, no spaces, no `-0`.
-pub(crate) fn integer(text: &[u8]) -> Option<i64> {
+#[must_use]
+pub fn integer(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text.split_first()? {
         (b'-', digits) => (true, digits),
         _ => (false, text),

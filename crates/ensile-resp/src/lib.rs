@@ -47,6 +47,6 @@ mod request;
 
 pub use encode::{ReplyEncoder, RespVersion, encode_request};
 pub use error::ProtocolError;
-pub use header::HEADER_BYTES_MAX;
+pub use header::{HEADER_BYTES_MAX, integer};
 pub use reply::{DecodedReply, Replies, Reply, ReplyDecoder, ReplyLimits};
 pub use request::{Request, RequestDecoder, RequestLimits, Requests};

@@ -7,7 +7,7 @@
 //! Neighbours: [`crate::encode`] writes the replies; load generators and tests of servers read.
 
 use crate::error::ProtocolError;
-use crate::header::{HeaderLine, header, integer};
+use crate::header::{header, integer};
 
 mod view;
 
@@ -193,15 +193,8 @@ impl ReplyDecoder {
         }
     }
 
-    /// Number in the header line at the position.
     fn number(&self, input: &[u8]) -> Result<Option<(i64, usize)>, ProtocolError> {
-        match header(input, self.position + 1) {
-            HeaderLine::Number(number, next) => Ok(Some((number, next))),
-            HeaderLine::Incomplete => Ok(None),
-            HeaderLine::TooLong => Err(ProtocolError::ReplyLine),
-            HeaderLine::Invalid => Err(ProtocolError::ReplyValue),
-            HeaderLine::NoLineFeed => Err(ProtocolError::ExpectedCrlf),
-        }
+        header(input, self.position + 1).number(ProtocolError::ReplyLine, ProtocolError::ReplyValue)
     }
 
     /// Reads a string behind its length. The element is made with its header, and holds the kind for later calls.

@@ -8,7 +8,7 @@
 
 use crate::encode::{bulk, sized_line};
 use crate::error::ProtocolError;
-use crate::header::{HeaderLine, header};
+use crate::header::header;
 use crate::inline;
 
 /// Limits of requests. A request beyond a limit is a [`ProtocolError`] as soon as its header shows the excess.
@@ -37,12 +37,6 @@ impl Default for RequestLimits {
 }
 
 impl RequestLimits {
-    /// Redis' limits for a client that has not authenticated: 10 arguments of 16 KiB.
-    #[must_use]
-    pub fn for_unauthenticated() -> Self {
-        Self { arguments_max: 10, bulk_bytes_max: 16 << 10, ..Self::default() }
-    }
-
     fn within_places(self) -> Self {
         let places = u32::MAX as usize;
         Self {
@@ -120,11 +114,6 @@ impl RequestDecoder {
         }
     }
 
-    /// Sets other limits from the next header on, for instance once a client has authenticated.
-    pub fn set_limits(&mut self, limits: RequestLimits) {
-        self.limits = limits.within_places();
-    }
-
     /// Memory of the decoder in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -200,13 +189,8 @@ impl RequestDecoder {
     #[inline]
     fn array(&mut self, input: &[u8]) -> Result<Decoded, ProtocolError> {
         if self.missing == 0 {
-            let (count, next) = match header(input, 1) {
-                HeaderLine::Number(count, next) => (count, next),
-                HeaderLine::Incomplete => return Ok(Decoded::Incomplete),
-                HeaderLine::TooLong => return Err(ProtocolError::CountLine),
-                HeaderLine::Invalid => return Err(ProtocolError::Count),
-                HeaderLine::NoLineFeed => return Err(ProtocolError::ExpectedCrlf),
-            };
+            let line = header(input, 1).number(ProtocolError::CountLine, ProtocolError::Count)?;
+            let Some((count, next)) = line else { return Ok(Decoded::Incomplete) };
             if count <= 0 {
                 return Ok(Decoded::Nothing(next));
             }
@@ -245,13 +229,9 @@ impl RequestDecoder {
             Some(b'$') => {}
             Some(other) => return Err(ProtocolError::ExpectedBulk(*other)),
         }
-        let (bytes, next) = match header(input, self.position + 1) {
-            HeaderLine::Number(bytes, next) => (bytes, next),
-            HeaderLine::Incomplete => return Ok(false),
-            HeaderLine::TooLong => return Err(ProtocolError::BulkLine),
-            HeaderLine::Invalid => return Err(ProtocolError::BulkLength),
-            HeaderLine::NoLineFeed => return Err(ProtocolError::ExpectedCrlf),
-        };
+        let line = header(input, self.position + 1);
+        let line = line.number(ProtocolError::BulkLine, ProtocolError::BulkLength)?;
+        let Some((bytes, next)) = line else { return Ok(false) };
         let bytes = usize::try_from(bytes)
             .ok()
             .filter(|bytes| *bytes <= self.limits.bulk_bytes_max)

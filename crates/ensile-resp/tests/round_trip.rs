@@ -327,7 +327,7 @@ fn replies_have_the_bytes_that_redis_writes() {
     both(|encoder| encoder.verbatim(*b"mkd", b"# a"), "$3\r\n# a\r\n", "=7\r\nmkd:# a\r\n");
     both(|encoder| encoder.big_number("-12"), "$3\r\n-12\r\n", "(-12\r\n");
     both(
-        |encoder| encoder.protocol_error(&ensile_resp::ProtocolError::ExpectedBulk(b'x')),
+        |encoder| encoder.error("ERR", &ensile_resp::ProtocolError::ExpectedBulk(b'x').to_string()),
         "-ERR Protocol error: expected '$', got 'x'\r\n",
         "-ERR Protocol error: expected '$', got 'x'\r\n",
     );

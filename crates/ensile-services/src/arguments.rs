@@ -1,6 +1,6 @@
-//! Arguments shared by the services of objects: keys, times, codes, pairs of a name and a value.
+//! Arguments shared by the services: keys, times, codes, pairs of a name and a value.
 //!
-//! Neighbours: [`crate::ups`] and [`crate::his`] read their requests by these functions.
+//! Neighbours: [`crate::pht`], [`crate::ups`] and [`crate::his`] read their requests by these functions.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 use ensile_resp::ReplyEncoder;
@@ -36,6 +36,7 @@ pub(crate) fn show_keys(
 ) -> CallResult {
     for from in (1..request.len()).step_by(TOGETHER) {
         let to = request.len().min(from + TOGETHER);
+        debug_assert!(from < to, "each part has a key");
         let keys: Vec<Vec<u8>> = (from..to).map(|at| argument(request, at).to_vec()).collect();
         show(&keys, reply)?;
         check_length(reply)?;
@@ -58,7 +59,6 @@ pub(crate) fn code_text(code: [u8; 2], reply: &mut ReplyEncoder<'_>) {
     reply.bulk(if code == [0; 2] { b"" } else { &code });
 }
 
-/// Writes a name and its number.
 pub(crate) fn pair(name: &str, number: i64, reply: &mut ReplyEncoder<'_>) {
     reply.bulk(name.as_bytes());
     reply.integer(number);

@@ -75,6 +75,7 @@ impl RespClient {
 
     /// Appends a request to the requests to send.
     pub fn request<A: AsRef<[u8]>>(&mut self, arguments: &[A]) {
+        debug_assert!(!arguments.is_empty(), "a request has the command's name");
         encode_request(&mut self.to_send, arguments);
     }
 
@@ -100,6 +101,7 @@ impl RespClient {
             if let Some(decoded) = self.decoder.decode(&self.received[self.consumed..])? {
                 let seen = look(decoded.reply());
                 self.consumed += decoded.consumed_bytes();
+                debug_assert!(self.consumed <= self.received.len(), "a reply is consumed once");
                 return Ok(seen);
             }
             self.received.drain(..self.consumed);
@@ -209,7 +211,6 @@ fn map_of(reply: Reply<'_>) -> Option<Vec<MapValue>> {
     }
 }
 
-/// A value of a map.
 #[derive(Clone, Copy, Debug)]
 enum MapValue {
     Number(i64),

@@ -95,6 +95,8 @@ impl From<SocketTransport> for TransportChoice {
 /// Longest wait of a reply for space on a full disk. The client then gets an error within a second.
 const FULL_DISK_WAIT: Duration = Duration::from_millis(700);
 
+const _: () = assert!(FULL_DISK_WAIT.as_secs() == 0, "a client waits for less than a second");
+
 /// Address of a name or a number, with a port. Among several addresses the first IPv4 address is taken, or else the
 /// first.
 fn address(text: &str) -> Result<SocketAddr, String> {

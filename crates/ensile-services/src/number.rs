@@ -9,15 +9,7 @@ use crate::service::CallError;
 /// # Errors
 /// [`CallError::NotInteger`].
 pub(crate) fn integer(bytes: &[u8]) -> Result<i64, CallError> {
-    let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
-    let is_canonical = match digits {
-        [] => false,
-        [b'0'] => digits.len() == bytes.len(),
-        [b'0', ..] => false,
-        _ => digits.iter().all(u8::is_ascii_digit),
-    };
-    let text = std::str::from_utf8(bytes).ok().filter(|_| is_canonical);
-    text.and_then(|text| text.parse().ok()).ok_or(CallError::NotInteger)
+    ensile_resp::integer(bytes).ok_or(CallError::NotInteger)
 }
 
 /// A number of this type.
@@ -37,6 +29,8 @@ pub(crate) struct Digits {
 /// Bytes of the least number of 64 bits, with the sign.
 const DIGITS_MAX: usize = 20;
 
+const _: () = assert!(i64::MIN.unsigned_abs().ilog10() as usize + 2 == DIGITS_MAX, "digits, and the sign");
+
 impl Digits {
     pub(crate) fn from_number(number: i64) -> Self {
         let (mut bytes, mut begin, mut rest) = ([0; DIGITS_MAX], DIGITS_MAX, number.unsigned_abs());
@@ -52,6 +46,7 @@ impl Digits {
             begin -= 1;
             bytes[begin] = b'-';
         }
+        debug_assert_eq!(integer(&bytes[begin..]).ok(), Some(number), "a written number reads back");
         Self { bytes, begin }
     }
 

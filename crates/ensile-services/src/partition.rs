@@ -31,7 +31,9 @@ impl Partition {
     #[must_use]
     pub fn number_for_key(key: &[u8], all: usize) -> usize {
         // The upper half of the product is below `all`, and follows the hash's upper bits.
-        ((u128::from(stable_hash(key)) * all as u128) >> 64) as usize
+        let number = ((u128::from(stable_hash(key)) * all as u128) >> 64) as usize;
+        debug_assert!(number < all, "a key has one of the processes");
+        number
     }
 
     /// Number of this process, and number of processes.

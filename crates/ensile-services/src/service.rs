@@ -51,6 +51,12 @@ pub(crate) fn takes(arity: i64, arguments: usize) -> bool {
     if arity < 0 { arguments >= -arity } else { arguments == arity }
 }
 
+/// True if a command or an option has this name, in any case.
+#[inline]
+pub(crate) fn is_called(name: &[u8], command: &str) -> bool {
+    name.eq_ignore_ascii_case(command.as_bytes())
+}
+
 /// Result of a command.
 pub type CallResult = Result<(), CallError>;
 
@@ -73,6 +79,7 @@ impl<'r> CommandRequest<'r> {
     #[inline]
     #[must_use]
     pub fn new(request: Request<'r>) -> Self {
+        debug_assert!(request.len() > 0, "a request has the command's name");
         Self { request, rests: RestsOn::default() }
     }
 }
@@ -107,6 +114,17 @@ pub(crate) const fn command<S>(
     call: CommandCall<S>,
     summary: &'static str,
 ) -> ServiceCommand<S> {
+    let (first, last, step) = keys;
+    assert!(arity != 0, "a request has the command's name");
+    assert!(
+        (first == 0) == (step == 0) && (first == 0) == (last == 0),
+        "a command with a key has a last key and a step"
+    );
+    assert!(first < arity.abs(), "every request of the command has the first key");
+    assert!(
+        last == -1 || last < arity.abs(),
+        "the last key is the request's last argument, or one of every request"
+    );
     ServiceCommand { info: CommandInfo { name, arity, flags, keys, summary }, call }
 }
 
@@ -165,77 +183,55 @@ pub trait KeptObjects {
     fn step(&self);
 }
 
+/// The calls of [`KeptObjects`] that logs and collections have under the same names.
+macro_rules! same_calls {
+    () => {
+        fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
+            self.receipt(epoch)
+        }
+
+        fn checkpoint(&self) -> CheckpointHandle {
+            self.checkpoint()
+        }
+
+        fn stats(&self) -> ObjectsStats {
+            self.stats()
+        }
+
+        fn recovery(&self) -> &RecoveryReport {
+            self.recovery()
+        }
+
+        fn report_requests(&self, served: u64, lost: u64) {
+            self.report_requests(served, lost);
+        }
+
+        fn close(&self) -> ObjectsResult<()> {
+            self.close()
+        }
+
+        #[cfg(feature = "simulation")]
+        fn step(&self) {
+            self.heartbeat_step();
+            self.logger_step(0);
+            self.checkpoint_step(0);
+        }
+    };
+}
+
 impl KeptObjects for ApplicationLog {
-    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
-        ApplicationLog::receipt(self, epoch)
-    }
-
-    fn checkpoint(&self) -> CheckpointHandle {
-        ApplicationLog::checkpoint(self)
-    }
-
-    fn stats(&self) -> ObjectsStats {
-        ApplicationLog::stats(self)
-    }
-
-    fn recovery(&self) -> &RecoveryReport {
-        ApplicationLog::recovery(self)
-    }
+    same_calls!();
 
     fn newest_epoch(&self) -> Epoch {
         self.epoch()
     }
-
-    fn report_requests(&self, served: u64, lost: u64) {
-        ApplicationLog::report_requests(self, served, lost);
-    }
-
-    fn close(&self) -> ObjectsResult<()> {
-        ApplicationLog::close(self)
-    }
-
-    #[cfg(feature = "simulation")]
-    fn step(&self) {
-        self.heartbeat_step();
-        self.logger_step(0);
-        self.checkpoint_step(0);
-    }
 }
 
 impl<K: ObjectKey, T: Persistent> KeptObjects for Objects<K, T> {
-    fn receipt(&self, epoch: Epoch) -> ObjectReceipt<'_> {
-        Objects::receipt(self, epoch)
-    }
-
-    fn checkpoint(&self) -> CheckpointHandle {
-        Objects::checkpoint(self)
-    }
-
-    fn stats(&self) -> ObjectsStats {
-        Objects::stats(self)
-    }
-
-    fn recovery(&self) -> &RecoveryReport {
-        Objects::recovery(self)
-    }
+    same_calls!();
 
     fn newest_epoch(&self) -> Epoch {
-        Objects::stats(self).epoch
-    }
-
-    fn report_requests(&self, served: u64, lost: u64) {
-        Objects::report_requests(self, served, lost);
-    }
-
-    fn close(&self) -> ObjectsResult<()> {
-        Objects::close(self)
-    }
-
-    #[cfg(feature = "simulation")]
-    fn step(&self) {
-        self.heartbeat_step();
-        self.logger_step(0);
-        self.checkpoint_step(0);
+        self.stats().epoch
     }
 }
 

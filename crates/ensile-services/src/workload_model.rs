@@ -65,6 +65,7 @@ impl<E: Exercised> Tracked<E> {
 
     /// Number of sent operations without an acknowledgement.
     pub fn under_way(&self) -> u64 {
+        debug_assert!(!self.states.is_empty(), "an object has a state");
         self.states.len() as u64 - 1
     }
 
@@ -92,6 +93,7 @@ impl<E: Exercised> Tracked<E> {
 
     /// Acknowledges the oldest sent operation.
     pub fn acknowledge(&mut self) {
+        debug_assert!(self.under_way() > 0, "a sent operation is acknowledged once");
         if let Some(state) = self.states.pop_front() {
             self.old.push_back(state.reply_text());
             if self.old.len() > REMEMBERED {
@@ -114,6 +116,7 @@ impl<E: Exercised> Tracked<E> {
         // The operations before were made, although no client got a reply.
         (0..at).for_each(|_| self.acknowledge());
         self.states.truncate(1);
+        debug_assert_eq!(self.states[0].reply_text(), found, "the found state goes on");
         Ok(())
     }
 }
@@ -140,6 +143,7 @@ impl Exercised for TableElement {
     fn operate(&mut self, object: &str, sequence: u64, random: &mut Random) -> (RequestWords, String) {
         // Above all earlier values: every operation since has added less than [`AMOUNTS`].
         let fresh = (sequence * AMOUNTS * AMOUNTS) as i64;
+        debug_assert!(self.0.is_none_or(|before| before < fresh), "the number only grows");
         match (self.0, random.next_below(9)) {
             (None, _) | (Some(_), 0) => {
                 self.0 = Some(fresh);
@@ -191,6 +195,7 @@ impl Exercised for Url {
             }
             url => {
                 let (crawled, crawls, _) = url.get_or_insert_default();
+                debug_assert!(*crawled < sequence, "the numbers of a client only grow");
                 (*crawled, *crawls) = (sequence, *crawls + 1);
                 (words(&["UPS.CRAWLED", object, &sequence.to_string()]), format!(":{crawls}"))
             }
@@ -229,6 +234,7 @@ impl Exercised for Host {
             }
             host => {
                 let (day, days, urls) = host.get_or_insert_default();
+                debug_assert!(*day < sequence, "the numbers of a client only grow");
                 (*day, *days, *urls) = (sequence, *days + 1, (sequence % AMOUNTS) as i64);
                 let figures = [sequence.to_string(), urls.to_string()];
                 let request = ["HIS.DAILY", object, &figures[0], "de", &figures[1], "0"];

@@ -11,10 +11,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use super::candidates::{refused, texts};
 use super::catalogue::Edit;
 use super::items::{Item, items};
 use super::place::{Tree, code_texts};
-use super::{refused, texts};
 use crate::lexer::{Kind, tokens};
 use crate::source::Source;
 

@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use super::candidates::{candidates, readable, stale, texts};
 use super::place::{Tree, code_texts};
 use super::results::Results;
-use super::{candidates, readable, stale, texts};
 
 /// Gives the stale rows the present hash if only names have changed since the tree in `earlier`. Prints the names.
 pub(crate) fn carry(root: &Path, earlier: &Path) -> io::Result<bool> {

@@ -12,9 +12,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
+use super::candidates::Candidate;
 use super::catalogue::Bug;
 use super::copy::Copy;
-use super::place::{Placed, Placement, apply};
+use super::place::{Placed, apply};
 use super::results::{Results, Sighting};
 
 /// Limit of a command without a bug, in seconds; only a broken tree reaches it.
@@ -36,12 +37,6 @@ pub(crate) struct Settings {
     pub(crate) limit: Option<Duration>,
     /// Time for which the simulation hunts a bug, in seconds.
     pub(crate) hunt_seconds: u64,
-}
-
-/// A bug with its places in the tree.
-pub(crate) struct Candidate<'b> {
-    pub(crate) bug: &'b Bug,
-    pub(crate) placement: Placement<'b>,
 }
 
 /// Counts of a run.

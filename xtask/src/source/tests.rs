@@ -53,3 +53,11 @@ fn use_trees_are_flattened() {
     );
     assert!(paths.contains(&"std::fs::read".to_owned()));
 }
+
+#[test]
+fn a_visibility_is_no_path() {
+    let text = "pub(super) struct A(pub(crate) B, pub (super::C, D));\npub(in crate::e) fn f() {}\n";
+    let source = Source::new("crates/a/src/b.rs", text);
+    let paths: Vec<String> = source.paths().iter().map(|path| path.segments.join("::")).collect();
+    assert_eq!(paths, ["struct", "A", "B", "pub", "super::C", "D", "fn", "f"]);
+}

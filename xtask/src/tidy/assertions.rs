@@ -6,7 +6,7 @@
 //!
 //! Neighbours: [`super`] runs this rule beside the rules that read one file.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::source::Source;
 
 pub(super) const RULE: &str = "assertions";
@@ -51,6 +51,8 @@ const ROOMS: &[Room] = &[
     Room { name: "store", places: &["ensile-durability/src/store"], least: 25 },
     Room { name: "backup", places: &["ensile-durability/src/backup"], least: 25 },
     Room { name: "shipping", places: &["ensile-durability/src/shipping"], least: 29 },
+    Room { name: "services", places: &["ensile-services/src/"], least: 28 },
+    Room { name: "net", places: &["ensile-net/src/"], least: 27 },
 ];
 
 const MACROS: [&str; 6] =

@@ -2,7 +2,9 @@
 //!
 //! Neighbours: [`super`] lists these rules; the door is `ensile-base`'s `sync` module.
 
-use super::{Facts, Report, lies_in};
+use super::facts::Facts;
+use super::finding::Report;
+use super::places::lies_in;
 use crate::source::Source;
 
 /// Places that may name std's (or a model checker's) atomics, with the reasons.

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::source::{Path, Source};
 
 pub(super) const RULE: &str = "circles";

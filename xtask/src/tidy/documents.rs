@@ -9,7 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Facts, Report};
+use super::facts::Facts;
+use super::finding::Report;
 use crate::source::Source;
 
 /// Constants that documents may cite.

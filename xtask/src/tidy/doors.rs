@@ -5,7 +5,9 @@
 //!
 //! Neighbours: [`super`] lists these rules; the door of atomics is in [`super::atomics`].
 
-use super::{Facts, Report, lies_in};
+use super::facts::Facts;
+use super::finding::Report;
+use super::places::lies_in;
 use crate::source::Source;
 
 /// Places that may open files, with the reasons.

@@ -3,7 +3,8 @@
 //!
 //! Neighbours: [`super`] lists these rules.
 
-use super::{Facts, Report};
+use super::facts::Facts;
+use super::finding::Report;
 use crate::source::Source;
 
 const WORDS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];

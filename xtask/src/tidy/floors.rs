@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{Finding, Report};
+use super::finding::{Finding, Report};
 
 /// Place of a package of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Facts, Finding, Report, lies_in};
+use super::facts::Facts;
+use super::finding::{Finding, Report};
+use super::places::lies_in;
 use crate::lexer::Kind;
 use crate::source::Source;
 

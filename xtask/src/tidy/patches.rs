@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::documents::definitions;
-use super::{Facts, Finding, Report};
+use super::facts::Facts;
+use super::finding::{Finding, Report};
 use crate::planted::{Bug, Tree, Unreadable};
 
 /// Limits on the number of bugs and of patches. A run of all bugs takes an hour.

@@ -3,7 +3,8 @@
 //!
 //! Neighbours: [`super`] lists these rules.
 
-use super::{Facts, Report};
+use super::facts::Facts;
+use super::finding::Report;
 use crate::source::Source;
 
 /// Most columns of a line of prose.
@@ -112,7 +113,8 @@ fn plain_lines(text: &str, first: usize, report: &mut Report<'_>) {
 mod tests {
     use super::{COLUMNS_MAX, comment_columns, document_columns};
     use crate::source::Source;
-    use crate::tidy::{Facts, Report};
+    use crate::tidy::facts::Facts;
+    use crate::tidy::finding::Report;
 
     #[test]
     fn comments_wrap_but_for_tables_code_and_addresses() {

@@ -3,7 +3,8 @@
 //!
 //! Neighbours: [`super`] lists these rules.
 
-use super::{Facts, Report};
+use super::facts::Facts;
+use super::finding::Report;
 use crate::lexer::Kind;
 use crate::source::Source;
 

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Facts, RULES, inspect};
+use super::facts::Facts;
+use super::{RULES, inspect};
 
 /// What one rule must find, and must leave alone.
 struct Sample {

@@ -3,7 +3,9 @@
 //! Neighbours: [`super`] lists these rules. clippy's `undocumented_unsafe_blocks` asks for the same comments in the
 //! code that clippy sees; these rules also cover macros and every target.
 
-use super::{Facts, Report, lies_in};
+use super::facts::Facts;
+use super::finding::Report;
+use super::places::lies_in;
 use crate::lexer::Kind;
 use crate::source::Source;
 

@@ -20,8 +20,10 @@ use ensile::receipt::Epoch;
 use ensile_durability::DurabilityError;
 use serde_json::{Value, json};
 
-use super::backup::{ShownProgress, not_made};
-use super::{DAMAGED, MEGABYTE, damage_json, format_bytes, format_epoch_range, report_failure, show};
+use super::copy_progress::ShownProgress;
+use super::figures::{MEGABYTE, format_bytes, format_epoch_range};
+use super::json::damage_json;
+use super::output::{DAMAGED, not_made, report_failure, show};
 
 /// `ensile restore-archive`.
 #[derive(Debug, Args)]

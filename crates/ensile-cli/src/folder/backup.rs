@@ -1,28 +1,28 @@
-//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from the copies. The
-//! module also has the lines of `ensile verify` and `ensile inspect` about a backup's folder.
+//! `ensile backup` and `ensile restore`: copies of a database that may be open, and new databases from the copies.
 //!
 //! Exit codes: 0 for a finished copy, 1 if the source is damaged, 2 if no copy was made. 3 for a finished copy that
 //! lacks commits: commits that were durable when the copy began, although no earlier epoch was asked for, or commits
 //! that a killed process-safe life had returned.
 //!
-//! Neighbours: [`ensile::folder`] copies and verifies; this module prints the progress and the outcome.
+//! Neighbours: [`ensile::folder`] copies and verifies; this module prints the outcome; `copy_progress` prints the
+//! progress.
 
-use std::io::{self, IsTerminal as _, Write as _};
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use ensile::Error;
-use ensile::folder::{self, BackupFacts, CopyOptions, CopyPhase, CopyProgress, CopyReport, Examination};
+use ensile::folder::{self, CopyOptions, CopyProgress, CopyReport};
 use ensile::receipt::Epoch;
-use ensile_durability::DurabilityError;
 use ensile_objects::ObjectsError;
 use ensile_objects::folder as objects;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, format_bytes, report_failure, show};
+use super::copy_progress::ShownProgress;
+use super::figures::{MEGABYTE, format_bytes, format_epoch_list};
+use super::json::not_proven_json;
+use super::output::{LACKS_RESULTS, not_made, report_failure, show};
 
 /// `ensile backup`.
 #[derive(Debug, Args)]
@@ -147,17 +147,6 @@ fn of_objects(error: ObjectsError) -> Error {
     }
 }
 
-/// Prints the error. The exit code separates damage of the source from other reasons.
-pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
-    let code = report_failure(folder, &error.to_string());
-    match error {
-        Error::Storage(why) if matches!(why.cause(), DurabilityError::Damaged { .. }) => {
-            ExitCode::from(DAMAGED)
-        }
-        _ => code,
-    }
-}
-
 /// Prints the outcome of a copy.
 fn report_copy(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
     if is_json {
@@ -169,7 +158,7 @@ fn report_copy(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
             "entries": report.entries, "pages": report.pages, "pages_written": report.pages_written,
             "bytes": report.bytes, "bytes_written": report.bytes_written, "log_entries": report.log_entries,
             "overruns": report.overruns, "kept": kept, "dropped": dropped,
-            "not_proven": report.not_proven.as_ref().map(super::not_proven_json),
+            "not_proven": report.not_proven.as_ref().map(not_proven_json),
         });
         show(&format!("{report:#}\n"));
         return;
@@ -199,181 +188,4 @@ fn report_copy(folder: &Path, report: &CopyReport, is_json: bool, what: &str) {
         text += &format!("perhaps not in the backup: {}. {}\n", left.loss(), left.what_to_do());
     }
     show(&text);
-}
-
-/// Line about the origin of a backup's folder. Empty for other folders.
-pub(super) fn lines(facts: Option<&BackupFacts>) -> String {
-    match facts {
-        None => String::new(),
-        Some(BackupFacts::Backup { of, epoch, pictures, logged_pictures, files }) => {
-            let at = epoch.map_or_else(String::new, |epoch| {
-                format!(", as it was at the end of epoch {}", epoch.number())
-            });
-            let kept = [
-                match pictures.len() {
-                    0 => String::new(),
-                    1 => "one picture".to_owned(),
-                    _ => format!("pictures of the epochs {}", format_epoch_list(pictures)),
-                },
-                match logged_pictures.len() {
-                    0 => String::new(),
-                    1 => "a picture and the log behind it".to_owned(),
-                    _ => {
-                        format!(
-                            "pictures and the logs behind them at the epochs {}",
-                            format_epoch_list(logged_pictures)
-                        )
-                    }
-                },
-                match files.len() {
-                    0 => String::new(),
-                    1 => "a copy of its files".to_owned(),
-                    _ => format!("copies of its files at the epochs {}", format_epoch_list(files)),
-                },
-            ];
-            let kept: Vec<String> = kept.into_iter().filter(|kept| !kept.is_empty()).collect();
-            format!("a backup of database {of}{at}: {}\n", kept.join(", "))
-        }
-        Some(BackupFacts::Restored { from, epoch }) => {
-            let from = from.as_ref().map_or_else(String::new, |from| format!(" from {from}"));
-            format!("restored{from}, as that was at the end of epoch {}\n", epoch.number())
-        }
-    }
-}
-
-/// Epochs of a folder that `restore --to-epoch` can restore.
-pub(super) enum Reach {
-    /// The folder is no backup.
-    None,
-    /// Spans of epochs, with first and last epoch.
-    Spans(Vec<(Epoch, Epoch)>),
-    /// The epochs are unknown, for example because the backup was copied.
-    Unknown(Box<Error>),
-}
-
-/// Epochs of a folder that `restore --to-epoch` can restore, with the archive if given.
-///
-/// # Errors
-/// The exit code, if an archive is given for a folder that is no backup. The error is already printed.
-pub(super) fn reach(folder: &Path, found: &Examination, archive: Option<&Path>) -> Result<Reach, ExitCode> {
-    match (&found.backup, archive) {
-        (Some(BackupFacts::Backup { .. }), _) => Ok(match folder::restorable_epochs(folder, archive) {
-            Ok(reach) => Reach::Spans(reach),
-            Err(error) => Reach::Unknown(Box::new(error)),
-        }),
-        (_, Some(_)) => Err(report_failure(folder, super::NO_BACKUP)),
-        (_, None) => Ok(Reach::None),
-    }
-}
-
-/// Line of text for the epochs.
-pub(super) fn reach_line(reach: &Reach, archive: Option<&Path>) -> String {
-    let reach = match reach {
-        Reach::None => return String::new(),
-        Reach::Unknown(why) => {
-            return format!("the epochs of `ensile restore --to-epoch` are unknown: {why}\n");
-        }
-        Reach::Spans(spans) => spans,
-    };
-    let (alone, spans): (Vec<_>, Vec<_>) = reach.iter().copied().partition(|(first, last)| first == last);
-    let mut what: Vec<String> = Vec::new();
-    if !alone.is_empty() {
-        let alone: Vec<Epoch> = alone.into_iter().map(|(epoch, _)| epoch).collect();
-        what.push(format!(
-            "the end of {} {}",
-            if alone.len() == 1 { "epoch" } else { "the epochs" },
-            format_epoch_list(&alone)
-        ));
-    }
-    for (first, last) in spans {
-        what.push(format!("the end of each epoch from {} to {} that counted", first.number(), last.number()));
-    }
-    let by = match archive {
-        Some(archive) => format!(" with the archive {}", archive.display()),
-        None => "; `ensile inspect BACKUP --archive ARCHIVE` lists the epochs with an archive of the log"
-            .to_owned(),
-    };
-    let what = if what.is_empty() { "nothing".to_owned() } else { what.join(", ") };
-    format!("`ensile restore --to-epoch` can restore {what}{by}\n")
-}
-
-/// The epochs as JSON.
-pub(super) fn reach_json(reach: &Reach) -> Value {
-    let Reach::Spans(spans) = reach else { return Value::Null };
-    spans.iter().map(|(first, last)| json!([first.number(), last.number()])).collect()
-}
-
-/// True if the backup has more than one picture.
-pub(super) fn has_older(facts: Option<&BackupFacts>) -> bool {
-    let Some(BackupFacts::Backup { pictures, logged_pictures, .. }) = facts else { return false };
-    pictures.len() + logged_pictures.len() > 1
-}
-
-/// The facts of [`lines`] as a JSON object.
-pub(super) fn facts(facts: &BackupFacts) -> Value {
-    match facts {
-        BackupFacts::Backup { of, epoch, pictures, logged_pictures, files } => {
-            let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.number()).collect::<Vec<_>>();
-            json!({
-                "kind": "backup", "of": of, "epoch": epoch.map(Epoch::number), "pictures": numbers(pictures),
-                "logged_pictures": numbers(logged_pictures), "files": numbers(files),
-            })
-        }
-        BackupFacts::Restored { from, epoch } => {
-            json!({ "kind": "restored", "from": from, "epoch": epoch.number() })
-        }
-    }
-}
-
-fn format_epoch_list(epochs: &[Epoch]) -> String {
-    epochs.iter().map(|epoch| epoch.number().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Progress of a copy. A terminal shows a line that is overwritten for each percent of a phase. A new beginning of the
-/// copy is printed as a line of its own, on a terminal or not.
-#[derive(Default)]
-pub(super) struct ShownProgress {
-    last: Option<(CopyPhase, u64)>,
-    overruns: u64,
-}
-
-impl ShownProgress {
-    pub(super) fn show(&mut self, progress: &CopyProgress) -> ControlFlow<()> {
-        if progress.overruns > self.overruns {
-            self.overruns = progress.overruns;
-            self.end();
-            self.last = None;
-            // A closed output does not stop the backup.
-            let _ = writeln!(
-                io::stderr(),
-                "ensile: the copy takes longer than the database keeps files for it, and begins again ({} times so far): \
-                 raise --rate-mb, or leave it out",
-                progress.overruns
-            );
-        }
-        let percent = (progress.bytes * 100).checked_div(progress.bytes_total).unwrap_or(0);
-        let now = Some((progress.phase, percent));
-        if self.last != now && io::stderr().is_terminal() {
-            let what = match progress.phase {
-                CopyPhase::Verifying => "verifying",
-                CopyPhase::Archive => "taking from the archive",
-                _ => "copying",
-            };
-            // A closed terminal does not stop the backup.
-            let _ = write!(
-                io::stderr(),
-                "\r{what}: {percent:3} % of {}, {} written ",
-                format_bytes(progress.bytes_total),
-                format_bytes(progress.bytes_written)
-            );
-            self.last = now;
-        }
-        ControlFlow::Continue(())
-    }
-
-    pub(super) fn end(&self) {
-        if self.last.is_some() {
-            let _ = writeln!(io::stderr());
-        }
-    }
 }

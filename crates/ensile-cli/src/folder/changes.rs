@@ -2,7 +2,6 @@
 //!
 //! Neighbours: [`ensile::folder::changes`] reads; `folder` has the command.
 
-use std::fmt::Write as _;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,7 +10,9 @@ use std::process::ExitCode;
 use ensile::folder::{self, Before, Change};
 use serde_json::{Map, Value};
 
-use super::{exit_code, not_proven, report_failure, verdict};
+use super::figures::hex;
+use super::output::{exit_code, report_failure};
+use super::verdict::{not_proven, verdict};
 
 /// Help text of `--changes`.
 pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
@@ -70,12 +71,4 @@ fn line(change: &Change<'_>) -> Value {
     };
     put("after", after.map(hex).into());
     Value::Object(line)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

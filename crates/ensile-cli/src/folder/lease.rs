@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use clap::Args;
 use ensile::folder;
 
-use super::report_failure;
+use super::output::report_failure;
 
 /// Exit code if the command succeeded but the database removed files during the command.
 const OVERRUN: u8 = 3;

@@ -17,7 +17,8 @@ use ensile_durability::DurabilityError;
 use ensile_objects::folder::EntryKind;
 use serde_json::json;
 
-use super::{DAMAGED, LACKS_RESULTS, MEGABYTE, format_bytes, report_failure, show};
+use super::figures::{MEGABYTE, format_bytes};
+use super::output::{DAMAGED, LACKS_RESULTS, report_failure, show};
 
 /// `ensile take-over`, and `ensile objects take-over`.
 #[derive(Debug, Args)]

@@ -19,9 +19,7 @@ use rustix::fs::RenameFlags;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Permissions of a new folder.
 const FOLDER_MODE: Mode = Mode::RWXU;
-/// Permissions of a new file.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// Kind of a directory entry. A link is not followed.
@@ -85,7 +83,6 @@ impl Folder {
         self.path = path;
     }
 
-    /// Opens an existing file.
     pub(super) fn open_file(&self, name: &str, is_to_write: bool) -> io::Result<File> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
         self.open_with(name, access)
@@ -193,12 +190,8 @@ impl Folder {
 
     /// Sorted names of the entries that are neither folders nor links to folders.
     pub(super) fn files(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.handle)? {
-            let entry = entry?;
-            // Names of the database are UTF-8, so other names are skipped.
-            let Ok(name) = entry.file_name().to_str() else { continue };
-            let is_folder = match entry.file_type() {
+        self.names(|name, kind| {
+            let is_folder = match kind {
                 FileType::Directory => true,
                 FileType::Symlink => self.sub_folder(name).is_ok(),
                 // Some file systems report no kind.
@@ -209,32 +202,34 @@ impl Folder {
                 },
                 _ => false,
             };
-            if !is_folder {
-                names.push(name.to_owned());
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+            Ok(!is_folder)
+        })
     }
 
     /// Sorted names of the folders, of links to folders, and of dangling links.
     pub(super) fn folders(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&self.handle)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().to_str() else { continue };
+        self.names(|name, _| {
             if name == "." || name == ".." {
-                continue;
+                return Ok(false);
             }
-            let is_folder = match self.find(name)? {
+            Ok(match self.find(name)? {
                 NameTarget::Folder => true,
                 NameTarget::Link(_) => match self.status(name) {
                     Ok(status) => FileType::from_raw_mode(status.st_mode) == FileType::Directory,
                     Err(error) => error.kind() == io::ErrorKind::NotFound,
                 },
                 NameTarget::File | NameTarget::Nothing => false,
-            };
-            if is_folder {
+            })
+        })
+    }
+
+    /// Sorted names of the wanted entries. Names of the database are UTF-8, so other names are skipped.
+    fn names(&self, is_wanted: impl Fn(&str, FileType) -> io::Result<bool>) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if is_wanted(name, entry.file_type())? {
                 names.push(name.to_owned());
             }
         }

@@ -32,44 +32,30 @@ const NO_FOLDER_LOCKS: [Errno; 6] =
 const NO_LOCKS: [Errno; 3] = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
 
 impl RealLock {
-    /// Locks an open file without waiting.
-    pub(super) fn of_file(
+    /// Locks an open file or folder without waiting.
+    pub(super) fn take(
         file: File,
         path: PathBuf,
         how: FlockOperation,
         process: Process,
     ) -> Result<Self, DiskError> {
-        match flock(&file, how) {
-            Ok(()) => Ok(Self { file, path, process }),
-            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
-            Err(error) if NO_LOCKS.contains(&error) => {
-                let detail = format!(
-                    "this file system cannot lock files ({error}), so nothing would keep a second process out: use another one"
-                );
-                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
-                Err(DiskError::io(Operation::Lock, &path, error))
+        let error = match flock(&file, how) {
+            Ok(()) => return Ok(Self { file, path, process }),
+            Err(Errno::WOULDBLOCK) => return Err(DiskError::InUse { path }),
+            Err(error) => error,
+        };
+        let is_folder = file.metadata().is_ok_and(|found| found.is_dir());
+        let detail = match error {
+            _ if is_folder && NO_FOLDER_LOCKS.contains(&error) => {
+                format!("this file system cannot lock folders ({error})")
             }
-            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
-        }
-    }
-
-    /// Locks an open folder without waiting.
-    pub(super) fn of_folder(
-        folder: File,
-        path: PathBuf,
-        how: FlockOperation,
-        process: Process,
-    ) -> Result<Self, DiskError> {
-        match flock(&folder, how) {
-            Err(error) if NO_FOLDER_LOCKS.contains(&error) => {
-                let detail = format!("this file system cannot lock folders ({error})");
-                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
-                Err(DiskError::io(Operation::Lock, &path, error))
-            }
-            Ok(()) => Ok(Self { file: folder, path, process }),
-            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
-            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
-        }
+            _ if !is_folder && NO_LOCKS.contains(&error) => format!(
+                "this file system cannot lock files ({error}), so nothing would keep a second process out: use another one"
+            ),
+            _ => return Err(DiskError::io(Operation::Lock, &path, error.into())),
+        };
+        let error = io::Error::new(io::ErrorKind::Unsupported, detail);
+        Err(DiskError::io(Operation::Lock, &path, error))
     }
 
     fn metadata(&self) -> Result<Metadata, DiskError> {

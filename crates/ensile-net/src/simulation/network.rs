@@ -18,6 +18,9 @@ use crate::transport::LoopWakeUp;
 /// Error number of a process without free descriptors (`EMFILE` of Linux).
 const NO_DESCRIPTORS: i32 = 24;
 
+/// Percent of the readiness that comes in a later wait.
+pub(super) const LATE_PERCENT: u64 = 20;
+
 /// Both directions between a client and the loop.
 #[derive(Debug)]
 pub(super) struct Pipe {
@@ -50,10 +53,10 @@ impl Pipe {
 
     /// Number of bytes that a send could take.
     pub(super) fn room(&self) -> usize {
+        assert!(self.to_client.len() <= self.window_bytes, "a send takes no more bytes than the window has");
         self.window_bytes - self.to_client.len()
     }
 
-    /// Sends bytes of the client.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         self.to_loop.extend(bytes);
         self.reset_if_unread();

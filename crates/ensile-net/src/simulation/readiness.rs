@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use ensile_base::random::Random;
 
-use super::network::{Pipe, SimulatedNetwork};
-use super::{LATE_PERCENT, SPURIOUS_PERCENT};
+use super::network::{LATE_PERCENT, Pipe, SimulatedNetwork};
 use crate::sockets::unknown;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
+
+/// Percent of the calls that could go on and return `WouldBlock`.
+const SPURIOUS_PERCENT: u64 = 10;
 
 /// A connection and its next edges.
 #[derive(Debug)]
@@ -25,7 +27,6 @@ struct EdgeSocket {
     tells_writes: bool,
 }
 
-/// Sockets with edges of readiness.
 #[derive(Debug)]
 pub(super) struct ReadinessSockets {
     pub(super) network: SimulatedNetwork,

@@ -13,8 +13,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::network::SimulatedNetwork;
-use super::{LATE_PERCENT, RingCases};
+use super::network::{LATE_PERCENT, SimulatedNetwork};
 use crate::ring_sockets::{RingSockets, SEND_BYTES, SendNumber, SocketCompletion, SocketRing};
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
 
@@ -24,6 +23,21 @@ const BUFFERS_MAX: u64 = 4;
 const BUFFER_BYTES: usize = 16 << 10;
 /// Percentage of the cancelled receives that still bring bytes, if bytes are there.
 const CANCELLED_LATE_PERCENT: u64 = 50;
+
+/// Number of times that the simulated ring has met each rare case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingCases {
+    /// Reads of a part of a lent buffer.
+    pub partial_reads: u64,
+    /// Lent buffers with unread bytes at a wait.
+    pub copied_buffers: u64,
+    /// Closes of a connection with a lent buffer.
+    pub closed_with_buffer: u64,
+    /// Arrivals for a closed connection.
+    pub arrivals_after_close: u64,
+    /// Arrivals that found all buffers lent.
+    pub missing_buffers: u64,
+}
 
 /// A listener, or the connection to a client.
 #[derive(Clone, Copy, Debug)]
@@ -253,7 +267,6 @@ impl SimulatedSocket {
     }
 }
 
-/// Sockets over a simulated ring.
 pub(super) struct CompletionSockets {
     sockets: RingSockets<SimulatedRing>,
     /// Bytes of the send in flight of every connection.

@@ -61,7 +61,6 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Address of the ring of buffers.
     pub(super) fn ring_address(&self) -> u64 {
         self.base.as_ptr().expose_provenance() as u64
     }
@@ -101,6 +100,7 @@ impl SharedMemory {
     pub(super) fn lend_buffer(&mut self, number: u16, bytes: usize) -> ArrivedBuffer {
         assert!(number < BUFFERS && bytes <= BUFFER_BYTES, "{bytes} bytes in buffer {number}");
         self.lent += 1;
+        debug_assert!(self.lent <= BUFFERS, "W6: a buffer is lent once");
         ArrivedBuffer { number, bytes }
     }
 
@@ -117,6 +117,7 @@ impl SharedMemory {
     }
 
     pub(super) fn give_back(&mut self, buffer: ArrivedBuffer) {
+        debug_assert!(self.lent > 0, "W6: a lent buffer comes back once");
         self.lent -= 1;
         self.provide(buffer.number);
     }

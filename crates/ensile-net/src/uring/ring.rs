@@ -66,7 +66,13 @@ const OPERATION_BITS: u32 = 3;
 
 impl RingOperation {
     fn data(self, place: u32) -> u64 {
-        u64::from(place) << OPERATION_BITS | self as u64
+        let data = u64::from(place) << OPERATION_BITS | self as u64;
+        debug_assert_eq!(
+            Self::decode(data),
+            (self, place),
+            "W9: a completion names its operation and its place"
+        );
+        data
     }
 
     fn decode(data: u64) -> (Self, u32) {
@@ -182,6 +188,7 @@ impl Ring {
     fn stage(&mut self, entry: squeue::Entry, operation: RingOperation, place: u32) {
         self.in_flight += 1;
         self.staged.push_back(entry.user_data(operation.data(place)));
+        debug_assert!(self.staged.len() <= self.in_flight, "W6: a staged operation counts as in flight");
     }
 
     /// Submits all staged operations, and waits for a completion, or for `wait_max`.
@@ -234,9 +241,9 @@ impl Ring {
         }
     }
 
-    /// The next completion.
     pub(super) fn next_completion(&mut self) -> Option<RingCompletion> {
         let entry = self.queues.completion().next()?;
+        debug_assert!(self.in_flight > self.staged.len(), "W10: each submitted operation completes once");
         self.in_flight -= 1;
         let (operation, place) = RingOperation::decode(entry.user_data());
         let result = entry.result();
@@ -349,6 +356,7 @@ impl SocketRing for Ring {
     fn send(&mut self, socket: &MachineSocket, place: u32, bytes: &[u8]) -> SendNumber {
         debug_assert!(bytes.len() <= SEND_BYTES, "W7: a copy of {} bytes", bytes.len());
         let mut copy = self.spare.pop().unwrap_or_default();
+        debug_assert!(copy.is_empty(), "W7: a copy begins with the bytes of its send");
         copy.extend_from_slice(bytes);
         // An embedding program may not ignore the signal of a broken pipe.
         let flags = SendFlags::NOSIGNAL.bits().cast_signed();
@@ -359,7 +367,8 @@ impl SocketRing for Ring {
         if number == sends {
             self.sends.push(None);
         }
-        self.sends[number as usize] = Some(SendPlace { place, bytes: copy });
+        let earlier = self.sends[number as usize].replace(SendPlace { place, bytes: copy });
+        debug_assert!(earlier.is_none(), "W6: the copy of a send in flight stays");
         self.stage(entry.build(), RingOperation::Send, number);
         SendNumber(number)
     }

@@ -138,17 +138,6 @@ fn limits_are_met_to_the_byte() {
 }
 
 #[test]
-fn unauthenticated_clients_get_little() {
-    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
-    assert_eq!(decoder.decode(b"*11\r\n", 1).error(), Some(ProtocolError::Count));
-    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
-    assert_eq!(decoder.decode(b"*1\r\n$16385\r\n", 1).error(), Some(ProtocolError::BulkLength));
-    let mut decoder = RequestDecoder::new(RequestLimits::for_unauthenticated());
-    decoder.set_limits(RequestLimits::default());
-    assert_eq!(decoder.decode(b"*11\r\n$16385\r\n", 1).error(), None);
-}
-
-#[test]
 fn announced_lengths_take_no_memory() {
     let mut decoder = RequestDecoder::new(RequestLimits::default());
     let mut stream = b"*1048576\r\n$536870912\r\n".to_vec();

@@ -11,14 +11,13 @@ use crate::his::{DailyFigures, HostInformation};
 const BURST: usize = 256;
 
 /// A client of the host service, [`crate::his`].
+///
+/// A call returns a [`ClientError`](super::ClientError) if the connection fails, or if the server refuses the request.
 #[derive(Debug)]
 pub struct HostClient(RespClient);
 
 impl HostClient {
     /// Connects to a server.
-    ///
-    /// # Errors
-    /// [`ClientError::Connection`](super::ClientError::Connection).
     pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
         RespClient::connect(address).map(Self)
     }
@@ -29,9 +28,6 @@ impl HostClient {
     }
 
     /// Information on a host.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn get(&mut self, host: &[u8]) -> ClientResult<Option<HostInformation>> {
         self.0.call(&[&b"HIS.GET"[..], host], |reply| object_of(reply, host_of))
     }
@@ -70,6 +66,7 @@ impl HostClient {
                 under_way = 0;
             }
         }
+        debug_assert!(under_way < BURST, "a whole burst is received before the next request");
         Ok(taken + self.receive_accepted(under_way)?)
     }
 
@@ -79,33 +76,21 @@ impl HostClient {
     }
 
     /// Adds to the number of stored URLs of a host. Returns the new number.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn add(&mut self, host: &[u8], urls: i64) -> ClientResult<i64> {
         self.0.call(&[&b"HIS.ADD"[..], host, urls.to_string().as_bytes()], integer_of)
     }
 
     /// Adds a measured delay to the average. Returns the new average, in microseconds.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn delay(&mut self, host: &[u8], micros: u64) -> ClientResult<i64> {
         self.0.call(&[&b"HIS.DELAY"[..], host, micros.to_string().as_bytes()], integer_of)
     }
 
     /// Removes a host. True if the host was present.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn forget(&mut self, host: &[u8]) -> ClientResult<bool> {
         Ok(self.0.call(&[&b"HIS.FORGET"[..], host], integer_of)? == 1)
     }
 
     /// Requests the server's end, after everything is durable.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn shut_down(&mut self) -> ClientResult<()> {
         self.0.shut_down()
     }

@@ -9,14 +9,13 @@ use ensile_resp::Reply;
 use super::{ClientResult, RespClient, all_of, integer_of, value_of};
 
 /// A client of the hash table, [`crate::pht`].
+///
+/// A call returns a [`ClientError`](super::ClientError) if the connection fails, or if the server refuses the request.
 #[derive(Debug)]
 pub struct TableClient(RespClient);
 
 impl TableClient {
     /// Connects to a server.
-    ///
-    /// # Errors
-    /// [`ClientError::Connection`](super::ClientError::Connection).
     pub fn connect(address: impl ToSocketAddrs) -> ClientResult<Self> {
         RespClient::connect(address).map(Self)
     }
@@ -27,17 +26,11 @@ impl TableClient {
     }
 
     /// Value of a key, if present.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn get(&mut self, key: &[u8]) -> ClientResult<Option<Vec<u8>>> {
         self.0.call(&[&b"GET"[..], key], value_of)
     }
 
     /// Values, in the order of their keys, in one round trip.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn get_many(&mut self, keys: &[&[u8]]) -> ClientResult<Vec<Option<Vec<u8>>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -47,18 +40,12 @@ impl TableClient {
     }
 
     /// Sets a value.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> ClientResult<()> {
         self.0.call(&[&b"SET"[..], key, value], is_ok)?;
         Ok(())
     }
 
     /// Sets a value if the stored value is `expected`; with `None`, if no value is stored. True if the value was set.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn compare_and_set(
         &mut self,
         key: &[u8],
@@ -72,26 +59,17 @@ impl TableClient {
     }
 
     /// Deletes an element. True if the element was present.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn delete(&mut self, key: &[u8]) -> ClientResult<bool> {
         Ok(self.0.call(&[&b"DEL"[..], key], integer_of)? == 1)
     }
 
     /// Adds to a whole number; an absent number counts as zero. Returns the sum.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn increment(&mut self, key: &[u8], by: i64) -> ClientResult<i64> {
         self.0.call(&[&b"INCRBY"[..], key, by.to_string().as_bytes()], integer_of)
     }
 
     /// Takes a step of a scan. Returns the cursor to go on from, and keys. Cursor zero begins the scan; a returned zero
     /// ends the scan.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn scan(&mut self, cursor: u64, count: usize) -> ClientResult<(u64, Vec<Vec<u8>>)> {
         let (cursor, count) = (cursor.to_string(), count.to_string());
         self.0.call(&["SCAN", &cursor, "COUNT", &count], |reply| {
@@ -103,9 +81,6 @@ impl TableClient {
     }
 
     /// Requests the server's end, after everything is durable.
-    ///
-    /// # Errors
-    /// [`ClientError`](super::ClientError).
     pub fn shut_down(&mut self) -> ClientResult<()> {
         self.0.shut_down()
     }

@@ -10,6 +10,8 @@ use crate::partition::Partition;
 use crate::ups::{COUNTERS, UrlProperties};
 
 /// A client of the URL service, [`crate::ups`], with a connection to each partition.
+///
+/// A call returns a [`ClientError`] if the connection fails, or if the server refuses the request.
 #[derive(Debug)]
 pub struct UrlClient(Vec<RespClient>);
 
@@ -40,9 +42,6 @@ impl UrlClient {
     }
 
     /// Properties of a URL.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn get(&mut self, url: &[u8]) -> ClientResult<Option<UrlProperties>> {
         self.connection(url).call(&[&b"UPS.GET"[..], url], |reply| object_of(reply, url_of))
     }
@@ -59,6 +58,11 @@ impl UrlClient {
         for (place, url) in urls.iter().enumerate() {
             places[Partition::number_for_key(url, all)].push(place);
         }
+        debug_assert_eq!(
+            places.iter().map(Vec::len).sum::<usize>(),
+            urls.len(),
+            "each URL is asked for once"
+        );
         let asked = || (0..all).filter(|partition| !places[*partition].is_empty());
         for partition in asked() {
             let its = places[partition].iter().map(|place| urls[*place]);
@@ -83,9 +87,6 @@ impl UrlClient {
 
     /// Notes a crawl: its time, the time of the page's modification, and the language of the text as two letters; zero
     /// and `None` are unknown. Returns the number of crawls.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn record_crawl(
         &mut self,
         url: &[u8],
@@ -102,9 +103,6 @@ impl UrlClient {
     }
 
     /// Notes a failed crawl. Returns the number of failures since the last good crawl.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn record_failure(&mut self, url: &[u8]) -> ClientResult<i64> {
         self.connection(url).call(&[&b"UPS.FAILED"[..], url], integer_of)
     }
@@ -123,9 +121,6 @@ impl UrlClient {
     }
 
     /// Sets features and clears others. Returns all features.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn classify(&mut self, url: &[u8], set: u32, clear: u32) -> ClientResult<i64> {
         let (set, clear) = (set.to_string(), clear.to_string());
         let words = [&b"UPS.CLASSIFY"[..], url, set.as_bytes(), clear.as_bytes()];
@@ -133,17 +128,11 @@ impl UrlClient {
     }
 
     /// Removes a URL. True if the URL was present.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn forget(&mut self, url: &[u8]) -> ClientResult<bool> {
         Ok(self.connection(url).call(&[&b"UPS.FORGET"[..], url], integer_of)? == 1)
     }
 
     /// Asks all partitions to shut down once everything is durable.
-    ///
-    /// # Errors
-    /// [`ClientError`].
     pub fn shut_down(&mut self) -> ClientResult<()> {
         self.0.iter_mut().try_for_each(RespClient::shut_down)
     }

@@ -82,6 +82,7 @@ impl HostOperation {
                 let (before, weight) = (u128::from(host.delay_micros), u128::from(DELAY_WEIGHT));
                 let is_first = host.delay_micros == 0;
                 let average = ((weight - 1) * before + u128::from(micros)) / weight;
+                debug_assert!(average <= before.max(micros.into()), "an average is no larger than its parts");
                 host.delay_micros = if is_first { micros } else { average as u64 };
                 i64::try_from(host.delay_micros).unwrap_or(i64::MAX)
             }

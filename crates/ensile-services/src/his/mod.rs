@@ -35,7 +35,7 @@ impl Service for HostService {
     const NAME: &'static str = "ensile-his";
 
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
-        command("HIS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a host"),
+        command("HIS.GET", 2, READ, (1, 1, 1), Self::show, "Shows a host"),
         command("HIS.DAILY", 6, WRITE, (1, 1, 1), Self::daily, "Notes a day's figures: country, URLs, delay"),
         command("HIS.ADD", 3, WRITE, (1, 1, 1), Self::add, "Adds to the URLs that are stored"),
         command("HIS.DELAY", 3, WRITE, (1, 1, 1), Self::delay, "Adds a measured delay to the average"),
@@ -62,7 +62,7 @@ impl HostService {
     /// # Errors
     /// The folder is damaged, in use, or of something else, such as another service.
     pub fn open(objects: ObjectsBuilder) -> ObjectsResult<Self> {
-        Ok(Self { hosts: persistence::open(objects)? }) // persist
+        Ok(Self { hosts: persistence::open(objects, Self::NAME)? }) // persist
     }
 
     fn change(
@@ -98,10 +98,6 @@ impl HostService {
         self.change(request, &HostOperation::Forget, reply)
     }
 
-    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, reply)
-    }
-
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         reply.array(request.len() - 1);
         self.show(request, reply)
@@ -119,7 +115,6 @@ impl HostService {
     }
 }
 
-/// Writes a map of the information about a host.
 fn show(host: &HostInformation, reply: &mut ReplyEncoder<'_>) {
     reply.map(5);
     pair("day", i64::from(host.day), reply);

@@ -4,9 +4,8 @@
 
 use ensile_objects::{Objects, ObjectsBuilder, ObjectsResult, Persistent, serde_codec};
 
-use super::HostService;
 use super::host::{HostInformation, HostOperation};
-use crate::service::{CallError, CallResult, RestsOn, Service};
+use crate::service::{CallError, CallResult, RestsOn};
 
 /// Hosts of a process.
 pub(crate) type Hosts = Objects<Vec<u8>, HostInformation>;
@@ -21,9 +20,8 @@ impl Persistent for HostInformation {
     }
 }
 
-/// Opens the hosts of a folder.
-pub(super) fn open(objects: ObjectsBuilder) -> ObjectsResult<Hosts> {
-    objects.application_name(HostService::NAME).open()
+pub(super) fn open(objects: ObjectsBuilder, name: &str) -> ObjectsResult<Hosts> {
+    objects.application_name(name).open()
 }
 
 /// Logs and makes a change, unless the check refuses the change. Returns the reply.

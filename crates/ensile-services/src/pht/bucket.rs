@@ -14,6 +14,7 @@
 //!
 //! Neighbours: [`super::table`] has the locks, and hashes; [`super`] looks elements up and changes them.
 
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_memory::prefetch;
 
 /// Number of slots of a bucket's first table.
@@ -38,6 +39,11 @@ const FETCHED_AHEAD: usize = 16;
 
 const FREE: u64 = 0;
 
+const _: () = assert!(FIRST_SLOTS.is_power_of_two(), "a search goes around by a mask");
+const _: () = assert!(KEY_BYTES_MAX + VALUE_BYTES_MAX <= u32::MAX as usize, "a length is 32 bits");
+const _: () =
+    assert!(head_bytes(KEY_BYTES_MAX, VALUE_BYTES_MAX) == HEAD_BYTES_MAX, "the longest lengths fit a head");
+
 /// A key, and the place of its search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PhtKey<'k> {
@@ -48,7 +54,6 @@ pub(super) struct PhtKey<'k> {
     pub(super) tag: u32,
 }
 
-/// The elements of a bucket.
 #[derive(Debug, Default)]
 pub(super) struct PhtBucket {
     /// Slots: a power of two, or none before the first element.
@@ -60,6 +65,7 @@ pub(super) struct PhtBucket {
 }
 
 fn place_of(slot: u64) -> usize {
+    debug_assert_ne!(slot as u32, 0, "a slot that is not free has the place of an element");
     (slot as u32 as usize - 1) * UNIT_BYTES
 }
 
@@ -81,13 +87,14 @@ fn head_of(key: usize, value: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
             end += 5;
         }
     }
+    debug_assert_eq!(end, head_bytes(key, value), "a head has the counted length");
     (head, end)
 }
 
 /// Bytes of the lengths before an element of these parts.
 #[inline]
-fn head_bytes(key: usize, value: usize) -> usize {
-    let long = usize::from(key >= usize::from(LONG)) + usize::from(value >= usize::from(LONG));
+const fn head_bytes(key: usize, value: usize) -> usize {
+    let long = (key >= LONG as usize) as usize + (value >= LONG as usize) as usize;
     2 + 4 * long
 }
 
@@ -192,7 +199,6 @@ impl PhtBucket {
         (self.elements.len() / self.len().max(1)).min(PREFETCHED_BYTES_MAX)
     }
 
-    /// Prefetches the lines of the element at this place.
     #[inline]
     fn prefetch_place(&self, place: usize, bytes: usize) {
         let element = self.elements[place..].as_ptr();
@@ -208,6 +214,7 @@ impl PhtBucket {
             let place = self.append(key.bytes, value);
             put(&mut self.slots, u64::from(key.tag) << 32 | place);
             self.count += 1;
+            debug_assert!(self.len() < self.slots.len(), "a search ends at a free slot");
             return;
         };
         if value.len() == before {
@@ -253,6 +260,7 @@ impl PhtBucket {
         }
         self.slots[hole] = FREE;
         self.count -= 1;
+        debug_assert!(self.find(key).is_none(), "an element has one slot");
         self.leave(element_bytes(key.bytes.len(), value));
     }
 
@@ -264,7 +272,13 @@ impl PhtBucket {
             let mut slots: Box<[u64]> = vec![FREE; size].into();
             self.slots.iter().filter(|slot| **slot != FREE).for_each(|slot| put(&mut slots, *slot));
             self.slots = slots;
+            debug_assert_eq!(self.used_slots(), self.len(), "a larger table has every slot of the smaller");
         }
+    }
+
+    /// Number of slots that are not free.
+    fn used_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| **slot != FREE).count()
     }
 
     /// Appends an element. Returns the part of a slot for the element's place.
@@ -286,6 +300,8 @@ impl PhtBucket {
         self.elements.extend_from_slice(key);
         self.elements.extend_from_slice(value);
         self.elements.resize(place + bytes, 0);
+        debug_assert_eq!(self.elements.len() % UNIT_BYTES, 0, "elements begin at a unit");
+        debug_assert_eq!(element(&self.elements[place..]), (key, value), "an element reads back");
         u64::from(unit)
     }
 
@@ -293,6 +309,7 @@ impl PhtBucket {
     fn leave(&mut self, bytes: usize) {
         self.left += (bytes / UNIT_BYTES) as u32;
         let left = self.left as usize * UNIT_BYTES;
+        debug_assert!(left <= self.elements.len(), "no more space is left than there is");
         if left > LEFT_BYTES_MIN && left * 2 > self.elements.len() {
             self.gather(0);
         }
@@ -311,13 +328,15 @@ impl PhtBucket {
             *slot = u64::from(tag_of(*slot)) << 32 | unit;
             gathered.extend_from_slice(&at[..element_bytes(key.len(), value.len())]);
         }
-        debug_assert_eq!(gathered.len(), used, "what went was counted");
+        debug_assert_eq!(gathered.len(), used, "the space of removed elements was counted");
+        debug_assert_eq!(self.used_slots(), self.len(), "each element has a slot");
         (self.elements, self.left) = (gathered, 0);
     }
 }
 
 /// Puts a slot into the first free place, from the place of its tag on.
 fn put(slots: &mut [u64], slot: u64) {
+    debug_assert!(slots.contains(&FREE), "a table has a free slot");
     let mask = slots.len() - 1;
     let mut at = tag_of(slot) as usize & mask;
     while slots[at] != FREE {

@@ -11,6 +11,10 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     // Place behind the last star, and the end of the text that the star stands for.
     let mut star: Option<(usize, usize)> = None;
     loop {
+        debug_assert!(
+            at <= pattern.len() && position <= text.len(),
+            "a match stays within the pattern and the text"
+        );
         if pattern.get(at) == Some(&b'*') {
             star = Some((at + 1, position));
             at += 1;
@@ -20,6 +24,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
         let step = byte.and_then(|byte| match_element(&pattern[at..], byte));
         match (step, star) {
             (Some(length), _) => {
+                debug_assert!(length > 0, "each element of a pattern goes on");
                 at += length;
                 position += 1;
             }
@@ -53,7 +58,7 @@ fn class_has(class: &[u8], byte: u8) -> (bool, usize) {
     let is_negated = class.first() == Some(&b'^');
     let (mut at, mut is_in) = (usize::from(is_negated), false);
     loop {
-        match &class[at.min(class.len())..] {
+        match &class[at..] {
             [] => break,
             [b']', ..] => {
                 at += 1;
@@ -73,6 +78,7 @@ fn class_has(class: &[u8], byte: u8) -> (bool, usize) {
             }
         }
     }
+    debug_assert!(at <= class.len(), "a class ends with the pattern");
     (is_in != is_negated, at)
 }
 

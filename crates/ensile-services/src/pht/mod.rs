@@ -27,6 +27,7 @@ use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_objects::{ApplicationLog, ObjectGuard, ObjectsBuilder, ObjectsResult}; // persist
 use ensile_resp::{HEADER_BYTES_MAX, ReplyEncoder};
 
+use crate::arguments::{argument, key};
 use crate::number::{integer, number};
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, REPLY_BYTES, RestsOn, Service, ServiceCommand,
@@ -202,23 +203,23 @@ impl PersistentTable {
     ) -> CallResult {
         let logged = || persistence::log(&self.log, change); // persist
         let more = bucket.change(rests, logged, |bucket| bucket.apply(change))?;
-        // An impossible change was refused before.
+        debug_assert!(more.is_some(), "an impossible change is refused before the change is logged");
         self.buckets.elements.add(more.unwrap_or(0), bucket.last());
         Ok(())
     }
 
     fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.look(key(request, 1), &request.rests, |value| show(value, reply))
+        self.look(argument(request, 1), &request.rests, |value| show(value, reply))
     }
 
     fn length(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let length = self.look(key(request, 1), &request.rests, |value| value.map_or(0, <[u8]>::len))?;
+        let length = self.look(argument(request, 1), &request.rests, |value| value.map_or(0, <[u8]>::len))?;
         reply.integer(length as i64);
         Ok(())
     }
 
     fn set(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        if self.set_if(key(request, 1), key(request, 2), condition(request)?, &request.rests)? {
+        if self.set_if(argument(request, 1), argument(request, 2), condition(request)?, &request.rests)? {
             reply.simple("OK");
         } else {
             reply.null();
@@ -251,17 +252,19 @@ impl PersistentTable {
     }
 
     fn add(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.add_one(request, integer(key(request, 2))?, reply)
+        self.add_one(request, integer(argument(request, 2))?, reply)
     }
 
     fn add_one(&self, request: &CommandRequest<'_>, by: i64, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        let key = self.buckets.key(checked_key(request, 1)?);
+        let key = self.buckets.key(key(request, 1)?);
         let mut bucket = self.buckets.guarded.lock(key.bucket, &request.rests)?;
         // A stored value that is no number has no sum with zero.
         bucket.sum(key, 0).ok_or(CallError::NotInteger)?;
         let sum = bucket.sum(key, by).ok_or(CallError::Overflow)?;
         reply.integer(sum);
-        self.change(&mut bucket, PhtChange::Add(key, by), &request.rests)
+        self.change(&mut bucket, PhtChange::Add(key, by), &request.rests)?;
+        debug_assert_eq!(bucket.sum(key, 0), Some(sum), "the reply shows the stored sum");
+        Ok(())
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -283,6 +286,7 @@ impl PersistentTable {
                 removed => removed?,
             };
             deleted += i64::from(was_there);
+            debug_assert!(deleted <= done as i64 + 1, "a key deletes one element at most");
         }
         reply.integer(deleted);
         Ok(())
@@ -293,6 +297,7 @@ impl PersistentTable {
         self.look_many(request.iter().skip(1), &request.rests, |_, value| {
             there += i64::from(value.is_some());
         })?;
+        debug_assert!(there < request.len() as i64, "a key counts once");
         reply.integer(there);
         Ok(())
     }
@@ -310,18 +315,16 @@ impl PersistentTable {
         request: &CommandRequest<'_>,
         reply: &mut ReplyEncoder<'_>,
     ) -> CallResult {
-        let from: u64 = number(key(request, 1)).map_err(|_| CallError::Cursor)?;
+        let from: u64 = number(argument(request, 1)).map_err(|_| CallError::Cursor)?;
         let (mut pattern, mut count) = (None, SCAN_COUNT);
         for at in (2..request.len()).step_by(2) {
-            let argument = request.get(at + 1).ok_or(CallError::Syntax)?;
-            match key(request, at).to_ascii_uppercase().as_slice() {
-                b"MATCH" if argument.len() > PATTERN_BYTES_MAX => {
+            let value = request.get(at + 1).ok_or(CallError::Syntax)?;
+            match argument(request, at).to_ascii_uppercase().as_slice() {
+                b"MATCH" if value.len() > PATTERN_BYTES_MAX => {
                     return Err(CallError::Argument(PATTERN_TOO_LONG));
                 }
-                b"MATCH" => pattern = Some(argument),
-                b"COUNT" => {
-                    count = number(argument).ok().filter(|count| *count > 0).ok_or(CallError::Syntax)?
-                }
+                b"MATCH" => pattern = Some(value),
+                b"COUNT" => count = number(value).ok().filter(|count| *count > 0).ok_or(CallError::Syntax)?,
                 _ => return Err(CallError::Syntax),
             }
         }
@@ -340,6 +343,8 @@ impl PersistentTable {
             seen += bucket.len() as u64;
             next += 1;
         }
+        debug_assert!(keys.bytes <= limit, "W2: the keys of a step fit into a reply");
+        debug_assert!(next > from || from >= BUCKETS, "a step goes on, so a scan ends");
         let keys = keys.keys;
         reply.array(2);
         reply.bulk(cursor(next).to_string().as_bytes());
@@ -382,6 +387,11 @@ impl ShownKeys {
             if self.bytes > self.limit {
                 self.keys.truncate(keys_before);
                 self.bytes = bytes_before;
+                debug_assert_eq!(
+                    self.keys.iter().map(|key| key.len() + HEADER_BYTES_MAX).sum::<usize>(),
+                    self.bytes,
+                    "a bucket is shown whole or not at all"
+                );
                 return false;
             }
             self.keys.push(key.into());
@@ -396,20 +406,6 @@ fn show(value: Option<&[u8]>, reply: &mut ReplyEncoder<'_>) {
         Some(value) => reply.bulk(value),
         None => reply.null(),
     }
-}
-
-/// Argument number `at`; the number of arguments was checked.
-fn key<'r>(request: &CommandRequest<'r>, at: usize) -> &'r [u8] {
-    request.get(at).unwrap_or_default()
-}
-
-/// Argument number `at`, checked as a key of an element.
-fn checked_key<'r>(request: &CommandRequest<'r>, at: usize) -> Result<&'r [u8], CallError> {
-    let key = key(request, at);
-    if key.len() > KEY_BYTES_MAX {
-        return Err(CallError::TooLong { what: "a key", bytes: key.len(), limit: KEY_BYTES_MAX });
-    }
-    Ok(key)
 }
 
 /// Condition from the options of `SET`: at most one option.

@@ -61,11 +61,16 @@ impl PhtBucket {
     pub(super) fn apply(&mut self, change: PhtChange<'_>) -> Option<i64> {
         let before = self.len() as i64;
         match change {
-            PhtChange::Set(key, value) => self.set(key, value),
+            PhtChange::Set(key, value) => {
+                self.set(key, value);
+                debug_assert_eq!(self.get(key), Some(value), "a set value is shown");
+            }
             PhtChange::Delete(key) => self.remove(key),
             PhtChange::Add(key, by) => self.set(key, Digits::from_number(self.sum(key, by)?).bytes()),
         }
-        Some(self.len() as i64 - before)
+        let more = self.len() as i64 - before;
+        debug_assert!(more.abs() <= 1, "a change is of one element");
+        Some(more)
     }
 }
 
@@ -143,6 +148,10 @@ impl PhtBuckets {
                     if mem::take(&mut is_holding) {
                         locked.iter_mut().for_each(|bucket| *bucket = None);
                     }
+                    debug_assert!(
+                        locked.iter().all(Option::is_none),
+                        "a thread waits for a lock without holding a lock"
+                    );
                     self.guarded.lock(key.bucket, rests)?
                 }
             };
@@ -171,6 +180,7 @@ impl PhtBuckets {
         keys: &[PhtKey<'_>],
         rests: &RestsOn,
     ) -> [Option<ObjectGuard<'_, PhtBucket>>; TOGETHER] {
+        debug_assert!(keys.len() <= TOGETHER, "each key has a place");
         let mut locked = [const { None }; TOGETHER];
         for (bucket, key) in locked.iter_mut().zip(keys) {
             *bucket = self.guarded.try_lock(key.bucket, rests);

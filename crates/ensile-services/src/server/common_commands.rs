@@ -9,33 +9,21 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_net::NetLimits;
 use ensile_objects::ObjectDurability;
 use ensile_resp::{ReplyEncoder, Request};
 
-use super::execution::ClientState;
+use super::client_state::ClientState;
 use super::figures::{VERSION, figures};
+use super::flow::{ANSWERED, Flow};
+use super::handshake;
 use super::queue::CommandQueue;
-use super::{ServerState, handshake, is_called};
-use crate::service::{CommandInfo, Service, takes};
+use super::state::ServerState;
+use crate::service::{CommandInfo, Service, is_called, takes};
 
 /// Error text for the commands of conditional transactions.
 const NO_WATCH: &str = "WATCH and UNWATCH do not exist here: EXEC has no condition, and is not one transaction; SET key \
      value IFEQ expected is compare-and-set";
-
-/// Next step after a reply is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Send the reply, in strict mode once this epoch is durable.
-    Reply(Epoch),
-    /// Send the reply, then close.
-    ReplyAndClose,
-    /// The server ends, without a reply.
-    Stop,
-}
-
-pub(super) const ANSWERED: Flow = Flow::Reply(Epoch::ZERO);
 
 /// Treatment of a command between `MULTI` and `EXEC`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +101,7 @@ const fn common(
     while_queueing: WhileQueueing,
     summary: &'static str,
 ) -> CommonCommand {
+    assert!(arity != 0, "a request has the command's name");
     CommonCommand { info: CommandInfo { name, arity, flags, keys: (0, 0, 0), summary }, while_queueing }
 }
 
@@ -202,7 +191,8 @@ pub(super) fn carry_out<S: Service>(
             None | Some(b"SAVE" | b"NOSAVE" | b"NOW" | b"FORCE") => return Flow::Stop,
             _ => reply.error("ERR", "SHUTDOWN takes no such argument; it makes all that is logged durable"),
         },
-        _ => {
+        name => {
+            debug_assert_eq!(name, "QUIT", "each other command has an arm of its own");
             reply.simple("OK");
             return Flow::ReplyAndClose;
         }
@@ -270,7 +260,7 @@ fn tell_commands<S: Service>(request: Request<'_>, reply: &mut ReplyEncoder<'_>)
                 }
             }
         }
-        Some(_) => {}
+        Some(_) => debug_assert!(false, "`find` has refused other subcommands"),
     }
 }
 

@@ -73,11 +73,11 @@ impl ParkedReplies {
 
     /// Keeps a reply until `epoch` is durable.
     pub(super) fn park(&mut self, epoch: Epoch, slot: ReplySlot, reply: &[u8]) {
-        debug_assert!(epoch > self.durable, "R1: it could have been sent");
+        debug_assert!(epoch > self.durable, "R1: a reply that rests on a durable epoch is sent at once");
+        debug_assert!(!reply.is_empty(), "a request has a reply");
         self.waiting.entry(epoch).or_default().replies.push((slot, reply.into()));
     }
 
-    /// Forgets the replies of connections that have ended.
     pub(super) fn forget_ended(&mut self, is_open: impl Fn(&ConnectionId) -> bool) {
         for waiting in self.waiting.values_mut() {
             waiting.replies.retain(|(slot, _)| is_open(&slot.connection()));
@@ -90,7 +90,6 @@ impl ParkedReplies {
         epoch > self.durable
     }
 
-    /// Number of waiting replies.
     pub(super) fn count(&self) -> usize {
         self.waiting.values().map(|waiting| waiting.replies.len()).sum()
     }
@@ -113,6 +112,10 @@ impl ParkedReplies {
                 ReplyEncoder::new(&mut reply, RespVersion::Resp2).error("NOTDURABLE", &error.to_string());
                 reply
             });
+            debug_assert!(
+                error.is_some() || kept.receipt(epoch).is_durable(),
+                "R1: a reply goes out once its epoch is durable"
+            );
             are_durable &= error.is_none();
             if error.is_none() {
                 self.durable = self.durable.max(epoch);

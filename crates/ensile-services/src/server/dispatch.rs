@@ -16,10 +16,12 @@
 use ensile_base::Epoch;
 use ensile_resp::{ReplyEncoder, Request, RequestDecoder, RequestLimits};
 
-use super::ServerState;
-use super::common_commands::{ANSWERED, Flow, WhileQueueing};
-use super::execution::{ClientState, KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
+use super::client_state::ClientState;
+use super::common_commands::WhileQueueing;
+use super::execution::{KnownCommand, NewReply, TOGETHER, carry_out, look_ahead};
+use super::flow::{ANSWERED, Flow};
 use super::queue::{CommandQueue, QUEUED_REPLY_BYTES, too_large};
+use super::state::ServerState;
 use crate::service::{CallError, REPLY_BYTES, Service, ServiceCommand};
 
 /// Limits for queued requests: each was within the limits when the request came.
@@ -94,7 +96,9 @@ fn exec<S: Service>(state: &ServerState<S>, client: &mut ClientState, reply: &mu
         encoder.error("EXECABORT", "Transaction discarded because of previous errors.");
         return ANSWERED;
     }
-    Flow::Reply(carry_out_all(state, client, &queue, reply))
+    let epoch = carry_out_all(state, client, &queue, reply);
+    debug_assert!(client.queue.is_none(), "Q1: no queued request begins a queue");
+    Flow::Reply(epoch)
 }
 
 /// Carries out all requests of a queue, in order, and writes the array of their replies. Returns the epoch that the
@@ -127,6 +131,8 @@ fn carry_out_all<S: Service>(
         encoded = &encoded[requests.consumed_bytes()..];
     }
     debug_assert_eq!(left, 0, "Q1: each queued request has a reply");
+    debug_assert!(encoded.is_empty(), "Q1: each queued request is decoded");
+    debug_assert!(reply.len() <= REPLY_BYTES, "W2: the array of replies is a reply");
     epoch
 }
 
@@ -141,7 +147,7 @@ fn carry_out_queued<S: Service>(
     let NewReply { buffer, bytes_max } = reply;
     let (begin, version) = (buffer.len(), client.version);
     let known = KnownCommand::resolve(command, request, &mut ReplyEncoder::new(buffer, version));
-    // The command was known when the request was queued.
+    debug_assert!(known.is_ok(), "Q1: the command was known when the request was queued");
     let Ok(command) = known else { return Epoch::ZERO };
     let flow = carry_out(state, client, &command, request, NewReply { buffer: &mut *buffer, bytes_max });
     if buffer.len() - begin > bytes_max {

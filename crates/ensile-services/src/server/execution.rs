@@ -9,49 +9,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ensile_base::panic_text;
 use ensile_base::sync::Ordering;
-use ensile_base::{Epoch, panic_text};
 use ensile_resp::{ReplyEncoder, Request, Requests, RespVersion};
 
-use super::common_commands::{self, CommonCommand, Flow};
-use super::queue::CommandQueue;
-use super::{ServerState, is_called};
-use crate::service::{CommandRequest, Service, ServiceCommand, check_length};
+use super::client_state::ClientState;
+use super::common_commands::{self, CommonCommand};
+use super::flow::{ANSWERED, Flow};
+use super::state::ServerState;
+use crate::service::{CommandRequest, Service, ServiceCommand, check_length, is_called};
 
 /// Requests of a connection whose memory is requested at once. More requests do not shorten the wait for memory.
 pub(super) const TOGETHER: usize = 16;
-
-/// State of a client, beside the decoder of its requests.
-#[derive(Debug)]
-pub(super) struct ClientState {
-    pub(super) version: RespVersion,
-    /// Number of the connection.
-    pub(super) number: u64,
-    /// Name that the client has given itself; empty without a name.
-    pub(super) name: Box<[u8]>,
-    /// Queue between `MULTI` and `EXEC`.
-    pub(super) queue: Option<CommandQueue>,
-    /// Newest epoch that a parked reply of the client rests on.
-    pub(super) parked: Epoch,
-}
-
-impl ClientState {
-    /// State of a new client, of this number.
-    pub(super) fn new(number: u64) -> Self {
-        Self {
-            version: RespVersion::default(),
-            number,
-            name: Box::default(),
-            queue: None,
-            parked: Epoch::ZERO,
-        }
-    }
-
-    /// Memory of the queue in bytes.
-    pub(super) fn queue_bytes(&self) -> usize {
-        self.queue.as_ref().map_or(0, CommandQueue::memory_bytes)
-    }
-}
 
 /// Command of a request.
 pub(super) enum KnownCommand<S: Service> {
@@ -74,7 +43,7 @@ impl<S: Service> KnownCommand<S> {
             Some(command) if command.info.takes(request.len()) => Ok(Self::Service(command)),
             Some(command) => {
                 common_commands::wrong_number(command.info.name, reply);
-                Err(common_commands::ANSWERED)
+                Err(ANSWERED)
             }
             None => common_commands::find(request, reply).map(Self::Common),
         }
@@ -86,6 +55,7 @@ pub(super) fn look_ahead<S: Service>(
     service: &S,
     requests: Requests<'_>,
 ) -> [Option<&'static ServiceCommand<S>>; TOGETHER] {
+    debug_assert!(requests.len() <= TOGETHER, "each request has a place for its command");
     let mut commands = [None; TOGETHER];
     let (mut keys, mut count) = ([[].as_slice(); TOGETHER], 0);
     for (place, request) in commands.iter_mut().zip(requests.iter()) {
@@ -115,6 +85,7 @@ pub(super) struct NewReply<'b> {
 impl NewReply<'_> {
     /// Writes an error in place of the bytes from `begin` on.
     fn replace_by_error(&mut self, begin: usize, version: RespVersion, code: &str, text: &str) {
+        debug_assert!(begin <= self.buffer.len(), "W1: a command takes no earlier reply away");
         self.buffer.truncate(begin);
         ReplyEncoder::new(self.buffer, version).error(code, text);
     }
@@ -169,7 +140,11 @@ fn carry_out_or_panic<S: Service>(
             let request = CommandRequest::new(request);
             let called = (command.call)(&state.service, &request, &mut encoder);
             match called.and_then(|()| check_length(&encoder)) {
-                Ok(()) => Flow::Reply(request.rests.epoch()),
+                Ok(()) => {
+                    let bytes = reply.buffer.len() - begin;
+                    debug_assert!((1..=reply.bytes_max).contains(&bytes), "W2: {bytes} bytes of a reply");
+                    Flow::Reply(request.rests.epoch())
+                }
                 Err(error) => {
                     if error.is_turned_away() {
                         // Relaxed: a figure.

@@ -7,20 +7,20 @@
 
 use std::fmt::{Display, Write as _};
 
-use ensile_base::sync::Ordering;
+use ensile_base::sync::{AtomicU64, Ordering};
 use ensile_objects::{CheckpointStats, ObjectDurability, ObjectsStats, ShippingStats};
 
-use super::ServerState;
+use super::state::ServerState;
 use crate::service::Service;
 
 /// Version of this crate.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Lines of figures.
 struct FigureLines(String);
 
 impl FigureLines {
     fn add_heading(&mut self, heading: &str) {
+        debug_assert!(self.0.is_empty() || self.0.ends_with("\r\n"), "a heading begins a line");
         self.0.push_str("# ");
         self.0.push_str(heading);
         self.0.push_str("\r\n");
@@ -28,6 +28,7 @@ impl FigureLines {
 
     /// Adds a figure on a line of its own. Spaces replace line ends in the figure.
     fn add(&mut self, name: &str, figure: impl Display) {
+        debug_assert!(!name.contains([':', '\r', '\n']), "a client reads the name up to the colon");
         let begin = self.0.len();
         // A write to memory does not fail.
         let _ = write!(self.0, "{name}:{figure}");
@@ -35,6 +36,7 @@ impl FigureLines {
             let line = self.0.split_off(begin).replace(['\r', '\n'], " ");
             self.0.push_str(&line);
         }
+        debug_assert!(!self.0[begin..].contains(['\r', '\n']), "a figure is one line");
         self.0.push_str("\r\n");
     }
 
@@ -64,22 +66,18 @@ pub(super) fn figures<S: Service>(state: &ServerState<S>) -> String {
     lines.add("ensile_version", VERSION);
     lines.add("durability", name_of(state.durability));
     lines.add("transport", state.transports());
-    lines.add_heading("Clients");
     // Relaxed: a figure for people.
-    lines.add("connected_clients", state.connections.load(Ordering::Relaxed));
+    let figure = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    lines.add_heading("Clients");
+    lines.add("connected_clients", figure(&state.connections));
     lines.add("client_memory_bytes", state.memory.bytes());
     lines.add_some("client_memory_bytes_max", state.client_memory_max());
-    // Relaxed: a figure for people.
-    lines.add("evicted_clients", state.evicted.load(Ordering::Relaxed));
+    lines.add("evicted_clients", figure(&state.evicted));
     lines.add_heading("Stats");
-    // Relaxed: a figure for people.
-    lines.add("total_commands_processed", state.requests.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("panicked_commands", state.panicked.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("requests_turned_away", state.turned_away.load(Ordering::Relaxed));
-    // Relaxed: a figure for people.
-    lines.add("replies_unheard", state.unheard.load(Ordering::Relaxed));
+    lines.add("total_commands_processed", figure(&state.requests));
+    lines.add("panicked_commands", figure(&state.panicked));
+    lines.add("requests_turned_away", figure(&state.turned_away));
+    lines.add("replies_unheard", figure(&state.unheard));
     lines.add_heading("Persistence");
     lines.add("epoch", stats.epoch.number());
     lines.add("durable_epoch", stats.durable_epoch.number());

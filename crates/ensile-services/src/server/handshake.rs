@@ -3,15 +3,14 @@
 //! Invariant: the refusal of a user or a database ends the connection. The later requests of the connection are for the
 //! refused user or database, so no such request is carried out.
 //!
-//! Neighbours: [`super::common_commands`] calls; [`super::execution::ClientState`] has the version and the name.
+//! Neighbours: [`super::common_commands`] calls; [`super::client_state::ClientState`] has the version and the name.
 
 use ensile_resp::{ReplyEncoder, Request, RespVersion};
 
-use super::common_commands::{ANSWERED, Flow};
-use super::execution::ClientState;
+use super::client_state::ClientState;
 use super::figures::VERSION;
-use super::is_called;
-use crate::service::Service;
+use super::flow::{ANSWERED, Flow};
+use crate::service::{Service, is_called};
 
 /// Longest name of a client in bytes.
 const NAME_BYTES_MAX: usize = 1024;
@@ -113,7 +112,10 @@ pub(super) fn client(client: &mut ClientState, request: Request<'_>, reply: &mut
                     .into())
             }
         }
-        _ => Err("CLIENT SETINFO takes LIB-NAME or LIB-VER".to_owned()),
+        subcommand => {
+            debug_assert_eq!(subcommand, b"SETINFO", "each other subcommand has an arm of its own");
+            Err("CLIENT SETINFO takes LIB-NAME or LIB-VER".to_owned())
+        }
     };
     match outcome {
         Ok(()) => reply.simple("OK"),

@@ -22,7 +22,6 @@ const PAUSE_NANOS: u64 = 60_000_000_000;
 /// Function that tells an operator a notice.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Notices about the log.
 pub(super) struct LogNotices {
     tell: Tell,
     last: Mutex<LastNotice>,

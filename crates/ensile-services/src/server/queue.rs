@@ -8,7 +8,7 @@
 
 use ensile_resp::Request;
 
-use super::REQUEST_LIMITS;
+use super::limits::REQUEST_LIMITS;
 use crate::service::REPLY_BYTES;
 
 /// Largest size of the queued requests of a client, in bytes.
@@ -39,8 +39,8 @@ impl CommandQueue {
         &self.encoded
     }
 
-    /// Number of queued requests.
     pub(super) fn count(&self) -> usize {
+        debug_assert!(!self.is_refused || self.count == 0, "Q1: a refused queue keeps no request");
         self.count
     }
 
@@ -52,9 +52,9 @@ impl CommandQueue {
     /// Notes a refused request. The queued requests go.
     pub(super) fn refuse(&mut self) {
         *self = Self { is_refused: true, ..Self::default() };
+        debug_assert_eq!(self.memory_bytes(), 0, "Q1: a refused queue gives its memory back");
     }
 
-    /// Memory of the queue in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.encoded.capacity()
     }
@@ -67,12 +67,21 @@ impl CommandQueue {
         // Before the copy: a refused request takes no memory.
         let may_have_room = self.count <= QUEUED_REQUESTS && self.encoded.len() + arguments <= QUEUED_BYTES;
         if may_have_room {
+            let before = self.encoded.len();
             request.encode(&mut self.encoded);
+            debug_assert!(
+                self.encoded.len() > before + arguments,
+                "Q1: a queued request has all its arguments"
+            );
         }
         let has_room = may_have_room && self.encoded.len() <= QUEUED_BYTES;
         if !has_room {
             self.refuse();
         }
+        debug_assert!(
+            self.encoded.len() <= QUEUED_BYTES && self.count <= QUEUED_REQUESTS,
+            "Q3: a queue is bounded"
+        );
         has_room
     }
 }

@@ -37,6 +37,8 @@ const TAKEN_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two checks of the address.
 const TAKEN_PAUSE: Duration = Duration::from_millis(10);
 
+const _: () = assert!(TAKEN_PAUSE.as_millis() < TAKEN_WAIT.as_millis(), "an address is checked again");
+
 /// Configuration of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
@@ -92,6 +94,10 @@ fn limits(&ServerConfig { loops, idle, keepalive, .. }: &ServerConfig) -> NetLim
     let descriptors = raise_descriptors_max();
     let for_clients = descriptors - DESCRIPTORS_RESERVED.min(descriptors / 2);
     let connections_max = (for_clients / loops.max(1)).clamp(1, LIMITS.connections_max);
+    debug_assert!(
+        connections_max == 1 || connections_max * loops <= for_clients,
+        "clients leave the log its descriptors"
+    );
     NetLimits { connections_max, idle, keepalive, ..LIMITS }
 }
 
@@ -130,6 +136,8 @@ struct Teller {
 /// Largest number of notices that wait without a reader. Later notices are dropped, and the next notice reports the
 /// number of dropped notices.
 const NOTICES_WAITING: usize = 64;
+
+const _: () = assert!(NOTICES_WAITING > 0, "W15: a notice is handed over without a wait");
 
 /// Longest wait at the end for the remaining notices: a notice may block.
 const TELL_WAIT: Duration = Duration::from_secs(1);
@@ -226,6 +234,10 @@ pub fn serve<S: Service>(
                 Err(error) => begun = Err(error),
             }
         }
+        debug_assert!(
+            begun.is_err() || wake_ups.lock().len() == threads.len(),
+            "W14: the end wakes every loop"
+        );
         let begun = begun.and_then(|()| {
             let (transport, unreachable) = (state.transports(), state.unreachable());
             let (not_proven, name_given) = (state.not_proven(), state.name_given());

@@ -24,6 +24,7 @@ use crate::number::{integer, number};
 use crate::partition::Partition;
 use crate::service::{
     CallError, CallResult, CommandRequest, KeptObjects, READ, Service, ServiceCommand, WRITE, command,
+    is_called,
 };
 pub(crate) use persistence::Urls;
 pub use properties::{COUNTERS, UrlOperation, UrlProperties};
@@ -39,7 +40,7 @@ impl Service for UrlService {
     const NAME: &'static str = "ensile-ups";
 
     const COMMANDS: &'static [ServiceCommand<Self>] = &[
-        command("UPS.GET", 2, READ, (1, 1, 1), Self::get, "Shows a URL's properties"),
+        command("UPS.GET", 2, READ, (1, 1, 1), Self::show, "Shows a URL's properties"),
         command("UPS.CRAWLED", -3, WRITE, (1, 1, 1), Self::record_crawl, "Notes a crawl: MODIFIED, LANGUAGE"),
         command("UPS.COUNT", 4, WRITE, (1, 1, 1), Self::count, "Adds to a counter"),
         command("UPS.MGET", -2, READ, (1, -1, 1), Self::get_many, "Shows the properties of several URLs"),
@@ -119,7 +120,7 @@ impl UrlService {
 
     fn count(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         let name = argument(request, 2);
-        let counter = COUNTERS.iter().position(|counter| name.eq_ignore_ascii_case(counter.as_bytes()));
+        let counter = COUNTERS.iter().position(|counter| is_called(name, counter));
         let known = "a counter is one of inlinks, outlinks, clicks, duplicates";
         let counter = counter.ok_or(CallError::Argument(known))? as u8;
         self.change(request, &UrlOperation::Count { counter, by: integer(argument(request, 3))? }, reply)
@@ -132,10 +133,6 @@ impl UrlService {
 
     fn forget(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
         self.change(request, &UrlOperation::Forget, reply)
-    }
-
-    fn get(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
-        self.show(request, reply)
     }
 
     fn get_many(&self, request: &CommandRequest<'_>, reply: &mut ReplyEncoder<'_>) -> CallResult {
@@ -161,7 +158,6 @@ impl UrlService {
     }
 }
 
-/// Replies a map of a URL's properties.
 fn show(url: &UrlProperties, reply: &mut ReplyEncoder<'_>) {
     let seconds = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     reply.map(6 + COUNTERS.len());

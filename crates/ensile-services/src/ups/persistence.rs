@@ -20,7 +20,6 @@ impl Persistent for UrlProperties {
     }
 }
 
-/// Opens the URLs of a folder of this name.
 pub(super) fn open(objects: ObjectsBuilder, name: String) -> ObjectsResult<Urls> {
     objects.application_name(name).open()
 }

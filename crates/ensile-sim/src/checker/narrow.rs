@@ -8,7 +8,7 @@
 //! Neighbours: works on ambiguous observations of `reads`, by the edges of `graph`.
 
 use super::graph::{Dependencies, Graph};
-use super::reads::{Ambiguous, By, Matches, Reads};
+use super::reads::{Ambiguous, Matches, Reads};
 use super::versions::{Versions, end_of};
 use super::writes::{NONE, Writes};
 use crate::history::History;
@@ -113,6 +113,3 @@ impl<'r> Reach<'r> {
         false
     }
 }
-
-/// A decided observation: reader, version and origin.
-pub(super) type Settled = (u32, u32, By);

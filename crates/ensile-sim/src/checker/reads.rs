@@ -10,7 +10,6 @@
 use ensile_base::Tid;
 
 use super::findings::{Findings, Kind};
-use super::narrow::Settled;
 use super::own::{OwnView, OwnWrites};
 use super::versions::{Versions, end_of};
 use super::words::list_in_words;
@@ -89,6 +88,9 @@ impl Observation {
         }
     }
 }
+
+/// A decided observation: reader, version and origin.
+pub(super) type Settled = (u32, u32, By);
 
 /// An observation that fits the versions `low` and `high` of a key, and perhaps versions between.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@
 
 use super::{BUGS_MAX, check, check_names};
 use crate::planted::{Bug, Edit, Tree};
-use crate::tidy::{Facts, Finding};
+use crate::tidy::facts::Facts;
+use crate::tidy::finding::Finding;
 
 fn bug(name: &str, text: &str) -> Bug {
     let edit = Edit {

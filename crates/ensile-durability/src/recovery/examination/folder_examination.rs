@@ -14,7 +14,7 @@ use super::super::validation::Findings as _;
 use super::facts::{Damage, Examination, Remedy};
 use super::judge::Judge;
 use super::repair_plan::{self, NoRepair};
-use crate::store::Hold;
+use crate::store::LockMode;
 use crate::store::manifest::Manifest;
 use crate::store::mark_renewal::{mark_file, renewable_marks};
 use crate::store::names::LOCK;
@@ -39,7 +39,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
             Ok(())
         }
     };
-    let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
+    let locks = lock_existing(&**disk, LockMode::Shared, &mut note)?;
     let judged = examine_locked(disk, target);
     // Without a lock file, another process may have opened the database: its changes would look like damage.
     if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
@@ -97,7 +97,7 @@ pub fn visit_log(
 ) -> Result<Examination, DurabilityError> {
     let mut damage = Vec::new();
     let mut note = |why| Damage::from_error(why).map(|found| damage.push(found));
-    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
+    let _locks = lock_existing(&**disk, LockMode::Exclusive, &mut note)?;
     let mut judge = Judge::new(disk);
     judge.run_to_end(target)?;
     judge.found.damage.extend(damage);

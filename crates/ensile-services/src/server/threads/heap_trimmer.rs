@@ -4,7 +4,7 @@
 //! Invariant: W17. Under a steady load the thread does nothing: a look at the heap of a large table takes milliseconds,
 //! in which loops may wait.
 //!
-//! Neighbours: loops report fallen peaks ([`super::super::ServerState`]); `ensile-memory` calls the allocator.
+//! Neighbours: loops report fallen peaks ([`crate::server::ServerState`]); `ensile-memory` calls the allocator.
 
 use std::io;
 use std::sync::mpsc;
@@ -12,8 +12,13 @@ use std::time::Duration;
 
 use ensile_memory::heap::trim_heap;
 
+use crate::server::CLIENT_MEMORY_BYTES;
+
 /// Memory freed by connections after which free memory goes back, in bytes.
 const FALLEN_BYTES: usize = 16 << 20;
+
+const _: () =
+    assert!(FALLEN_BYTES < CLIENT_MEMORY_BYTES, "W17: clients within the default limit can free as much");
 
 /// Pause between two looks at the memory of connections.
 const LOOK_PAUSE: Duration = Duration::from_secs(3);

@@ -1,0 +1,56 @@
+//! Output of the commands: standard output, the line of a failure, and exit codes.
+//!
+//! Neighbours: every command of [`super`] and of `objects` prints here.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use ensile::Error;
+use ensile::folder::Examination;
+use ensile_durability::DurabilityError;
+
+/// Exit code if something is damaged.
+pub(crate) const DAMAGED: u8 = 1;
+/// Exit code if damage cannot be told, or if nothing was done.
+const FAILED: u8 = 2;
+/// Exit code of a finished copy or take-over that lacks durable or returned results (N21, B4).
+pub(super) const LACKS_RESULTS: u8 = 3;
+
+pub(crate) fn exit_code(found: &Examination) -> ExitCode {
+    if found.is_whole() {
+        ExitCode::SUCCESS
+    } else if found.damage.is_empty() {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::from(DAMAGED)
+    }
+}
+
+/// Writes to standard output. A reader that closes the pipe has seen enough. Any other failure goes to standard error,
+/// and changes no exit code.
+pub(crate) fn show(text: &str) {
+    let mut out = io::stdout().lock();
+    let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = shown
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        eprintln!("ensile: standard output: {error}");
+    }
+}
+
+pub(crate) fn report_failure(folder: &Path, why: &str) -> ExitCode {
+    eprintln!("ensile: {}: {why}", folder.display());
+    ExitCode::from(FAILED)
+}
+
+/// Prints the error. The exit code separates damage of the source from other reasons.
+pub(super) fn not_made(folder: &Path, error: &Error) -> ExitCode {
+    let code = report_failure(folder, &error.to_string());
+    match error {
+        Error::Storage(why) if matches!(why.cause(), DurabilityError::Damaged { .. }) => {
+            ExitCode::from(DAMAGED)
+        }
+        _ => code,
+    }
+}
