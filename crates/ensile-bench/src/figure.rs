@@ -21,12 +21,12 @@ mod over_time;
 mod panels;
 mod series;
 
-pub(crate) use over_time::{Line, OverTime, Point, Scene};
+pub use over_time::{Line, OverTime, Point, Scene};
 
 /// The place of a value on the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Place {
+pub enum Place {
     /// A number, such as workers or percent.
     At(f64),
     /// The name of a bar.
@@ -44,26 +44,27 @@ impl std::fmt::Display for Place {
 
 /// One value with its spread over the rounds.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
+pub struct Row {
     /// Name of the value's line, or kind of bar.
-    pub(crate) system: String,
-    pub(crate) place: Place,
-    pub(crate) metric: String,
-    pub(crate) unit: &'static str,
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
+    pub system: String,
+    /// Place on the horizontal axis.
+    pub place: Place,
+    /// Name of the measured quantity.
+    pub metric: String,
+    /// Unit of the metric.
+    pub unit: &'static str,
+    /// Median over the rounds.
+    pub median: f64,
+    /// Least value of a round.
+    pub min: f64,
+    /// Greatest value of a round.
+    pub max: f64,
     pub(crate) rounds: usize,
 }
 
 impl Row {
     /// The median and spread of one value for each round.
-    pub(crate) fn new(
-        system: &str,
-        place: Place,
-        (metric, unit): (&str, &'static str),
-        values: Vec<f64>,
-    ) -> Self {
+    pub fn new(system: &str, place: Place, (metric, unit): (&str, &'static str), values: Vec<f64>) -> Self {
         Self {
             system: system.to_owned(),
             place,
@@ -77,19 +78,20 @@ impl Row {
     }
 
     /// The ratio of two systems: the median of the rounds' ratios. The two sides of a round ran one after the other.
-    pub(crate) fn ratio(left: (&str, &[f64]), right: (&str, &[f64]), place: Place) -> Self {
+    pub fn ratio(left: (&str, &[f64]), right: (&str, &[f64]), place: Place) -> Self {
         let ratios = left.1.iter().zip(right.1).map(|(l, r)| l / r.max(f64::MIN_POSITIVE)).collect();
         Self::new(&format!("{} / {}", left.0, right.0), place, RATIO, ratios)
     }
 }
 
 /// The metric of [`Row::ratio`].
-pub(crate) const RATIO: (&str, &str) = ("ratio", "x");
+pub const RATIO: (&str, &str) = ("ratio", "x");
 
 /// The lines of a picture that are drawn with dashes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Dashed {
+pub enum Dashed {
     #[default]
+    /// No dashed line.
     Nothing,
     /// Another metric of the drawn unit, in the colours of its systems.
     Metric((&'static str, &'static str)),
@@ -106,20 +108,23 @@ impl Dashed {
 
 /// A measured figure before the figure is written.
 #[derive(Debug, Default)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// Name of the files.
-    pub(crate) name: &'static str,
-    pub(crate) title: String,
+    pub name: &'static str,
+    /// Title above the picture.
+    pub title: String,
     /// Text under the horizontal axis, with the unit.
-    pub(crate) horizontal: &'static str,
+    pub horizontal: &'static str,
     /// The drawn metric and the unit. The tables contain every metric.
-    pub(crate) drawn: (&'static str, &'static str),
-    pub(crate) dashed: Dashed,
+    pub drawn: (&'static str, &'static str),
+    /// Lines that are drawn with dashes.
+    pub dashed: Dashed,
     /// Lines below the title.
-    pub(crate) notes: Vec<String>,
-    pub(crate) rows: Vec<Row>,
+    pub notes: Vec<String>,
+    /// Measured values.
+    pub rows: Vec<Row>,
     /// Verdicts on the measured values.
-    pub(crate) verdicts: Vec<Judged>,
+    pub verdicts: Vec<Judged>,
 }
 
 /// The JSON document.
@@ -139,7 +144,7 @@ struct Document<'a> {
 
 impl Figure {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
-    pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
+    pub fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
         let json = self.json(machine, command);
         let origin = format!("{}; {command}", machine.line());
         let files =
@@ -148,7 +153,7 @@ impl Figure {
     }
 
     /// The document for programs.
-    pub(crate) fn json(&self, machine: &Machine, command: &str) -> String {
+    pub fn json(&self, machine: &Machine, command: &str) -> String {
         let Self { name, title, rows, verdicts, .. } = self;
         let document = Document { figure: name, title, command, machine, rows, verdicts, scenes: &[] };
         serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize") + "\n"
@@ -170,13 +175,13 @@ impl Figure {
     }
 
     /// The table for the terminal.
-    pub(crate) fn table(&self) -> String {
+    pub fn table(&self) -> String {
         table_of(self.name, &self.title, &self.rows)
     }
 }
 
 /// Makes the folder for figures and checks that the folder accepts files, before hours of measuring.
-pub(crate) fn prepare(folder: &Path) -> Result<()> {
+pub fn prepare(folder: &Path) -> Result<()> {
     make(folder)?;
     let probe = folder.join(format!(".ensile-{}", std::process::id()));
     let tried = fs::write(&probe, []).and_then(|()| fs::remove_file(&probe));

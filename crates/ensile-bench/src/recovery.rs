@@ -20,7 +20,6 @@
 pub(crate) mod arguments;
 mod content;
 mod files;
-pub(crate) mod memory;
 mod processor;
 pub(crate) mod victim;
 
@@ -38,7 +37,7 @@ use ensile_base::sync::Mutex;
 use crate::crash;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Place, Row};
-use crate::machine::{self, Machine};
+use crate::machine::{self, Machine, memory};
 use crate::number::{counted, grouped};
 use crate::progress::Progress;
 use crate::recovery::arguments::RecoveryArguments;

@@ -18,29 +18,29 @@ use ensile_base::Epoch;
 use hdrhistogram::Histogram;
 
 /// Number of transactions per sampled latency.
-pub(crate) const SAMPLE_EVERY: u32 = 64;
+pub const SAMPLE_EVERY: u32 = 64;
 /// Largest latency of the histogram: ten minutes, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
 /// Result of one step of a workload: one transaction, or one batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Step {
+pub struct Step {
     /// Transactions that ended as the workload intends (TPC-C's rolled back new-orders included).
-    pub(crate) committed: u32,
+    pub committed: u32,
     /// Attempts that ended in a conflict and were run again.
-    pub(crate) conflicts: u32,
+    pub conflicts: u32,
     /// The epoch that has to become durable first; 0 when the results can be shown at once. See [`epoch_to_wait_for`].
-    pub(crate) epoch: u64,
+    pub epoch: u64,
 }
 
 /// The epoch to wait for before a result of `epoch` can be shown; 0 if the epoch is durable.
 #[inline]
-pub(crate) fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
+pub fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
     if epoch <= durable { 0 } else { epoch.number() }
 }
 
 /// An empty histogram of nanoseconds.
-pub(crate) fn new_histogram() -> Histogram<u64> {
+pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("constant bounds in order, three digits")
 }
 

@@ -15,48 +15,61 @@ use crate::machine::Machine;
 
 /// Averages over the half second before `second`.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Point {
-    pub(crate) second: f64,
-    pub(crate) throughput: f64,
-    pub(crate) mean_ms: Option<f64>,
-    pub(crate) p50_ms: Option<f64>,
-    pub(crate) p99_ms: Option<f64>,
-    pub(crate) p999_ms: Option<f64>,
-    pub(crate) resident_mb: f64,
+pub struct Point {
+    /// End of the window, in seconds since the beginning of the run.
+    pub second: f64,
+    /// Results in a second.
+    pub throughput: f64,
+    /// Mean latency, in milliseconds.
+    pub mean_ms: Option<f64>,
+    /// Median latency, in milliseconds.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile of latency, in milliseconds.
+    pub p99_ms: Option<f64>,
+    /// 99.9th percentile of latency, in milliseconds.
+    pub p999_ms: Option<f64>,
+    /// Resident memory, in MB.
+    pub resident_mb: f64,
 }
 
 /// One run of one system.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Line {
-    pub(crate) system: String,
+pub struct Line {
+    /// Name of the system.
+    pub system: String,
     /// True if the line's latencies until durable are drawn.
-    pub(crate) durable: bool,
-    pub(crate) points: Vec<Point>,
+    pub durable: bool,
+    /// Points in the order of time.
+    pub points: Vec<Point>,
     /// Begin and end of the checkpoints, in seconds.
-    pub(crate) checkpoints: Vec<(f64, f64)>,
+    pub checkpoints: Vec<(f64, f64)>,
 }
 
 /// Lines over one time axis.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Scene {
-    pub(crate) title: String,
-    pub(crate) lines: Vec<Line>,
+pub struct Scene {
+    /// Title above the scene.
+    pub title: String,
+    /// Lines of the systems.
+    pub lines: Vec<Line>,
 }
 
 /// A measured figure over time before the figure is written.
 #[derive(Debug)]
-pub(crate) struct OverTime {
+pub struct OverTime {
     /// Name of the files.
-    pub(crate) name: &'static str,
-    pub(crate) title: String,
-    pub(crate) scenes: Vec<Scene>,
+    pub name: &'static str,
+    /// Title above the picture.
+    pub title: String,
+    /// Scenes below each other.
+    pub scenes: Vec<Scene>,
     /// Averages over whole runs.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<Row>,
 }
 
 impl OverTime {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
-    pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
+    pub fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
         let Self { name, title, scenes, rows } = self;
         let document = Document { figure: name, title, command, machine, rows, verdicts: &[], scenes };
         let json = serde_json::to_string(&document).expect("plain numbers and strings serialize");
@@ -95,7 +108,7 @@ impl OverTime {
     }
 
     /// The averages, for the terminal.
-    pub(crate) fn table(&self) -> String {
+    pub fn table(&self) -> String {
         table_of(self.name, &self.title, &self.rows)
     }
 }
