@@ -27,7 +27,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use clap::ValueEnum;
 use ensile::checkpoint::Schedule;
 use ensile::recovery::{Phase, RecoveryReport};
 use ensile::{Database, Durability, Tuning};
@@ -40,43 +39,12 @@ use crate::figure::{self, Figure, Place, Row};
 use crate::machine::{self, Machine, memory};
 use crate::number::{counted, grouped};
 use crate::progress::Progress;
-use crate::recovery::arguments::RecoveryArguments;
+use crate::recovery::arguments::{Load, RecoveryArguments};
 use crate::system::fresh_folder;
 use crate::tpcc::arguments::TpccArguments;
 use crate::tpcc::{consistency, tables::Tables};
 pub(crate) use content::Writes;
 use content::{LARGE_VALUE_BYTES, VALUE_BYTES};
-
-/// The scene to recover.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Load {
-    /// Every scene, one after the other.
-    All,
-    /// A log of rows of 8 + 100 bytes, written in random order.
-    Log,
-    /// A checkpoint of rows of 8 + 100 bytes.
-    Checkpoint,
-    /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
-    Interrupted,
-    /// A log of rows of 8 + 1,024 bytes, each written twenty times.
-    Versions,
-    /// A log of rows that were deleted soon after they were put.
-    Queue,
-    /// An order-entry business.
-    Tpcc,
-}
-
-impl Load {
-    /// The scenes, by name.
-    const SCENES: [(Self, &'static str); 6] = [
-        (Self::Log, "log"),
-        (Self::Checkpoint, "checkpoint"),
-        (Self::Interrupted, "interrupted"),
-        (Self::Versions, "versions"),
-        (Self::Queue, "queue"),
-        (Self::Tpcc, "tpcc"),
-    ];
-}
 
 /// One recovery.
 #[derive(Debug)]

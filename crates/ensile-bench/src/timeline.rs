@@ -12,7 +12,7 @@
 //!   commit.
 //! - During a run memory grows by 8 bytes for each sampled latency and by a word for each step.
 //!
-//! Neighbours: [`crate::driver::Slice`] fills a timeline; [`crate::silor`] makes figures of timelines.
+//! Neighbours: [`crate::driver::Slice`] fills a timeline; `ensile-papers` makes figures of timelines.
 
 use crate::tally::Step;
 

@@ -2,70 +2,18 @@
 //!
 //! The CSV file has the points, the JSON file the points and the averages, and the SVG file the picture.
 //!
-//! [`crate::silor`] and [`crate::slach`] measure. [`super::panels`] draws.
+//! Neighbours: SiloR's and SLACH's experiments in `ensile-papers` measure. [`super::scenes`] has the points, and
+//! [`super::panels`] draws.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde::Serialize;
-
-use super::{Document, Row, field, panels, table_of, write_files};
+use super::files::{Document, field, write_files};
+use super::panels;
+use super::rows::{Row, table_of};
+use super::scenes::{OverTime, Point};
 use crate::failure::Result;
 use crate::machine::Machine;
-
-/// Averages over the half second before `second`.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Point {
-    /// End of the window, in seconds since the beginning of the run.
-    pub second: f64,
-    /// Results in a second.
-    pub throughput: f64,
-    /// Mean latency, in milliseconds.
-    pub mean_ms: Option<f64>,
-    /// Median latency, in milliseconds.
-    pub p50_ms: Option<f64>,
-    /// 99th percentile of latency, in milliseconds.
-    pub p99_ms: Option<f64>,
-    /// 99.9th percentile of latency, in milliseconds.
-    pub p999_ms: Option<f64>,
-    /// Resident memory, in MB.
-    pub resident_mb: f64,
-}
-
-/// One run of one system.
-#[derive(Clone, Debug, Serialize)]
-pub struct Line {
-    /// Name of the system.
-    pub system: String,
-    /// True if the line's latencies until durable are drawn.
-    pub durable: bool,
-    /// Points in the order of time.
-    pub points: Vec<Point>,
-    /// Begin and end of the checkpoints, in seconds.
-    pub checkpoints: Vec<(f64, f64)>,
-}
-
-/// Lines over one time axis.
-#[derive(Clone, Debug, Serialize)]
-pub struct Scene {
-    /// Title above the scene.
-    pub title: String,
-    /// Lines of the systems.
-    pub lines: Vec<Line>,
-}
-
-/// A measured figure over time before the figure is written.
-#[derive(Debug)]
-pub struct OverTime {
-    /// Name of the files.
-    pub name: &'static str,
-    /// Title above the picture.
-    pub title: String,
-    /// Scenes below each other.
-    pub scenes: Vec<Scene>,
-    /// Averages over whole runs.
-    pub rows: Vec<Row>,
-}
 
 impl OverTime {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
