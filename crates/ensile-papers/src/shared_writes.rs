@@ -12,7 +12,7 @@
 //! | same | the rows: true sharing by the workload |
 //!
 //! ```text
-//! counting       a database for each case, its beats driven from here
+//! counting       the cases, from choices, each on a manual_database
 //! alternation    two threads in turns, recorded      keys       single-key transactions
 //! account        whose lines they were, by name      business   TPC-C
 //! document       tables, CSV, JSON                     waits      strict results that are not durable yet
@@ -28,11 +28,15 @@ mod alternation;
 #[cfg(feature = "counted")]
 mod business;
 #[cfg(feature = "counted")]
+mod choices;
+#[cfg(feature = "counted")]
 mod counting;
 #[cfg(feature = "counted")]
 mod document;
 #[cfg(feature = "counted")]
 mod keys;
+#[cfg(feature = "counted")]
+mod manual_database;
 #[cfg(all(test, feature = "counted"))]
 mod tests;
 #[cfg(feature = "counted")]

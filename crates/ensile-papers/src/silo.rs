@@ -28,43 +28,14 @@ mod snapshot_reads;
 mod space;
 mod workers;
 
-use clap::ValueEnum;
 use ensile_bench::Result;
 use ensile_bench::figure::{self, Figure};
 use ensile_bench::machine::{self, Machine};
 use ensile_bench::system::MadeFolders;
 
 use crate::shared_writes;
-use crate::silo::arguments::SiloArguments;
+use crate::silo::arguments::{Name, SiloArguments};
 use lab::Lab;
-
-/// Experiments to choose from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    /// Every experiment, one after the other.
-    All,
-    /// Cost of transactions: key-value, memsilo, memsilo with a global TID (§5.2).
-    Fig4,
-    /// TPC-C over workers: throughput (§5.3).
-    Fig5,
-    /// TPC-C over workers: throughput per core.
-    Fig6,
-    /// TPC-C over workers: latency.
-    Fig7,
-    /// New-orders over the share that crosses partitions: partitioned store, memsilo, memsilo with split tables (§5.4).
-    Fig8,
-    /// New-orders of more and more workers on four warehouses: partitioned store, memsilo, memsilo with fast ids.
-    Fig9,
-    /// Stock-level on snapshots and in the present, beside new-orders (§5.5, figure 10).
-    #[value(alias = "fig10")]
-    Table10,
-    /// Memory of old versions (§5.6).
-    Space,
-    /// Cache lines written by transactions and touched by other workers (in a build with the feature `counted`).
-    SharedWrites,
-    /// Value of allocator, overwrites, snapshots, garbage collection and forms of logging (§5.7).
-    Fig11,
-}
 
 /// An experiment: its names, and its functions.
 struct Experiment {

@@ -23,51 +23,19 @@ mod bench;
 mod course;
 mod figures;
 mod idle;
+mod results;
 mod savings;
+mod setup;
 mod table;
 
-use clap::ValueEnum;
 use ensile_bench::Result;
-use ensile_bench::figure::{self, Figure, OverTime};
+use ensile_bench::figure;
 use ensile_bench::machine::{self, Machine};
 use ensile_bench::system::MadeFolders;
 
-use crate::silor::arguments::SilorArguments;
+use crate::silor::arguments::{Name, SilorArguments};
 use bench::Bench;
-
-/// The requested experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    /// Every experiment in turn.
-    All,
-    /// YCSB over time: memsilo, logsilo, silor (§6.2).
-    Fig1,
-    /// Memsilo with a worker for each core, and with a core to spare.
-    Fig2,
-    /// Silor with a worker for each core: loggers and checkpointers have no core of their own.
-    Fig3,
-    /// Three ways to sync checkpoints: once at the end, once at the end with sleeps, every 32 MB.
-    Fig4,
-    /// TPC-C over time: memsilo, logsilo, silor (§6.3).
-    Fig5,
-    /// Figure 1 again, once per round.
-    Fig6,
-    /// Figure 5 again, once per round, and with a worker for each core.
-    Fig7,
-    /// Savings of a checkpoint that leaves out logged records (§4.2).
-    Skip,
-    /// The log without and with before-images.
-    BeforeImages,
-    /// The rows to be reached, with limits; exit code 1 if a limit is missed.
-    Table,
-}
-
-/// The result of an experiment.
-enum Made {
-    OverTime(OverTime),
-    /// Rows, true if every limit holds, and the verdicts as text.
-    Rows(Figure, bool, String),
-}
+use results::Made;
 
 /// An experiment: name and function.
 struct Experiment {

@@ -35,60 +35,21 @@ mod foreground;
 mod formulas;
 mod increments;
 mod own_time;
+mod results;
 mod run;
 mod slow_disk;
 mod strategy;
 mod table3;
 mod updates;
 
-use clap::ValueEnum;
-use ensile_bench::figure::{self, Figure};
+use ensile_bench::figure;
 use ensile_bench::machine::{self, Machine};
 use ensile_bench::system::MadeFolders;
 use ensile_bench::{Failure, Result};
 
 use crate::cachegrind;
-use crate::siren::arguments::SirenArguments;
-
-/// Experiments to choose from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    /// Every experiment, one after the other.
-    All,
-    /// Extra memory by the paper's formulas: table 3 (§4.1).
-    Formulas,
-    /// Bytes a second that the slow device takes on this machine.
-    Device,
-    /// Extra memory of a full picture, by the rate of updates, and over time: table 3 and figure 8 (§4.1).
-    Table3,
-    /// As `table3`, with 99 % of the updates on 1 % of the rows: one version of each row is kept.
-    Skew,
-    /// Throughput with pictures and with SiloR's fuzzy checkpoints, always within a full checkpoint (§5).
-    AgainstFuzzy,
-    /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
-    Fig9,
-    /// As `fig9`, with log and checkpoints on one slow disk, a checkpoint every 2000000 updates.
-    Fig9OneDisk,
-    /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole checkpoints (SiloR
-    /// §8).
-    Cycling,
-    /// Throughput of YCSB, and latencies of relaxed and of strict commits, while a full picture is written, against
-    /// throughput and latencies without a picture.
-    Foreground,
-    /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without a picture.
-    Hang,
-    /// Bytes and processor time of pictures with few changed pages; files and opens after many such pictures.
-    Increments,
-    /// Throughput of YCSB while a full backup is made, against without; an increment of the backup, and a restore.
-    Backup,
-    /// A process that backs up an open database is killed, again and again: state of the backup after each kill.
-    BackupKills,
-    /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
-    Cost,
-}
-
-/// The result of an experiment: figures, true if every value is as asked, and words about the result.
-struct Made(Vec<Figure>, bool, String);
+use crate::siren::arguments::{Name, SirenArguments};
+use results::Made;
 
 /// An experiment: its name, its function, and its expected time in seconds.
 struct Experiment {
@@ -126,9 +87,6 @@ impl Experiment {
     }
 }
 
-/// The figure whose points are in its files only.
-const FIG8: &str = "fig8";
-
 /// Runs the chosen experiments, prints the results and writes the files. False if a value is not as asked.
 pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
     let command = machine::command();
@@ -154,7 +112,7 @@ pub(crate) fn run(arguments: &SirenArguments) -> Result<bool> {
         for figure in &figures {
             if arguments.json {
                 print!("{}", figure.json(&machine, &command));
-            } else if figure.name != FIG8 {
+            } else if figure.name != table3::FIG8 {
                 print!("{}", figure.table());
             }
         }

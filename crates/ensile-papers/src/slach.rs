@@ -40,43 +40,7 @@ use ensile_bench::system::MadeFolders;
 use ensile_bench::{Failure, Result};
 
 use crate::cachegrind;
-use crate::slach::arguments::SlachArguments;
-
-/// Experiments to choose from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Name {
-    /// Every experiment, one after the other: many hours.
-    All,
-    /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
-    Cost,
-    /// A service of §5 under an open load: losses and response times by rate and share of writes.
-    Load,
-    /// A service of §5 is killed under load, again and again: every reply's data is present, once and in order.
-    Kills,
-    /// Processes with a target for the recovery time are killed at random: time of the next open, and number of
-    /// checkpoints.
-    Target,
-    /// A persistent hash table beside Berkeley DB: lookups, multi-gets, updates, and updates with checkpoints; needs a
-    /// C compiler and libdb5.3-dev.
-    Berkeley,
-    /// Throughput of one thread at full load while a checkpoint of 1.9 GB is written.
-    CheckpointLoss,
-    /// Capacity of each service in objects, and the reads and writes a second at which 5 % are lost.
-    Table2,
-    /// Lost requests and response times of UPS over the load, with logging and without.
-    Figure6,
-    /// UPS over time at its capacity while checkpoints are written.
-    Figure7,
-    /// Response times of UPS at 60 and 80 % of its capacity while checkpoints are written.
-    Response,
-    /// Throughput of UPS with logging and without, in process and over loopback.
-    Logging,
-    /// Replay of operations of 100 bytes on one core: operations a second, and the memory of the replay.
-    Replay,
-    /// Fixed thresholds for checkpoints against a threshold that follows the load: replay time, lost requests, response
-    /// time.
-    Adaptive,
-}
+use crate::slach::arguments::{Name, SlachArguments};
 
 /// Runs the chosen experiments, prints the results and writes the files. False if a value is not as asked.
 pub(crate) fn run(arguments: &SlachArguments) -> Result<bool> {

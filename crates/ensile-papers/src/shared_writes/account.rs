@@ -14,7 +14,7 @@ use ensile_base::sync::access_trace::{Touch, Touched};
 use serde::Serialize;
 
 use super::alternation::{Does, Kind, Observed, Use};
-use super::counting::{Keys, Setup, Workload};
+use super::choices::{Keys, Setup, Workload};
 
 /// Source paths and names of their lines; the first match counts.
 pub(super) const NAMES: [(&str, &str); 28] = [

@@ -11,7 +11,8 @@ use ensile_bench::tpcc::tables::{Scale, Tables};
 use ensile_bench::tpcc::terminal::Terminal;
 
 use super::alternation::{Does, Kind, Side, Stage, recorded};
-use super::counting::{Driven, Keys};
+use super::choices::Keys;
+use super::manual_database::Driven;
 
 /// A small scale. The rows of a warehouse still fill separate cache lines, and a district starts with undelivered
 /// orders.

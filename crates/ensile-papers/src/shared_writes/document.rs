@@ -11,7 +11,7 @@ use ensile_bench::{Failure, Result};
 use serde::Serialize;
 
 use super::account::{Account, BINDING, Case, PIN};
-use super::counting::Keys;
+use super::choices::Keys;
 
 const TITLE: &str = "Cache lines that a transaction writes, and which of them another worker touches";
 /// Names of the columns of the CSV.

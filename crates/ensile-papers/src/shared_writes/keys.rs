@@ -14,7 +14,8 @@ use ensile_bench::Result;
 use ensile_bench::ycsb::payload::Payload;
 
 use super::alternation::{Does, Kind, Side, Stage, recorded};
-use super::counting::{Driven, Keys};
+use super::choices::Keys;
+use super::manual_database::Driven;
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;

@@ -5,7 +5,8 @@ use super::account::{
     WAITERS, WAKE_UP,
 };
 use super::alternation::Does;
-use super::counting::{Keys, Setup, Workload, count};
+use super::choices::{Keys, Setup, Workload};
+use super::counting::count;
 
 /// A leaf that is split, or goes, changes its parent, which everybody passes.
 const NODE: &str = "node";

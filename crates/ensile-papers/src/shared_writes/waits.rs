@@ -12,7 +12,7 @@ use ensile_bench::Result;
 use ensile_bench::ycsb::payload::Payload;
 
 use super::alternation::{Does, Kind, Side, Stage, recorded};
-use super::counting::Driven;
+use super::manual_database::Driven;
 
 type Value = Payload<100>;
 

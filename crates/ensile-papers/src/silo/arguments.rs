@@ -4,12 +4,39 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 use ensile_bench::arguments::positive_seconds;
 use ensile_bench::system::SNAPSHOT_MS;
 
-use super::Name;
 use crate::arguments::ExperimentArguments;
+
+/// Experiments to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other.
+    All,
+    /// Cost of transactions: key-value, memsilo, memsilo with a global TID (§5.2).
+    Fig4,
+    /// TPC-C over workers: throughput (§5.3).
+    Fig5,
+    /// TPC-C over workers: throughput per core.
+    Fig6,
+    /// TPC-C over workers: latency.
+    Fig7,
+    /// New-orders over the share that crosses partitions: partitioned store, memsilo, memsilo with split tables (§5.4).
+    Fig8,
+    /// New-orders of more and more workers on four warehouses: partitioned store, memsilo, memsilo with fast ids.
+    Fig9,
+    /// Stock-level on snapshots and in the present, beside new-orders (§5.5, figure 10).
+    #[value(alias = "fig10")]
+    Table10,
+    /// Memory of old versions (§5.6).
+    Space,
+    /// Cache lines written by transactions and touched by other workers (in a build with the feature `counted`).
+    SharedWrites,
+    /// Value of allocator, overwrites, snapshots, garbage collection and forms of logging (§5.7).
+    Fig11,
+}
 
 /// `ensile-papers silo`.
 #[derive(Clone, Debug, Args)]

@@ -4,11 +4,37 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 use ensile_bench::arguments::positive_seconds;
 
-use super::Name;
 use crate::arguments::ExperimentArguments;
+
+/// The requested experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment in turn.
+    All,
+    /// YCSB over time: memsilo, logsilo, silor (§6.2).
+    Fig1,
+    /// Memsilo with a worker for each core, and with a core to spare.
+    Fig2,
+    /// Silor with a worker for each core: loggers and checkpointers have no core of their own.
+    Fig3,
+    /// Three ways to sync checkpoints: once at the end, once at the end with sleeps, every 32 MB.
+    Fig4,
+    /// TPC-C over time: memsilo, logsilo, silor (§6.3).
+    Fig5,
+    /// Figure 1 again, once per round.
+    Fig6,
+    /// Figure 5 again, once per round, and with a worker for each core.
+    Fig7,
+    /// Savings of a checkpoint that leaves out logged records (§4.2).
+    Skip,
+    /// The log without and with before-images.
+    BeforeImages,
+    /// The rows to be reached, with limits; exit code 1 if a limit is missed.
+    Table,
+}
 
 /// `ensile-papers silor`.
 #[derive(Clone, Debug, Args)]

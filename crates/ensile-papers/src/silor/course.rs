@@ -1,6 +1,7 @@
 //! A finished run: the timeline of durable results, and looks at the database meanwhile.
 //!
-//! Neighbours: [`super::bench`] makes the runs; figures and rows are computed from them.
+//! Neighbours: [`super::bench`] makes the runs, [`super::setup`] configures them; figures and rows are computed from
+//! runs.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use ensile_bench::machine::resident_bytes;
 use ensile_bench::number::counted;
 use ensile_bench::timeline::{Part, Timeline, seconds_at};
 
-use super::bench::{Otherwise, Setup};
+use super::setup::{Otherwise, Setup};
 
 /// Number of steps at the beginning of a run that averages leave out: caches and pipelines fill.
 const LEAD_IN_STEPS: usize = 10;

@@ -7,9 +7,10 @@ use ensile_bench::figure::{Line, OverTime, Place, Point, Row, Scene};
 use ensile_bench::number::{counted, grouped};
 use ensile_bench::timeline::Part;
 
-use super::Made;
-use super::bench::{Bench, Load, Otherwise, Setup, System, cores};
+use super::bench::{Bench, cores};
 use super::course::Course;
+use super::results::Made;
+use super::setup::{Load, Otherwise, Setup, System};
 
 /// The place of averages over runs, and the main metric.
 pub(super) const WHOLE: &str = "whole run";

@@ -17,6 +17,8 @@ use super::bench::Bench;
 
 /// Threads that go idle.
 const IDLE: u64 = 8;
+/// Place of the rows on the horizontal axis.
+pub(super) const PLACE: &str = "strict commits beside 8 idle threads";
 /// Maximum number of keys: the clients wait for the log, not for memory.
 const RECORDS_MAX: u64 = 100_000;
 /// Maximum length of a side of a round, in seconds.
@@ -45,7 +47,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> Result<Vec<Row>> {
     options.fresh_folder(FOLDER)?;
     std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
     let names = ("with idle threads", "without");
-    let place = || Place::Bar(super::table::IDLE.to_owned());
+    let place = || Place::Bar(PLACE.to_owned());
     let metric = ("strict commit, p50", "ms");
     Ok(vec![
         Row::new(names.1, place(), metric, without.clone()),

@@ -7,10 +7,11 @@ use ensile_bench::figure::{Figure, Place, Row};
 use ensile_bench::number::grouped;
 use ensile_bench::timeline::Part;
 
-use super::Made;
-use super::bench::{Bench, Load, Otherwise, Setup, System};
+use super::bench::Bench;
 use super::course::Course;
 use super::figures::{THROUGHPUT, WHOLE, latencies};
+use super::results::Made;
+use super::setup::{Load, Otherwise, Setup, System};
 use super::table::row_of;
 
 const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");

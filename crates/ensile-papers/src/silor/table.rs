@@ -9,18 +9,18 @@ use ensile_bench::Result;
 use ensile_bench::figure::{Figure, Place, RATIO, Row};
 use ensile_bench::timeline::Part;
 
-use super::Made;
-use super::bench::{Bench, Load, Setup, System, cores};
+use super::bench::{Bench, cores};
 use super::course::{Checkpoint, Course};
 use super::figures::{THROUGHPUT, latencies};
 use super::idle;
+use super::results::Made;
+use super::setup::{Load, Setup, System};
 
 /// Places of rows.
 const YCSB: &str = "YCSB 70/30";
 const TPCC: &str = "TPC-C";
 const EVERY_CORE: &str = "YCSB 70/30, a worker for each core";
 const CHECKPOINTS: &str = "YCSB 70/30, while a checkpoint is written";
-pub(super) const IDLE: &str = "strict commits beside 8 idle threads";
 
 /// Metrics of checkpoints only.
 const TAIL_RATIO: (&str, &str) = ("p99.9 ratio", "x");
@@ -90,7 +90,7 @@ const GOALS: &[Goal] = &[
     goal(CHECKPOINTS, WRITING, "3.5 (TPC-C, four checkpointers)", Limit::AtMost(3.5)),
     goal(CHECKPOINTS, EXTRA_MEMORY, "-", Limit::AtMost(64.0)),
     goal(CHECKPOINTS, LOG_KEPT, "bounded", Limit::AtMost(2.0)),
-    goal(IDLE, RATIO, "-", Limit::AtMost(1.1)),
+    goal(idle::PLACE, RATIO, "-", Limit::AtMost(1.1)),
 ];
 
 /// Maximum margin; a larger margin is shown as the maximum.

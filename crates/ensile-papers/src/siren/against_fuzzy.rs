@@ -23,8 +23,8 @@ use ensile_bench::timeline::{Part, STEP_NANOS};
 use ensile_bench::verdict::Verdict;
 use ensile_bench::{Failure, Result};
 
-use super::Made;
 use super::arguments::SirenArguments;
+use super::results::Made;
 use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
 use super::slow_disk::SlowDisk;
 use super::strategy::Strategy;

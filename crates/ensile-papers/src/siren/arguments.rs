@@ -5,16 +5,52 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 use ensile_bench::arguments::positive_seconds;
 
-use super::Name;
 use super::formulas::Rates;
 use super::slow_disk::{SlowFiles, Speed};
 use super::strategy::{Strategy, Way};
 
 /// The disk of the paper, in MB a second.
 const PAPERS_DISK_MB: u64 = 30;
+
+/// Experiments to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other.
+    All,
+    /// Extra memory by the paper's formulas: table 3 (§4.1).
+    Formulas,
+    /// Bytes a second that the slow device takes on this machine.
+    Device,
+    /// Extra memory of a full picture, by the rate of updates, and over time: table 3 and figure 8 (§4.1).
+    Table3,
+    /// As `table3`, with 99 % of the updates on 1 % of the rows: one version of each row is kept.
+    Skew,
+    /// Throughput with pictures and with SiloR's fuzzy checkpoints, always within a full checkpoint (§5).
+    AgainstFuzzy,
+    /// Throughput by clients, relaxed and strict, with pictures and with before-images in the log (§5, figure 9).
+    Fig9,
+    /// As `fig9`, with log and checkpoints on one slow disk, a checkpoint every 2000000 updates.
+    Fig9OneDisk,
+    /// Log that a recovery would replay, with checkpoints that go round by ranges and with whole checkpoints (SiloR
+    /// §8).
+    Cycling,
+    /// Throughput of YCSB, and latencies of relaxed and of strict commits, while a full picture is written, against
+    /// throughput and latencies without a picture.
+    Foreground,
+    /// The longest commit of YCSB while each write and sync of a picture takes seconds, against without a picture.
+    Hang,
+    /// Bytes and processor time of pictures with few changed pages; files and opens after many such pictures.
+    Increments,
+    /// Throughput of YCSB while a full backup is made, against without; an increment of the backup, and a restore.
+    Backup,
+    /// A process that backs up an open database is killed, again and again: state of the backup after each kill.
+    BackupKills,
+    /// Instructions, cache misses and memory of commits while no picture is written; needs valgrind.
+    Cost,
+}
 
 /// `ensile-papers siren`.
 #[derive(Clone, Debug, Args)]

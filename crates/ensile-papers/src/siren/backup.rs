@@ -31,13 +31,13 @@ use ensile_bench::ycsb::engine::Engine;
 use ensile_bench::ycsb::payload::Payload;
 use ensile_bench::{Failure, Result};
 
-use super::Made;
 use super::arguments::SirenArguments;
 use super::foreground::{
     Beside, KEY_BYTES, Side, THROUGHPUT, VALUE_BYTES, WITHIN, WITHOUT, loaded, paced_options, rows_of_sides,
     watched,
 };
 use super::increments::Pages;
+use super::results::Made;
 use super::run::{FOLDER, must_fit};
 use super::strategy::Strategy;
 

@@ -34,9 +34,9 @@ use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 use ensile_durability::DurabilityError;
 
-use super::Made;
 use super::arguments::SirenArguments;
 use super::foreground::paced_options;
+use super::results::Made;
 use super::run::must_fit;
 use super::strategy::Strategy;
 use copier::{Course, Stage};

@@ -28,8 +28,8 @@ use ensile_bench::progress::Progress;
 use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 
-use super::Made;
 use super::arguments::SirenArguments;
+use super::results::Made;
 use crate::cachegrind::{self, LAST_LEVEL};
 pub(crate) use run::one_run;
 use run::{COUNTED_WORK, CostLoad, CostSetup};

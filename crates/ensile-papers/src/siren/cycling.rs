@@ -25,8 +25,8 @@ use ensile_bench::progress::Progress;
 use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 
-use super::Made;
 use super::arguments::SirenArguments;
+use super::results::Made;
 use super::run::{FOLDER, Setup, must_fit, options};
 use super::strategy;
 use super::updates::{Benchmark, Choice, HeldUpdates};

@@ -10,8 +10,8 @@ use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 use ensile_disk::{Disk, DiskError};
 
-use super::Made;
 use super::arguments::SirenArguments;
+use super::results::Made;
 use super::run::{failed, slow_disk};
 use super::slow_disk::SlowDisk;
 

@@ -12,9 +12,9 @@ use ensile_bench::figure::{Figure, Place, Row};
 use ensile_bench::number::{counted, grouped};
 use ensile_bench::progress::Progress;
 
-use super::Made;
 use super::against_fuzzy::{Asked, Course, WITHIN_MIN, one, same_work};
 use super::arguments::SirenArguments;
+use super::results::Made;
 use super::run::must_fit;
 use super::slow_disk::Speed;
 use super::strategy::Strategy;

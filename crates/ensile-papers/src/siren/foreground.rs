@@ -31,9 +31,9 @@ use ensile_bench::ycsb::mix::{Requests, Workload};
 use ensile_bench::{Failure, Result};
 use hdrhistogram::Histogram;
 
-use super::Made;
 use super::arguments::SirenArguments;
 use super::own_time::OwnTime;
+use super::results::Made;
 use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
 use super::slow_disk::{SlowDisk, SlowFiles, Speed};
 use super::strategy::Strategy;

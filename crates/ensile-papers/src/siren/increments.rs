@@ -27,8 +27,8 @@ use ensile_bench::progress::Progress;
 use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 
-use super::Made;
 use super::arguments::SirenArguments;
+use super::results::Made;
 use super::run::{FOLDER, Setup, must_fit, options, slow_disk};
 use super::slow_disk::{SlowDisk, SlowFiles, Speed};
 use super::strategy::Strategy;

@@ -10,11 +10,13 @@ use ensile_bench::progress::Progress;
 
 use super::arguments::SirenArguments;
 use super::formulas::{Rates, peak_share};
+use super::results::Made;
 use super::run::{Run, Setup, run};
 use super::strategy::Way;
 use super::updates::{Choice, HOT_ROWS, HOT_UPDATES};
-use super::{FIG8, Made};
 
+/// The figure whose points are in its files only.
+pub(super) const FIG8: &str = "fig8";
 /// Metrics of the figures. Formulas use the measured rates. The *unsteady* formula uses the written rows and updates of
 /// each moment, as rates of a busy machine are not constant.
 const PEAK: (&str, &str) = ("there twice, peak", "% of the rows");

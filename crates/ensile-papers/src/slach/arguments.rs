@@ -2,19 +2,63 @@
 //!
 //! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
+pub(super) mod adaptive;
+pub(super) mod berkeley;
+pub(super) mod checkpoint;
+pub(super) mod logging;
+pub(super) mod replay;
+mod seconds;
+pub(super) mod services;
+pub(super) mod target;
+
 use std::path::PathBuf;
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 use ensile_bench::arguments::positive_seconds;
 
-use super::Name;
-use super::adaptive::AdaptiveArguments;
-use super::berkeley::BerkeleyArguments;
-use super::checkpoint_loss::CheckpointArguments;
-use super::logging::LoggingArguments;
-use super::replay::ReplayArguments;
-use super::services::ServicesArguments;
-use super::target::TargetArguments;
+use adaptive::AdaptiveArguments;
+use berkeley::BerkeleyArguments;
+use checkpoint::CheckpointArguments;
+use logging::LoggingArguments;
+use replay::ReplayArguments;
+use services::ServicesArguments;
+use target::TargetArguments;
+
+/// Experiments to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other: many hours.
+    All,
+    /// Instructions and nanoseconds of updates, logged and not, of reads, whole values and replay; needs valgrind.
+    Cost,
+    /// A service of §5 under an open load: losses and response times by rate and share of writes.
+    Load,
+    /// A service of §5 is killed under load, again and again: every reply's data is present, once and in order.
+    Kills,
+    /// Processes with a target for the recovery time are killed at random: time of the next open, and number of
+    /// checkpoints.
+    Target,
+    /// A persistent hash table beside Berkeley DB: lookups, multi-gets, updates, and updates with checkpoints; needs a
+    /// C compiler and libdb5.3-dev.
+    Berkeley,
+    /// Throughput of one thread at full load while a checkpoint of 1.9 GB is written.
+    CheckpointLoss,
+    /// Capacity of each service in objects, and the reads and writes a second at which 5 % are lost.
+    Table2,
+    /// Lost requests and response times of UPS over the load, with logging and without.
+    Figure6,
+    /// UPS over time at its capacity while checkpoints are written.
+    Figure7,
+    /// Response times of UPS at 60 and 80 % of its capacity while checkpoints are written.
+    Response,
+    /// Throughput of UPS with logging and without, in process and over loopback.
+    Logging,
+    /// Replay of operations of 100 bytes on one core: operations a second, and the memory of the replay.
+    Replay,
+    /// Fixed thresholds for checkpoints against a threshold that follows the load: replay time, lost requests, response
+    /// time.
+    Adaptive,
+}
 
 /// `ensile-papers slach`.
 #[derive(Clone, Debug, Args)]

@@ -28,7 +28,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use clap::{Args, ValueEnum as _, builder::RangedU64ValueParser, value_parser};
+use clap::ValueEnum as _;
 use ensile_base::clock::Clock;
 use ensile_bench::figure::{Figure, Place, Row};
 use ensile_bench::machine::{self, Machine};
@@ -38,14 +38,12 @@ use ensile_bench::system::fresh_folder;
 use ensile_bench::{Failure, Result};
 
 use super::arguments::SlachArguments;
+use super::arguments::berkeley::{BerkeleyArguments, PAPER_CACHE_MB};
 use super::asked::Asked;
 use crate::comparison::Comparison;
 use sides::{Answer, Side};
-use table::TableKind;
 
 const FOLDER: &str = "slach-berkeley";
-/// Number of keys of a multi-get.
-pub(super) const MULTI_GET: usize = 16;
 
 const TABLE: &str = "PHT";
 const TABLE_MANY: &str = "PHT, multi-gets of 16";
@@ -66,8 +64,7 @@ const WRITTEN: (&str, &str) = ("checkpoints write", "MB/s");
 const LOGGED: (&str, &str) = ("log of updates", "MB/s");
 const DEVICE: (&str, &str) = ("sequential writes of the device", "MB/s");
 
-/// The cache of the paper, in MiB, and the number of keys that fit the cache, by the bytes of a value.
-const PAPER_CACHE_MB: u64 = 1_536;
+/// Number of keys that fit the cache of the paper, by the bytes of a value.
 const FITTING: [(u64, u64); 4] = [(30, 20_000_000), (100, 8_000_000), (1_024, 900_000), (10_240, 40_000)];
 /// Maximum bytes of a table's element besides the value. A table larger than the memory is refused.
 const BESIDE_VALUE: u64 = 150;
@@ -82,35 +79,6 @@ const CHECKPOINTS_ALIKE: f64 = 1.5;
 /// Loss in percent that is always allowed, and the maximum share of Berkeley DB's loss for a larger loss.
 const LOSS_MAX: f64 = 3.0;
 const LOSS_SHARE: f64 = 0.25;
-
-/// The options of `slach berkeley`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct BerkeleyArguments {
-    /// berkeley: the hash table
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) table: TableKind,
-    /// berkeley: bytes of a value, a table for each
-    #[arg(long, value_delimiter = ',', default_value = "30,100,1024,10240", value_parser = value_parser!(u64).range(1..=1 << 20))]
-    pub(crate) sizes: Vec<u64>,
-    /// berkeley: keys, a number for each size; without this option as many as fit the cache
-    #[arg(long, value_delimiter = ',', value_parser = value_parser!(u64).range(1..=1 << 30))]
-    pub(crate) keys: Vec<u64>,
-    /// berkeley: seconds of a run; a run with checkpoints goes on until three have ended on that side
-    #[arg(long, default_value_t = 60.0, value_parser = super::services::positive_seconds)]
-    pub(crate) run_seconds: f64,
-    /// berkeley: seconds from the beginning of a checkpoint to the beginning of the next, on both sides
-    #[arg(long, default_value_t = 10.0, value_parser = super::services::positive_seconds)]
-    pub(crate) checkpoint_interval: f64,
-    /// berkeley: MiB of Berkeley DB's cache
-    #[arg(long, default_value_t = PAPER_CACHE_MB, value_parser = value_parser!(u64).range(1..=1 << 20))]
-    pub(crate) cache_mb: u64,
-    /// berkeley: KiB of Berkeley DB's pages
-    #[arg(long, default_value_t = 32, value_parser = RangedU64ValueParser::<u64>::new().range(1..=64))]
-    pub(crate) page_kb: u64,
-    /// berkeley: maximum MB/s of the table's checkpoints; without this option no limit
-    #[arg(long, value_parser = value_parser!(u64).range(1..=100_000))]
-    pub(crate) checkpoint_mb: Option<u64>,
-}
 
 impl BerkeleyArguments {
     /// Each size with its number of keys.

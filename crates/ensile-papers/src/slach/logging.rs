@@ -10,7 +10,6 @@
 
 use std::path::Path;
 
-use clap::Args;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_bench::figure::{Dashed, Figure, Place, RATIO, Row};
@@ -38,17 +37,6 @@ const SCHEMES: [(&str, ObjectDurability); 3] = [
 const RATIOS_MIN: [(u64, [f64; 2]); 3] = [(20, [0.96, 0.94]), (50, [0.92, 0.87]), (80, [0.87, 0.80])];
 
 const THROUGHPUT: (&str, &str) = ("throughput", "requests/s");
-
-/// The options of `slach logging`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct LoggingArguments {
-    /// logging: seconds of a run in process, and of a run over loopback
-    #[arg(long, default_value_t = 3.0, value_parser = super::services::positive_seconds)]
-    pub(crate) slice_seconds: f64,
-    /// logging: no runs over loopback
-    #[arg(long)]
-    pub(crate) in_process_only: bool,
-}
 
 /// Rates of each scheme, by round, at a share of writes.
 struct Measured {

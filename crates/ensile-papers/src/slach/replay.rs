@@ -12,7 +12,6 @@
 
 pub(crate) mod run;
 
-use clap::{Args, value_parser};
 use ensile_bench::figure::{Figure, Place, Row};
 use ensile_bench::number::{grouped, median};
 use ensile_bench::progress::Progress;
@@ -34,17 +33,6 @@ const RATE: (&str, &str) = ("replayed, one core", "operations/s");
 const BESIDE: (&str, &str) = ("most memory beside the objects", "MiB");
 const LOG: (&str, &str) = ("log", "MB");
 const OPEN: (&str, &str) = ("open", "s");
-
-/// The options of `slach replay`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ReplayArguments {
-    /// replay: numbers of replayed operations, a log for each
-    #[arg(long, value_delimiter = ',', default_values_t = [1_000_000, 4_000_000, 16_000_000], value_parser = value_parser!(u64).range(1..=1 << 32))]
-    pub(crate) replayed: Vec<u64>,
-    /// replay: objects of the operations
-    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
-    pub(crate) replayed_objects: u64,
-}
 
 /// One log, by round: the open of the log, and the open with all operations in a checkpoint.
 struct Measured {

@@ -18,7 +18,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
 use ensile_base::random::Random;
 use ensile_bench::figure::{Figure, Place, Row};
 use ensile_bench::progress::Progress;
@@ -39,23 +38,6 @@ const KILLED_TO: f64 = 4.0;
 const GIVEN_UP: f64 = 20.0;
 /// Time for the first life to make the objects.
 const MAKING: Duration = Duration::from_secs(300);
-
-/// The options of `slach target`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct TargetArguments {
-    /// Targets for the recovery time, in seconds
-    #[arg(long, value_delimiter = ',', default_values_t = [2.0, 5.0, 10.0])]
-    pub(crate) seconds_of_target: Vec<f64>,
-    /// Killed processes, for each target
-    #[arg(long, default_value_t = 20, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
-    pub(crate) kills_of_target: usize,
-    /// Objects for each second of the target
-    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
-    pub(crate) objects_a_second: u64,
-    /// Operations a second; a tenth is the lower rate
-    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(10..=1 << 30))]
-    pub(crate) target_rate: u64,
-}
 
 const TIME: (&str, &str) = ("recovery time", "of the target");
 const PREDICTED: (&str, &str) = ("predicted", "of the recovery time");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::account::{Account, Case, Part};
 use super::super::alternation::Does;
-use super::super::counting::{Keys, Setup, Workload};
+use super::super::choices::{Keys, Setup, Workload};
 use super::{HEADING, TITLE, tables};
 
 const DOCUMENT: &str = include_str!("../../../../../docs/results/shared-writes.md");

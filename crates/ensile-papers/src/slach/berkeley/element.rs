@@ -8,7 +8,7 @@
 use ensile_bench::Result;
 use ensile_objects::{CheckpointHandle, CodecResult, Objects, ObjectsBuilder, ObjectsStats, Persistent};
 
-use super::MULTI_GET;
+use super::keys::MULTI_GET;
 use super::service::copy;
 use super::table::HashTable;
 

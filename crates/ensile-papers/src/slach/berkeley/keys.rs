@@ -4,6 +4,9 @@
 //!
 //! Neighbours: [`super::table`] calls the keys; `berkeley.c` is the C side.
 
+/// Number of keys of a multi-get.
+pub(super) const MULTI_GET: usize = 16;
+
 /// The last step of splitmix64, a bijection: two different numbers stay different.
 #[inline]
 pub(super) fn mixed(number: u64) -> u64 {

@@ -7,7 +7,7 @@ use ensile_objects::{CheckpointHandle, ObjectsBuilder, ObjectsStats};
 use ensile_services::pht::PersistentTable;
 use ensile_services::service::{CallError, RestsOn, Service as _};
 
-use super::MULTI_GET;
+use super::keys::MULTI_GET;
 use super::table::HashTable;
 
 impl HashTable for PersistentTable {

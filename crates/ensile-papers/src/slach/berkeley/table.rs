@@ -21,9 +21,8 @@ use ensile_bench::{Failure, Result};
 use ensile_objects::{CheckpointHandle, CheckpointPolicy, ObjectDurability, ObjectsBuilder, ObjectsStats};
 use ensile_services::pht::PersistentTable;
 
-use super::MULTI_GET;
 use super::element::ElementTable;
-use super::keys::{DrawnKeys, mixed};
+use super::keys::{DrawnKeys, MULTI_GET, mixed};
 
 /// Calls between two looks at the clock.
 const CALLS_A_LOOK: usize = 64;

@@ -20,8 +20,9 @@ use ensile_services::command::ServiceKind;
 
 use super::load::run;
 use super::open_loop::{Load, Target, make, saturated};
-use super::{ServiceProcess, ServicesArguments, name_of, target};
+use super::{ServiceProcess, name_of, target};
 use crate::slach::arguments::SlachArguments;
+use crate::slach::arguments::services::ServicesArguments;
 use crate::slach::lossy_rate::{SERVED_SHARE, lossy_rate};
 
 const FOLDER: &str = "slach-table2";

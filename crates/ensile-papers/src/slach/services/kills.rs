@@ -31,8 +31,9 @@ use ensile_services::client::{ClientError, RespClient, in_words};
 use ensile_services::command::{ReplyDurability, ServiceKind};
 use ensile_services::workload_model::{Exercised, Host, Mistake, TableElement, Tracked, Url};
 
-use super::{ServiceProcess, ServicesArguments, name_of};
+use super::{ServiceProcess, name_of};
 use crate::slach::arguments::SlachArguments;
+use crate::slach::arguments::services::ServicesArguments;
 
 /// Objects of each client.
 const OBJECTS: usize = 24;

@@ -31,8 +31,9 @@ use hdrhistogram::Histogram;
 
 use super::open_loop::{Load, Target, Watch, make, open_loop};
 use super::requests::host_name;
-use super::{ServiceProcess, ServicesArguments, name_of, target};
+use super::{ServiceProcess, name_of, target};
 use crate::slach::arguments::SlachArguments;
+use crate::slach::arguments::services::ServicesArguments;
 
 const FOLDER: &str = "slach-load";
 /// Length of the warm-up before the measured time, as a share of the measured time. The warm-up does not count.
