@@ -2,7 +2,7 @@
 //!
 //! Invariant: parsed options can be run; numbers out of range are refused here, with the reason.
 //!
-//! Neighbours: [`crate::command`] is the command line; benchmarks have further options.
+//! Neighbours: `command` is the command line; benchmarks have further options.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -12,7 +12,7 @@
 //!   count: on a busy machine a worker may not run for longer than a short window lasts.
 //! - A worker that fails or panics ends the run; no other worker is left waiting at a barrier.
 //!
-//! Neighbours: the systems of each workload implement [`Subject`]; [`crate::report`] makes figures of rounds.
+//! Neighbours: the systems of each workload implement [`Subject`]; `report` makes figures of rounds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -69,7 +69,7 @@ pub enum Pace {
     Timed(f64),
     /// After this many transactions in total, without a lead-in: for counting instructions.
     Counted(u64),
-    /// Begin and end are commands of another process on standard input: see [`crate::system::processes`].
+    /// Begin and end are commands of another process on standard input: see `system::processes`.
     Conducted,
 }
 

@@ -1,7 +1,8 @@
 //! A figure: rows of measured values in three files, CSV and JSON for programs and SVG for people. Every file contains
 //! the rows, the machine and the command.
 //!
-//! Neighbours: experiments measure the rows. [`crate::machine`] describes the machine, and [`drawing`] draws the picture.
+//! Neighbours: experiments measure the rows. [`crate::machine`] describes the machine, and `drawing` draws the
+//! picture.
 
 mod axis;
 mod content;

@@ -15,8 +15,8 @@
 //! medians over rounds. `driver` describes the timing of a window and the counted transactions.
 //!
 //! Neighbours: the `ensile-bench` binary passes the command line to [`run`]. The benchmarks use the database only
-//! through the crate `ensile`, as an application would. `ensile-papers` repeats the experiments of papers with the public
-//! modules.
+//! through the crate `ensile`, as an application would. `ensile-papers` repeats the experiments of papers with the
+//! public modules.
 #![forbid(unsafe_code)]
 
 pub mod arguments;

@@ -2,7 +2,7 @@
 //!
 //! Every figure comes from `/proc` and `/sys`. An unreadable figure is reported as unknown, never guessed.
 //!
-//! Neighbours: [`crate::report`] prints the machine; systems ask for the growth of resident memory over their load.
+//! Neighbours: `report` prints the machine; systems ask for the growth of resident memory over their load.
 
 pub mod memory;
 

@@ -5,7 +5,7 @@
 //! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records updated in
 //! two intervals, and a tenth for versions not yet freed.
 //!
-//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
+//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; `watch` samples memory.
 
 pub(crate) mod arguments;
 

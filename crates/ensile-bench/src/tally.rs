@@ -6,11 +6,11 @@
 //! Invariants:
 //! - *Durable counting*: a transaction counts when its result may be shown. A transaction that has to wait for the log
 //!   belongs to the epoch of its receipt. The driver notes the durable epoch at both ends of the timed window, and the
-//!   epochs made durable in between count ([`Tally::released`]). A transaction with nothing to wait for (a read of
+//!   epochs made durable in between count (`Tally::released`). A transaction with nothing to wait for (a read of
 //!   durable rows only, or no log) counts at commit.
 //! - A sampled latency is complete when the result could be released: at commit, or at durability.
 //!
-//! Neighbours: [`crate::driver::Slice`] fills a tally; the driver sums tallies into [`crate::report`]'s rounds.
+//! Neighbours: [`crate::driver::Slice`] fills a tally; the driver sums tallies into `report`'s rounds.
 
 use std::collections::VecDeque;
 

@@ -150,13 +150,13 @@ impl Timeline {
     }
 
     /// Number of steps.
-    pub fn len(&self) -> usize {
+    pub fn step_count(&self) -> usize {
         self.released.len()
     }
 
     /// The steps chosen by `keep`, merged.
     pub fn part(&self, keep: impl Fn(usize) -> bool) -> Part {
-        let steps = (0..self.len()).filter(|&step| keep(step));
+        let steps = (0..self.step_count()).filter(|&step| keep(step));
         let (count, released) =
             steps.fold((0, 0), |(count, sum), step| (count + 1, sum + self.released[step]));
         let latencies =
@@ -166,7 +166,7 @@ impl Timeline {
 
     /// Averages over the full windows that end with a step; every `stride`-th window.
     pub fn rolling(&self, stride: usize) -> Vec<(f64, Part)> {
-        let ends = (WINDOW_STEPS.min(self.len())..=self.len()).step_by(stride.max(1));
+        let ends = (WINDOW_STEPS.min(self.step_count())..=self.step_count()).step_by(stride.max(1));
         ends.map(|end| {
             let first = end.saturating_sub(WINDOW_STEPS);
             let place = |step: usize| self.samples.partition_point(|sample| (sample.step as usize) < step);

@@ -12,7 +12,7 @@
 //! Differences from the specification, all usual: no think times, terminals are worker threads, the database is called
 //! directly, and deliveries run at once instead of being queued.
 //!
-//! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs TPC-C.
+//! Neighbours: the command line gives [`TpccArguments`]; `crash` kills a process that runs TPC-C.
 
 pub(crate) mod arguments;
 pub mod consistency;

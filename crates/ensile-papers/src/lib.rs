@@ -7,8 +7,9 @@
 //!         -> slach       the cost of a log of an object's operations, and of its checkpoints -> cachegrind, comparison
 //! ```
 //!
-//! Neighbours: the `ensile-papers` binary passes the command line to [`run`]. `ensile-bench` has the workloads, the driver,
-//! the figures and the verdicts. `siren` puts a simulated disk below the database, and `slach` uses `ensile-objects`.
+//! Neighbours: the `ensile-papers` binary passes the command line to [`run`]. `ensile-bench` has the workloads, the
+//! driver, the figures and the verdicts. `siren` puts a simulated disk below the database, and `slach` uses
+//! `ensile-objects`.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -1,6 +1,7 @@
 //! The `ensile-papers` command.
 //!
-//! Neighbours: [`ensile_papers::run`] does what the command line asks for; `ensile-bench` is the command of the workloads.
+//! Neighbours: [`ensile_papers::run`] does what the command line asks for; `ensile-bench` is the command of the
+//! workloads.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

@@ -12,7 +12,7 @@
 //! | same | the rows: true sharing by the workload |
 //!
 //! ```text
-//! counting       the cases, from choices, each on a manual_database
+//! counting       the cases, from choices, each on a fresh manual_database
 //! alternation    two threads in turns, recorded      keys       single-key transactions
 //! account        whose lines they were, by name      business   TPC-C
 //! document       tables, CSV, JSON                     waits      strict results that are not durable yet

@@ -15,8 +15,8 @@
 //! counts, and its latency ends, when the transaction is durable. Every run has a fresh database; memory has no second
 //! database meanwhile.
 //!
-//! Neighbours: [`ensile_bench::driver::over_time`] runs the load, [`ensile_bench::timeline`] records the run, [`ensile_bench::figure`]
-//! writes the figures.
+//! Neighbours: [`ensile_bench::driver::over_time`] runs the load, [`ensile_bench::timeline`] records the run,
+//! [`ensile_bench::figure`] writes the figures.
 
 pub(crate) mod arguments;
 mod bench;

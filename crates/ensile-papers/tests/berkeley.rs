@@ -1,4 +1,5 @@
-//! `ensile-papers slach berkeley` on a small scale: the hash table beside Berkeley DB, of Debian's package libdb5.3-dev.
+//! `ensile-papers slach berkeley` on a small scale: the hash table beside Berkeley DB, of Debian's package
+//! libdb5.3-dev.
 //!
 //! It is not part of a plain `cargo test`, which must pass without that. `ci/berkeley.sh` installs it and runs this;
 //! without it the command says what it needs, and this fails.

@@ -4,7 +4,7 @@
 //! 11 is stated for a fresh database (orders less new-orders is 2,100). The check adds the number of deliveries that
 //! the customers remember on the right; with this number the condition holds at any time.
 //!
-//! Neighbours: `--check` runs the checks, as does [`crate::crash`] after every kill.
+//! Neighbours: `--check` runs the checks, as does `crash` after every kill.
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -1,6 +1,6 @@
 //! Variations of the business.
 //!
-//! Neighbours: [`super::arguments`] makes flags of the options; [`super::desk`] draws by them, [`super::terminal`] runs
+//! Neighbours: `arguments` makes flags of the options; `desk` draws by them, [`super::terminal`] runs
 //! by them.
 
 use clap::ValueEnum;

@@ -1,7 +1,7 @@
 //! The new-order transaction (clause 2.4): an order of five to fifteen items. One order in a hundred is entered wrongly
 //! and rolls back at its last line.
 //!
-//! Neighbours: [`super::terminal`] draws and runs the transaction; [`crate::crash`] keeps the acknowledged orders.
+//! Neighbours: [`super::terminal`] draws and runs the transaction; `crash` keeps the acknowledged orders.
 
 use ensile::{Error, Key, Readable, Table, Transaction, Value};
 use ensile_base::random::Random;

@@ -6,7 +6,7 @@
 //! - A new-order that the specification wants rolled back counts as done; a different error ends the run.
 //! - No allocation per transaction.
 //!
-//! Neighbours: a [`super::Business`] under the driver has a terminal for each worker; [`crate::crash`] listens to
+//! Neighbours: a [`super::Business`] under the driver has a terminal for each worker; `crash` listens to
 //! placed orders.
 
 use std::cell::Cell;

@@ -3,7 +3,7 @@
 //! `silo` is the mix of Silo §5.2 (80 % reads, 20 % read-modify-writes), `silor` the mix of SiloR §6.2 (70 % gets, 30 %
 //! puts); `a` to `f` are the standard mixes.
 //!
-//! Neighbours: every system of [`crate::system`] carries out the same [`Request`]s.
+//! Neighbours: every system of [`crate::system`] carries out the same `Request`s.
 
 use clap::ValueEnum;
 use ensile_base::random::Random;

@@ -1,7 +1,7 @@
 //! The counted cases: a fresh database for each. Epochs, garbage and log of the database move only on command.
 //!
-//! Neighbours: [`super::manual_database`] is the database; [`super::alternation`] runs a case; [`super::keys`], [`super::business`] and [`super::waits`] are its
-//! workloads.
+//! Neighbours: [`super::manual_database`] is the database; [`super::alternation`] runs a case; [`super::keys`],
+//! [`super::business`] and [`super::waits`] are its workloads.
 
 use std::path::Path;
 

@@ -136,7 +136,7 @@ impl Course {
     }
 
     fn lead_in(&self) -> usize {
-        LEAD_IN_STEPS.min(self.timeline.len() / 4)
+        LEAD_IN_STEPS.min(self.timeline.step_count() / 4)
     }
 
     /// Begin and end of the times with a checkpoint under way, in seconds, ended or not.

@@ -119,7 +119,7 @@ fn scene_title(rounds: &[Vec<Course>], round: usize) -> String {
 
 /// The line of a run.
 fn line(course: &Course) -> Line {
-    let stride = course.timeline.len().div_ceil(POINTS_MAX);
+    let stride = course.timeline.step_count().div_ceil(POINTS_MAX);
     let mut resident = course.looks.iter().peekable();
     let mut bytes = 0;
     let points = course.timeline.rolling(stride).into_iter().map(|(second, part)| {

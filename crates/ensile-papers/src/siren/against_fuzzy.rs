@@ -3,8 +3,8 @@
 //!
 //! The sides take turns, and begin in turns: each round has a run of every strategy, each with a fresh database.
 //!
-//! [`ensile_bench::driver::over_time`] runs the load of [`super::updates`]. [`super::fig9`] makes the same runs with other
-//! clients.
+//! [`ensile_bench::driver::over_time`] runs the load of [`super::updates`]. [`super::fig9`] makes the same runs with
+//! other clients.
 
 use std::sync::Arc;
 
@@ -293,7 +293,7 @@ fn within_checkpoints(arguments: &SirenArguments, asked: Asked, benchmark: &Benc
     let turns = repeated.turns();
     let commits = turns.map_or(0, |(_, commits)| commits) as f64;
     let per = |displaced: f64, all: f64| if all > 0.0 { displaced / all } else { 0.0 };
-    let lead_in = LEAD_IN_STEPS.min(timeline.len() / 4);
+    let lead_in = LEAD_IN_STEPS.min(timeline.step_count() / 4);
     // With pauses only whole turns count. Each turn has a checkpoint and a pause.
     let whole = turns.filter(|_| every > 0).map(|(times, _)| times);
     let is_in = |step: usize| {

@@ -15,7 +15,8 @@
 //! before the first        a log, opened for pictures, none begun
 //! behind one              a log, and a full picture has ended: each key's first change marks its page
 //! ```
-//! Neighbours: [`run`] is the process, [`cachegrind`] runs it; [`ensile_bench::ycsb`] and [`ensile_bench::tpcc`] are the workloads.
+//! Neighbours: [`run`] is the process, [`cachegrind`] runs it; [`ensile_bench::ycsb`] and [`ensile_bench::tpcc`] are
+//! the workloads.
 
 pub(crate) mod run;
 

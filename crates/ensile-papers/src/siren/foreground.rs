@@ -7,8 +7,8 @@
 //! every write and every sync of the picture's files takes seconds: the picture does not end within the run, and no
 //! commit may wait for the picture.
 //!
-//! [`ensile_bench::driver::over_time`] runs [`ensile_bench::ycsb::engine`]. [`super::slow_disk`] is the device that hangs.
-//! [`super::backup`] has a backup in place of the picture.
+//! [`ensile_bench::driver::over_time`] runs [`ensile_bench::ycsb::engine`]. [`super::slow_disk`] is the device that
+//! hangs. [`super::backup`] has a backup in place of the picture.
 
 use std::path::Path;
 use std::sync::Arc;

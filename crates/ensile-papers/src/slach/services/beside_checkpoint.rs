@@ -81,7 +81,7 @@ impl Course {
     }
 
     fn line(&self) -> Line {
-        let stride = self.timeline.len().div_ceil(POINTS_MAX);
+        let stride = self.timeline.step_count().div_ceil(POINTS_MAX);
         let points = self.timeline.rolling(stride).into_iter().map(|(second, part)| Point {
             second,
             throughput: part.rate(),
