@@ -12,7 +12,7 @@
 //!   count: on a busy machine a worker may not run for longer than a short window lasts.
 //! - A worker that fails or panics ends the run; no other worker is left waiting at a barrier.
 //!
-//! Neighbours: the systems of each workload implement [`Subject`]; [`crate::report`] makes figures of rounds.
+//! Neighbours: the systems of each workload implement [`Subject`]; `report` makes figures of rounds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -33,10 +33,10 @@ use crate::timeline::Recorder;
 pub(crate) mod conducted;
 mod over_time;
 
-pub(crate) use over_time::over_time;
+pub use over_time::over_time;
 
 /// A system under load, as the driver sees it.
-pub(crate) trait Subject: Sync {
+pub trait Subject: Sync {
     /// Name of the system in tables and JSON.
     fn name(&self) -> &'static str;
 
@@ -64,45 +64,52 @@ pub(crate) trait Subject: Sync {
 
 /// Begin and end of a slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// After this many seconds of window.
     Timed(f64),
     /// After this many transactions in total, without a lead-in: for counting instructions.
     Counted(u64),
-    /// Begin and end are commands of another process on standard input: see [`crate::system::processes`].
+    /// Begin and end are commands of another process on standard input: see `system::processes`.
     Conducted,
 }
 
 /// Length and number of slices, and number of threads.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    pub(crate) threads: usize,
-    pub(crate) batch: usize,
-    pub(crate) pace: Pace,
-    pub(crate) rounds: usize,
-    pub(crate) seed: u64,
+pub struct Plan {
+    /// Number of worker threads.
+    pub threads: usize,
+    /// Transactions per step.
+    pub batch: usize,
+    /// Begin and end of a slice.
+    pub pace: Pace,
+    /// Number of rounds.
+    pub rounds: usize,
+    /// Seed of the random numbers of all workers.
+    pub seed: u64,
     /// The core of the first worker; `None` if workers are not pinned.
-    pub(crate) pin: Option<usize>,
+    pub pin: Option<usize>,
 }
 
 /// The figures of one system in one round.
 #[derive(Clone, Debug)]
-pub(crate) struct Round {
+pub struct Round {
     pub(crate) seconds: f64,
-    pub(crate) transactions: u64,
+    /// Number of transactions that count.
+    pub transactions: u64,
     pub(crate) attempts: u64,
     pub(crate) conflicts: u64,
-    pub(crate) latencies: Histogram<u64>,
+    /// Sampled latencies, in nanoseconds.
+    pub latencies: Histogram<u64>,
 }
 
 impl Round {
     /// Transactions per second.
-    pub(crate) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         self.transactions as f64 / self.seconds
     }
 
     /// The share of attempts that ended in a conflict.
-    pub(crate) fn abort_rate(&self) -> f64 {
+    pub fn abort_rate(&self) -> f64 {
         if self.attempts == 0 { 0.0 } else { self.conflicts as f64 / self.attempts as f64 }
     }
 }
@@ -131,11 +138,11 @@ impl Phase {
 
 /// One worker's turn on one system.
 #[derive(Debug)]
-pub(crate) struct Slice<'a> {
+pub struct Slice<'a> {
     /// Number of this worker, from 0.
-    pub(crate) worker: usize,
+    pub worker: usize,
     /// Number of worker threads that run this slice.
-    pub(crate) workers: usize,
+    pub workers: usize,
     /// Transactions per step.
     pub(crate) batch: usize,
     /// Random numbers of this worker, the same for each system of a round.
@@ -155,7 +162,7 @@ pub(crate) struct Slice<'a> {
 impl Slice<'_> {
     /// Repeats `step` until the slice ends. `durable` returns the durable epoch when a latency is sampled.
     #[inline]
-    pub(crate) fn repeat(
+    pub fn repeat(
         &mut self,
         durable: impl Fn() -> u64,
         mut step: impl FnMut(&mut Random) -> Result<Step>,
@@ -415,12 +422,12 @@ impl Stage<'_> {
 }
 
 /// The text of a panic, or "no message".
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic_text(panic).unwrap_or("no message").to_owned()
 }
 
 /// Runs every subject in every round; returns one list of rounds per subject. `progress` is called after each slice.
-pub(crate) fn run(
+pub fn run(
     subjects: &[&dyn Subject],
     plan: &Plan,
     progress: impl FnMut(usize, &dyn Subject, &Round),

@@ -33,7 +33,7 @@ pub enum Failure {
 
 impl Failure {
     /// Constructor of an error of the system during the action `what`, for `map_err`.
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::Io { what, source }
     }

@@ -30,7 +30,7 @@ use crate::ycsb::load::LoadPlan;
 use crate::ycsb::payload::Payload;
 
 /// The value that a commit writes.
-pub(crate) type Row = Payload<100>;
+pub type Row = Payload<100>;
 
 /// Zeros in the file before synced writes over zeros are measured: more bytes than a slice of time fills.
 const ZEROED_BYTES: usize = 32 << 20;
@@ -137,7 +137,7 @@ fn log_bytes(db: &Database) -> u64 {
 }
 
 /// Commits one row at a time, and waits for each commit.
-pub(crate) fn strict_commits(
+pub fn strict_commits(
     db: &Database,
     table: &Table<u64, Row>,
     records: u64,

@@ -5,70 +5,50 @@
 //!         -> tpcc
 //!         -> crash       kill TPC-C, recover, prove that nothing acknowledged is lost
 //!         -> latency     a strict commit beside the device's own sync
-//!         -> silo        the experiments of Silo's paper -> figure; shared_writes
-//!         -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
-//!         -> siren       the experiments of SIREN's paper: slow_disk, formulas -> figure
-//!         -> slach       what logging an object's operations costs, and its checkpoints -> cachegrind, figure
-//!         -> recovery    how fast a killed database is back
+//!         -> recovery    how fast a killed database is back -> figure
 //!         -> snapshots, open_transaction       what versions and idle transactions cost
 //!         -> limits      memory held back, versions kept, turns, contention, threads that end
-//! each of them -> arguments -> system -> driver -> tally; report
+//! each of them -> arguments -> system -> driver -> tally, timeline; report
 //! ```
 //!
 //! A comparison runs the systems in turns in one process, with the same driver around the same requests. Figures are
 //! medians over rounds. `driver` describes the timing of a window and the counted transactions.
 //!
 //! Neighbours: the `ensile-bench` binary passes the command line to [`run`]. The benchmarks use the database only
-//! through the crate `ensile`, as an application would. `siren` puts a simulated disk below the database, and `slach`
-//! uses `ensile-objects`.
+//! through the crate `ensile`, as an application would. `ensile-papers` repeats the experiments of papers with the
+//! public modules.
 #![forbid(unsafe_code)]
 
-mod arguments;
-mod cachegrind;
+pub mod arguments;
 mod command;
 mod crash;
-mod driver;
+pub mod driver;
 mod failure;
-mod figure;
-mod latency;
+pub mod figure;
+pub mod latency;
 mod limits;
-mod machine;
-mod number;
+pub mod machine;
+pub mod number;
 mod open_transaction;
-mod progress;
+pub mod progress;
 mod recovery;
 mod report;
-mod shared_writes;
-mod silo;
-mod silor;
-mod siren;
-mod slach;
-mod snapshots;
-mod system;
-mod tally;
-mod timeline;
-mod tpcc;
-mod verdict;
+pub mod snapshots;
+pub mod system;
+pub mod tally;
+pub mod timeline;
+pub mod tpcc;
+pub mod verdict;
 mod watch;
-mod ycsb;
+pub mod ycsb;
 
-pub use arguments::{ExperimentArguments, RunArguments};
-pub use command::{Bench, prepare, run};
+pub use command::{Bench, PapersArguments, prepare, run};
 pub use crash::arguments::VictimArguments;
 pub use failure::{Failure, Result};
 pub use latency::arguments::LatencyArguments;
 pub use limits::arguments::LimitsArguments;
 pub use open_transaction::arguments::OpenTransactionArguments;
 pub use recovery::arguments::{RecoveryArguments, RecoveryVictimArguments};
-pub use silo::arguments::SiloArguments;
-pub use silor::arguments::SilorArguments;
-pub use siren::arguments::SirenArguments;
-pub use siren::cost::run::CostRunArguments;
-pub use slach::arguments::SlachArguments;
-pub use slach::berkeley::table::BerkeleyTableArguments;
-pub use slach::cost::run::SlachRunArguments;
-pub use slach::replay::run::ReplayRunArguments;
-pub use slach::target::victim::TargetVictimArguments;
 pub use snapshots::arguments::SnapshotsArguments;
 pub use tpcc::arguments::{BusinessArguments, Mix, TpccArguments};
 pub use ycsb::arguments::YcsbArguments;

@@ -11,10 +11,11 @@
 //! ```
 //! All databases are in memory. The figures report measurements: the experiments assert nothing.
 //!
-//! Neighbours: [`crate::command`] has the command line; [`rows`] prints.
+//! Neighbours: [`crate::command`] has the command line; [`databases`] opens and fills; [`rows`] prints.
 
 pub(crate) mod arguments;
 mod contended;
+mod databases;
 mod dead;
 mod ends;
 mod held;
@@ -24,37 +25,13 @@ mod sampled;
 mod turns;
 mod versions;
 
-use std::time::Duration;
-
-use clap::ValueEnum;
-use ensile::stats::RECORD_HEADER_BYTES;
-use ensile::{Builder, Database};
 use serde::Serialize;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::machine::{self, Machine};
 use crate::progress::Progress;
-use arguments::LimitsArguments;
+use arguments::{Experiment, LimitsArguments};
 use rows::Row;
-
-/// The experiments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Experiment {
-    /// Memory that an idle transaction, a leaked snapshot, a parked thread or a waiting call-back holds back.
-    Held,
-    /// Bytes of old versions while snapshots are held.
-    Versions,
-    /// A closure that reads a whole table and writes a row, beside many small transactions.
-    Turns,
-    /// Transactions of 16 operations, half of them writes, zipfian.
-    Contended,
-    /// The longest epoch while many threads end after many deletions.
-    Ends,
-    /// Each reading operation behind 100,000 deleted rows.
-    Dead,
-    /// Memory of keys of 4,001 bytes in pairs that differ only in the last byte.
-    Prefixes,
-}
 
 #[derive(Debug, Serialize)]
 struct Document {
@@ -84,45 +61,6 @@ pub(crate) fn run(arguments: &LimitsArguments) -> Result<()> {
         print!("{}\n{}\n\n{}", machine::command(), machine.line(), rows::table(&rows));
     }
     Ok(())
-}
-
-/// A builder of a database in memory with the epochs of the options, as an application would open a database.
-fn builder(arguments: &LimitsArguments) -> Builder {
-    Database::builder_in_memory().epoch_interval(Duration::from_millis(arguments.epoch_ms))
-}
-
-fn open(builder: Builder) -> Result<Database> {
-    builder.open().map_err(Failure::Database)
-}
-
-/// Puts the rows `0..count`, a thousand in a transaction.
-fn fill<K: ensile::Key, V: ensile::Value>(
-    db: &Database,
-    table: &ensile::Table<K, V>,
-    count: u64,
-    row: impl Fn(u64) -> (K, V),
-) -> Result<()> {
-    /// Rows of one transaction.
-    const ROWS: u64 = 1_000;
-    for first in (0..count).step_by(ROWS as usize) {
-        db.run(|tx| {
-            (first..count.min(first + ROWS)).try_for_each(|number| {
-                let (key, value) = row(number);
-                tx.put(table, &key, &value)
-            })
-        })?;
-    }
-    Ok(())
-}
-
-/// Bytes of a row's record: its header and value, in whole words.
-fn record_bytes(value_bytes: usize) -> u64 {
-    (RECORD_HEADER_BYTES + value_bytes).next_multiple_of(8) as u64
-}
-
-/// Bytes as MiB.
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 //!
 //! Every figure comes from `/proc` and `/sys`. An unreadable figure is reported as unknown, never guessed.
 //!
-//! Neighbours: [`crate::report`] prints the machine; systems ask for the growth of resident memory over their load.
+//! Neighbours: `report` prints the machine; systems ask for the growth of resident memory over their load.
+
+pub mod memory;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
@@ -15,10 +17,11 @@ use crate::number::grouped;
 
 /// Description of the machine under the figures.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     pub(crate) cpu: String,
     pub(crate) cores: usize,
-    pub(crate) memory_bytes: u64,
+    /// Memory of the machine, in bytes.
+    pub memory_bytes: u64,
     pub(crate) kernel: String,
     pub(crate) huge_pages: String,
     pub(crate) load_average: String,
@@ -29,7 +32,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Describes the machine of this process.
-    pub(crate) fn look() -> Self {
+    pub fn look() -> Self {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_kib: u64 = field_after(&meminfo, "MemTotal")
             .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
@@ -51,7 +54,7 @@ impl Machine {
 
 impl Machine {
     /// The description in one line.
-    pub(crate) fn line(&self) -> String {
+    pub fn line(&self) -> String {
         format!(
             "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {} ({})",
             self.cpu,
@@ -97,7 +100,7 @@ fn selected(line: &str) -> String {
 ///
 /// The kernel reports the figure in KiB here, so the size of a page is not needed: under valgrind `rustix` cannot tell
 /// the page size.
-pub(crate) fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     field_after(&status, "VmRSS")
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
@@ -111,7 +114,7 @@ pub(crate) fn huge_page_bytes() -> u64 {
 
 /// Bytes of resident memory of a process of this user, and bytes of its memory on huge pages; 0 if the kernel does not
 /// say.
-pub(crate) fn memory_of(process: u32) -> (u64, u64) {
+pub fn memory_of(process: u32) -> (u64, u64) {
     let rollup = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let bytes = |name: &str| {
         field_after(&rollup, name)
@@ -123,7 +126,7 @@ pub(crate) fn memory_of(process: u32) -> (u64, u64) {
 
 /// Nanoseconds of processor time of this process, including ended threads, in steps of some milliseconds. 0 if the
 /// kernel does not say.
-pub(crate) fn processor_nanos() -> u64 {
+pub fn processor_nanos() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // The name, in parentheses, may have spaces. Behind the name the 12th and 13th fields are the time in and out of
     // the program.
@@ -135,7 +138,7 @@ pub(crate) fn processor_nanos() -> u64 {
 
 /// Nanoseconds of processor time of this process's living threads whose names begin with `threads`. 0 if the kernel
 /// does not say.
-pub(crate) fn processor_nanos_of(threads: &str) -> u64 {
+pub fn processor_nanos_of(threads: &str) -> u64 {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
     let paths = tasks.filter_map(|task| Some(task.ok()?.path()));
     let named = paths
@@ -155,7 +158,7 @@ const HUGE_ALLOCATOR: &str = "glibc.malloc.hugetlb=";
 
 /// The environment variable and its value for the C library's allocator on huge pages: this process's settings, plus
 /// the setting for huge pages.
-pub(crate) fn huge_pages_setting() -> (&'static str, String) {
+pub fn huge_pages_setting() -> (&'static str, String) {
     let settings = std::env::var(C_LIBRARY).unwrap_or_default();
     if settings.split(':').any(|setting| setting.starts_with(HUGE_ALLOCATOR)) {
         return (C_LIBRARY, settings);
@@ -178,7 +181,7 @@ pub(crate) fn restart_on_huge_pages() -> Result<()> {
 }
 
 /// Bytes of memory available without swapping; `u64::MAX` if the kernel does not say.
-pub(crate) fn available_bytes() -> u64 {
+pub fn available_bytes() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field_after(&meminfo, "MemAvailable")
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
@@ -187,7 +190,7 @@ pub(crate) fn available_bytes() -> u64 {
 
 /// Refuses `records` of `bytes_per_record` bytes each if the records do not fit into the free memory. The error has the
 /// number of records that fit.
-pub(crate) fn must_fit(records: u64, bytes_per_record: u64) -> Result<()> {
+pub fn must_fit(records: u64, bytes_per_record: u64) -> Result<()> {
     fit(records, bytes_per_record, available_bytes())
 }
 
@@ -203,7 +206,7 @@ fn fit(records: u64, bytes_per_record: u64, available: u64) -> Result<()> {
 }
 
 /// True if the files of a folder stay in memory. The folder need not exist yet.
-pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
+pub fn is_in_memory(folder: &Path) -> Result<bool> {
     /// Type of a tmpfs in the result of `statfs`.
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let asked = || Failure::io(format!("asking for the file system of {}", folder.display()));
@@ -213,12 +216,15 @@ pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
 }
 
 /// The command that started this process, for a repetition, without the folders of its files.
-pub(crate) fn command() -> String {
-    without_folders(std::env::args().skip(1))
+pub fn command() -> String {
+    let mut words = std::env::args();
+    let program = PathBuf::from(words.next().unwrap_or_default());
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    without_folders(&name, words)
 }
 
-fn without_folders(mut words: impl Iterator<Item = String>) -> String {
-    let mut command = String::from("ensile-bench");
+fn without_folders(program: &str, mut words: impl Iterator<Item = String>) -> String {
+    let mut command = program.to_owned();
     while let Some(word) = words.next() {
         let (option, has_value) = word.split_once('=').map_or((&*word, false), |(option, _)| (option, true));
         if !["--data", "--out", "--tmpfs"].contains(&option) {

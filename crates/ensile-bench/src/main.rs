@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use ensile_bench::{Bench, Failure};
 
-/// The laboratory of Ensile: workloads, crash tests and the experiments of Silo's, SiloR's, SIREN's and SLACH's papers.
+/// The laboratory of Ensile: workloads, crash tests, limits and recovery. `ensile-papers` has the papers' experiments.
 #[derive(Debug, Parser)]
 #[command(name = "ensile-bench", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -21,7 +21,7 @@ const EXAMPLES: &str = "Examples:
   ensile-bench tpcc --crash-after 3       run TPC-C with its log, kill it, recover, check
   ensile-bench tpcc --check               TPC-C with and without log, side by side
   ensile-bench ycsb --records 10000000    YCSB beside a bare key-value store and std's BTreeMap
-  ensile-bench silo fig4                  a figure of Silo's evaluation, as CSV, JSON and SVG
+  ensile-bench recovery log               recovery time of a killed database, as CSV, JSON and SVG
   ensile-bench help ycsb                  all options of one benchmark";
 
 /// Exit code for arguments that cannot be carried out; clap's own.
@@ -49,19 +49,7 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in [
-            "ycsb",
-            "tpcc",
-            "latency",
-            "snapshots",
-            "open-transaction",
-            "limits",
-            "silo",
-            "silor",
-            "siren",
-            "slach",
-            "recovery",
-        ] {
+        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "limits", "recovery"] {
             assert!(help.contains(name), "{name} in {help}");
         }
         assert!(!help.contains("victim"), "the victims are not for people");

@@ -3,7 +3,7 @@
 //! Neighbours: every table, figure and progress line is written with these.
 
 /// The median; the mean of the middle two where there is no middle one.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     match values.len() {
         0 => 0.0,
@@ -13,12 +13,12 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// `count` and the noun, in the plural unless the count is 1.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
+pub fn counted(count: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count as f64), if count == 1 { "" } else { "s" })
 }
 
 /// A whole number with its thousands apart.
-pub(crate) fn grouped(value: f64) -> String {
+pub fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

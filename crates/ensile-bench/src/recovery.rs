@@ -20,7 +20,6 @@
 pub(crate) mod arguments;
 mod content;
 mod files;
-pub(crate) mod memory;
 mod processor;
 pub(crate) mod victim;
 
@@ -28,7 +27,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use clap::ValueEnum;
 use ensile::checkpoint::Schedule;
 use ensile::recovery::{Phase, RecoveryReport};
 use ensile::{Database, Durability, Tuning};
@@ -38,46 +36,15 @@ use ensile_base::sync::Mutex;
 use crate::crash;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Place, Row};
-use crate::machine::{self, Machine};
+use crate::machine::{self, Machine, memory};
 use crate::number::{counted, grouped};
 use crate::progress::Progress;
-use crate::recovery::arguments::RecoveryArguments;
+use crate::recovery::arguments::{Load, RecoveryArguments};
 use crate::system::fresh_folder;
 use crate::tpcc::arguments::TpccArguments;
 use crate::tpcc::{consistency, tables::Tables};
 pub(crate) use content::Writes;
 use content::{LARGE_VALUE_BYTES, VALUE_BYTES};
-
-/// The scene to recover.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Load {
-    /// Every scene, one after the other.
-    All,
-    /// A log of rows of 8 + 100 bytes, written in random order.
-    Log,
-    /// A checkpoint of rows of 8 + 100 bytes.
-    Checkpoint,
-    /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
-    Interrupted,
-    /// A log of rows of 8 + 1,024 bytes, each written twenty times.
-    Versions,
-    /// A log of rows that were deleted soon after they were put.
-    Queue,
-    /// An order-entry business.
-    Tpcc,
-}
-
-impl Load {
-    /// The scenes, by name.
-    const SCENES: [(Self, &'static str); 6] = [
-        (Self::Log, "log"),
-        (Self::Checkpoint, "checkpoint"),
-        (Self::Interrupted, "interrupted"),
-        (Self::Versions, "versions"),
-        (Self::Queue, "queue"),
-        (Self::Tpcc, "tpcc"),
-    ];
-}
 
 /// One recovery.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records updated in
 //! two intervals, and a tenth for versions not yet freed.
 //!
-//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
+//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; `watch` samples memory.
 
 pub(crate) mod arguments;
 
@@ -32,15 +32,20 @@ const ALLOWANCE: f64 = 1.1;
 
 /// The measurements.
 #[derive(Debug, Serialize)]
-pub(crate) struct Measured {
+pub struct Measured {
     pub(crate) records: u64,
-    pub(crate) loaded_bytes: u64,
-    pub(crate) updates_per_s: f64,
+    /// Memory of the loaded records, in bytes.
+    pub loaded_bytes: u64,
+    /// Updates in a second.
+    pub updates_per_s: f64,
     /// Expected number of distinct records updated by uniform draws in two snapshot intervals.
     pub(crate) distinct_records: f64,
-    pub(crate) extra_resident_bytes: u64,
-    pub(crate) version_bytes_max: u64,
-    pub(crate) limit_bytes: f64,
+    /// Peak of resident memory above the memory after the load, in bytes.
+    pub extra_resident_bytes: u64,
+    /// Peak of the memory of old versions, in bytes.
+    pub version_bytes_max: u64,
+    /// Allowed extra memory, in bytes.
+    pub limit_bytes: f64,
     pub(crate) within_limit: bool,
 }
 
@@ -64,12 +69,7 @@ pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
 }
 
 /// Loads `records` records, updates them for the length of the plan, and watches the memory.
-pub(crate) fn measure(
-    records: u64,
-    options: &Options,
-    plan: &Plan,
-    progress: &mut Progress,
-) -> Result<Measured> {
+pub fn measure(records: u64, options: &Options, plan: &Plan, progress: &mut Progress) -> Result<Measured> {
     progress.say(&format!("loading {} records", grouped(records as f64)));
     let engine = Engine::<VALUE_BYTES>::load(
         SystemKind::Memsilo,

@@ -21,11 +21,11 @@ use crate::failure::{Failure, Result};
 use crate::machine;
 
 /// Time between snapshot boundaries, in milliseconds; the default of a database.
-pub(crate) const SNAPSHOT_MS: u64 = 250;
+pub const SNAPSHOT_MS: u64 = 250;
 
 /// A system by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SystemKind {
+pub enum SystemKind {
     /// The database in memory, without a log.
     Memsilo,
     /// A process for each requested thread, and in each process a memsilo with a share of the data and one thread: the
@@ -59,7 +59,7 @@ impl SystemKind {
 
 /// The pictures of a database in memory. The variants show the cost of pictures for commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PicturesPassed {
+pub enum PicturesPassed {
     /// No pictures: the database was opened without pictures.
     #[default]
     Closed,
@@ -71,33 +71,37 @@ pub(crate) enum PicturesPassed {
 
 /// Options of an open of a database.
 #[derive(Clone, Debug)]
-pub(crate) struct Options {
+pub struct Options {
     /// The parent folder of the folders of benchmarks.
-    pub(crate) data: PathBuf,
-    pub(crate) epoch_interval: Duration,
-    pub(crate) snapshot_interval: Duration,
+    pub data: PathBuf,
+    /// Time between epochs.
+    pub epoch_interval: Duration,
+    /// Time between snapshot boundaries.
+    pub snapshot_interval: Duration,
     /// Number of loggers; 0 for a database without a log.
-    pub(crate) loggers: usize,
-    pub(crate) prefault_bytes: usize,
+    pub loggers: usize,
+    /// Memory to map and touch beforehand, in bytes.
+    pub prefault_bytes: usize,
     /// Durability of transactions of the system with a log.
-    pub(crate) durability: Durability,
+    pub durability: Durability,
     /// True if old versions are kept for snapshots.
-    pub(crate) snapshots: bool,
+    pub snapshots: bool,
     /// Number of cores reserved for workers: the database's own threads keep off these cores. 0: the threads run
     /// anywhere.
-    pub(crate) workers_own: usize,
+    pub workers_own: usize,
     /// Schedule of checkpoints, if the database has a log. The default is no checkpoints, as in Silo.
-    pub(crate) checkpoints: Schedule,
+    pub checkpoints: Schedule,
     /// Further tuning. The fields above take precedence.
-    pub(crate) tuning: Tuning,
+    pub tuning: Tuning,
     /// True if the log has the value that each write replaced.
-    pub(crate) before_images: bool,
-    pub(crate) pictures: PicturesPassed,
+    pub before_images: bool,
+    /// Pictures of a database in memory.
+    pub pictures: PicturesPassed,
     /// Bytes of a page of the picture that passes.
-    pub(crate) page_bytes: usize,
+    pub page_bytes: usize,
     /// The engine's experimental variants.
     #[cfg(feature = "laboratory")]
-    pub(crate) variants: ensile::Variants,
+    pub variants: ensile::Variants,
 }
 
 impl Default for Options {
@@ -141,12 +145,12 @@ impl Options {
     }
 
     /// Opens the database in a folder, with any present content.
-    pub(crate) fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
+    pub fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
         self.open(Database::builder(path).durability(durability))
     }
 
     /// Opens a database with these options in addition to the builder's own.
-    pub(crate) fn open(&self, builder: Builder) -> Result<Database> {
+    pub fn open(&self, builder: Builder) -> Result<Database> {
         let builder = builder
             .epoch_interval(self.epoch_interval)
             .checkpoints(self.checkpoints.clone())
@@ -165,7 +169,7 @@ impl Options {
     }
 
     /// Makes an empty folder of this name in the data folder; removes the content of an earlier benchmark.
-    pub(crate) fn fresh_folder(&self, name: &str) -> Result<PathBuf> {
+    pub fn fresh_folder(&self, name: &str) -> Result<PathBuf> {
         fresh_folder(&self.data, name)
     }
 }
@@ -173,11 +177,11 @@ impl Options {
 /// Folders made for a benchmark. The folders that were absent before are removed at the end of the benchmark, unless a
 /// folder has content.
 #[derive(Debug)]
-pub(crate) struct MadeFolders(Vec<PathBuf>);
+pub struct MadeFolders(Vec<PathBuf>);
 
 impl MadeFolders {
     /// Keeps the folders that do not exist yet.
-    pub(crate) fn new<const N: usize>(folders: [&Path; N]) -> Self {
+    pub fn new<const N: usize>(folders: [&Path; N]) -> Self {
         Self(folders.into_iter().filter(|folder| !folder.exists()).map(Path::to_owned).collect())
     }
 }
@@ -193,7 +197,7 @@ impl Drop for MadeFolders {
 }
 
 /// Makes an empty folder of this name in the folder `data`; removes the content of an earlier benchmark.
-pub(crate) fn fresh_folder(data: &Path, name: &str) -> Result<PathBuf> {
+pub fn fresh_folder(data: &Path, name: &str) -> Result<PathBuf> {
     let path = data.join(name);
     match fs::remove_dir_all(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

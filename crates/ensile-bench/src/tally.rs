@@ -6,11 +6,11 @@
 //! Invariants:
 //! - *Durable counting*: a transaction counts when its result may be shown. A transaction that has to wait for the log
 //!   belongs to the epoch of its receipt. The driver notes the durable epoch at both ends of the timed window, and the
-//!   epochs made durable in between count ([`Tally::released`]). A transaction with nothing to wait for (a read of
+//!   epochs made durable in between count (`Tally::released`). A transaction with nothing to wait for (a read of
 //!   durable rows only, or no log) counts at commit.
 //! - A sampled latency is complete when the result could be released: at commit, or at durability.
 //!
-//! Neighbours: [`crate::driver::Slice`] fills a tally; the driver sums tallies into [`crate::report`]'s rounds.
+//! Neighbours: [`crate::driver::Slice`] fills a tally; the driver sums tallies into `report`'s rounds.
 
 use std::collections::VecDeque;
 
@@ -18,29 +18,29 @@ use ensile_base::Epoch;
 use hdrhistogram::Histogram;
 
 /// Number of transactions per sampled latency.
-pub(crate) const SAMPLE_EVERY: u32 = 64;
+pub const SAMPLE_EVERY: u32 = 64;
 /// Largest latency of the histogram: ten minutes, in nanoseconds.
 const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
 /// Result of one step of a workload: one transaction, or one batch.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Step {
+pub struct Step {
     /// Transactions that ended as the workload intends (TPC-C's rolled back new-orders included).
-    pub(crate) committed: u32,
+    pub committed: u32,
     /// Attempts that ended in a conflict and were run again.
-    pub(crate) conflicts: u32,
+    pub conflicts: u32,
     /// The epoch that has to become durable first; 0 when the results can be shown at once. See [`epoch_to_wait_for`].
-    pub(crate) epoch: u64,
+    pub epoch: u64,
 }
 
 /// The epoch to wait for before a result of `epoch` can be shown; 0 if the epoch is durable.
 #[inline]
-pub(crate) fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
+pub fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
     if epoch <= durable { 0 } else { epoch.number() }
 }
 
 /// An empty histogram of nanoseconds.
-pub(crate) fn new_histogram() -> Histogram<u64> {
+pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("constant bounds in order, three digits")
 }
 

@@ -12,12 +12,12 @@
 //!   commit.
 //! - During a run memory grows by 8 bytes for each sampled latency and by a word for each step.
 //!
-//! Neighbours: [`crate::driver::Slice`] fills a timeline; [`crate::silor`] makes figures of timelines.
+//! Neighbours: [`crate::driver::Slice`] fills a timeline; `ensile-papers` makes figures of timelines.
 
 use crate::tally::Step;
 
 /// Length of a step.
-pub(crate) const STEP_NANOS: u64 = 50_000_000;
+pub const STEP_NANOS: u64 = 50_000_000;
 /// Number of steps of the window of rolling averages: half a second, as in the paper (§6.2).
 const WINDOW_STEPS: usize = 10;
 /// Room for latencies, mapped and untouched until use, so that growth copies nothing.
@@ -32,7 +32,7 @@ struct Sample {
 
 /// The notes of one worker.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     /// True if results wait for the log.
     waits: bool,
     /// The last durable epoch seen by the worker.
@@ -48,7 +48,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(waits: bool) -> Self {
+    /// A recorder without notes. `waits` is true if results wait for the log.
+    pub fn new(waits: bool) -> Self {
         Self {
             waits,
             durable: 0,
@@ -62,7 +63,7 @@ impl Recorder {
 
     /// Adds one step of work.
     #[inline]
-    pub(crate) fn note(&mut self, step: Step) {
+    pub fn note(&mut self, step: Step) {
         let count = u64::from(step.committed);
         if step.epoch == 0 {
             self.at_once += count;
@@ -75,7 +76,7 @@ impl Recorder {
     }
 
     /// Adds the latency of a sampled and noted step from `started` to `now`.
-    pub(crate) fn sample(&mut self, step: Step, started: u64, now: u64) {
+    pub fn sample(&mut self, step: Step, started: u64, now: u64) {
         if step.epoch > 0 {
             self.sampled.push((step.epoch, started));
         } else if !self.waits {
@@ -126,7 +127,7 @@ impl Recorder {
 
 /// The notes of all workers, whole steps only.
 #[derive(Debug, Default)]
-pub(crate) struct Timeline {
+pub struct Timeline {
     released: Vec<u64>,
     /// Latencies, ordered by step.
     samples: Vec<Sample>,
@@ -134,7 +135,7 @@ pub(crate) struct Timeline {
 
 impl Timeline {
     /// The timeline of the workers of a run that took `nanos` nanoseconds.
-    pub(crate) fn new(recorders: Vec<Recorder>, nanos: u64) -> Self {
+    pub fn new(recorders: Vec<Recorder>, nanos: u64) -> Self {
         let mut released = vec![0; (nanos / STEP_NANOS) as usize];
         let mut samples = Vec::new();
         for recorder in recorders {
@@ -149,13 +150,13 @@ impl Timeline {
     }
 
     /// Number of steps.
-    pub(crate) fn len(&self) -> usize {
+    pub fn step_count(&self) -> usize {
         self.released.len()
     }
 
     /// The steps chosen by `keep`, merged.
-    pub(crate) fn part(&self, keep: impl Fn(usize) -> bool) -> Part {
-        let steps = (0..self.len()).filter(|&step| keep(step));
+    pub fn part(&self, keep: impl Fn(usize) -> bool) -> Part {
+        let steps = (0..self.step_count()).filter(|&step| keep(step));
         let (count, released) =
             steps.fold((0, 0), |(count, sum), step| (count + 1, sum + self.released[step]));
         let latencies =
@@ -164,8 +165,8 @@ impl Timeline {
     }
 
     /// Averages over the full windows that end with a step; every `stride`-th window.
-    pub(crate) fn rolling(&self, stride: usize) -> Vec<(f64, Part)> {
-        let ends = (WINDOW_STEPS.min(self.len())..=self.len()).step_by(stride.max(1));
+    pub fn rolling(&self, stride: usize) -> Vec<(f64, Part)> {
+        let ends = (WINDOW_STEPS.min(self.step_count())..=self.step_count()).step_by(stride.max(1));
         ends.map(|end| {
             let first = end.saturating_sub(WINDOW_STEPS);
             let place = |step: usize| self.samples.partition_point(|sample| (sample.step as usize) < step);
@@ -178,15 +179,17 @@ impl Timeline {
 }
 
 /// Begin of a step, in seconds.
-pub(crate) fn seconds_at(step: usize) -> f64 {
+pub fn seconds_at(step: usize) -> f64 {
     step as f64 * STEP_NANOS as f64 / 1e9
 }
 
 /// Some steps, merged.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) seconds: f64,
-    pub(crate) released: u64,
+pub struct Part {
+    /// Length of the steps, in seconds.
+    pub seconds: f64,
+    /// Number of results that could be shown.
+    pub released: u64,
     /// Latencies in ascending order, in microseconds.
     latencies: Vec<f32>,
 }
@@ -198,18 +201,18 @@ impl Part {
     }
 
     /// Transactions per second; 0 for no time.
-    pub(crate) fn rate(&self) -> f64 {
+    pub fn rate(&self) -> f64 {
         if self.seconds == 0.0 { 0.0 } else { self.released as f64 / self.seconds }
     }
 
     /// The mean latency in milliseconds; `None` without samples.
-    pub(crate) fn mean_ms(&self) -> Option<f64> {
+    pub fn mean_ms(&self) -> Option<f64> {
         let sum: f64 = self.latencies.iter().map(|micros| f64::from(*micros)).sum();
         (!self.latencies.is_empty()).then(|| sum / self.latencies.len() as f64 / 1e3)
     }
 
     /// A quantile of latency in milliseconds; `None` without samples.
-    pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+    pub fn quantile_ms(&self, quantile: f64) -> Option<f64> {
         let place = (self.latencies.len() as f64 * quantile).ceil() as usize;
         self.latencies.get(place.saturating_sub(1)).map(|micros| f64::from(*micros) / 1e3)
     }

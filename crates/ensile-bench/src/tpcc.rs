@@ -12,24 +12,24 @@
 //! Differences from the specification, all usual: no think times, terminals are worker threads, the database is called
 //! directly, and deliveries run at once instead of being queued.
 //!
-//! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs TPC-C.
+//! Neighbours: the command line gives [`TpccArguments`]; `crash` kills a process that runs TPC-C.
 
 pub(crate) mod arguments;
-pub(crate) mod consistency;
-pub(crate) mod counts;
+pub mod consistency;
+pub mod counts;
 pub(crate) mod delivery;
 pub(crate) mod desk;
-pub(crate) mod draw;
-pub(crate) mod flags;
+pub mod draw;
+pub mod flags;
 pub(crate) mod keys;
-pub(crate) mod load;
-pub(crate) mod new_order;
+pub mod load;
+pub mod new_order;
 pub(crate) mod order_status;
 pub(crate) mod payment;
 pub(crate) mod schema;
 pub(crate) mod stock_level;
-pub(crate) mod tables;
-pub(crate) mod terminal;
+pub mod tables;
+pub mod terminal;
 
 use std::sync::Arc;
 
@@ -52,15 +52,19 @@ use tables::{Scale, Tables};
 use terminal::{Observer, Terminal};
 
 /// Folder of a business with a log, in the folder of all data.
-pub(crate) const LOG_FOLDER: &str = "tpcc-silo";
+pub const LOG_FOLDER: &str = "tpcc-silo";
 
 /// A business in a database.
-pub(crate) struct Business<'a> {
+pub struct Business<'a> {
     pub(crate) kind: SystemKind,
-    pub(crate) name: &'static str,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) flags: Flags,
-    pub(crate) constants: Constants,
+    /// Name of the system in tables and JSON.
+    pub name: &'static str,
+    /// Tables of the business.
+    pub tables: Arc<Tables>,
+    /// Varied parts of the load.
+    pub flags: Flags,
+    /// Constants of the random draws.
+    pub constants: Constants,
     pub(crate) observer: Option<&'a dyn Observer>,
     /// Counts of the terminals since the last [`Business::take_counts`].
     pub(crate) counts: Mutex<Counts>,
@@ -68,25 +72,28 @@ pub(crate) struct Business<'a> {
 
 /// Parameters of a new business.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Founding {
-    pub(crate) scale: Scale,
+pub struct Founding {
+    /// Size of the business.
+    pub scale: Scale,
     /// True if each warehouse has tables of its own.
-    pub(crate) split: bool,
-    pub(crate) flags: Flags,
-    pub(crate) seed: u64,
+    pub split: bool,
+    /// Varied parts of the load.
+    pub flags: Flags,
+    /// Seed of the initial rows.
+    pub seed: u64,
     /// Number of loading threads.
-    pub(crate) threads: usize,
+    pub threads: usize,
 }
 
 impl<'a> Business<'a> {
     /// A business over loaded tables.
-    pub(crate) fn new(kind: SystemKind, tables: Tables, flags: Flags, constants: Constants) -> Self {
+    pub fn new(kind: SystemKind, tables: Tables, flags: Flags, constants: Constants) -> Self {
         let tables = Arc::new(tables);
         Self { kind, name: kind.name(), tables, flags, constants, observer: None, counts: Mutex::default() }
     }
 
     /// Opens and loads a business; returns the business and its number of rows.
-    pub(crate) fn load(kind: SystemKind, options: &Options, founding: &Founding) -> Result<(Self, u64)> {
+    pub fn load(kind: SystemKind, options: &Options, founding: &Founding) -> Result<(Self, u64)> {
         let Founding { scale, split, flags, seed, threads } = *founding;
         let db = options.open_fresh(kind, LOG_FOLDER)?;
         let tables = if split { Tables::open_split(&db, scale)? } else { Tables::open(&db, scale)? };
@@ -101,17 +108,17 @@ impl<'a> Business<'a> {
     }
 
     /// A business over the same tables, with another name and other flags.
-    pub(crate) fn beside(&self, name: &'static str, flags: Flags) -> Self {
+    pub fn beside(&self, name: &'static str, flags: Flags) -> Self {
         Self { name, tables: Arc::clone(&self.tables), flags, counts: Mutex::default(), ..*self }
     }
 
     /// The business under another name: for a variant of the engine.
-    pub(crate) fn named(self, name: &'static str) -> Self {
+    pub fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
     /// Takes the counts of the terminals, and resets the counts.
-    pub(crate) fn take_counts(&self) -> Counts {
+    pub fn take_counts(&self) -> Counts {
         std::mem::take(&mut *self.counts.lock())
     }
 }
@@ -127,7 +134,8 @@ impl Subject for Business<'_> {
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
         let place = (slice.worker, slice.workers);
-        let mut terminal = Terminal::new(&self.tables, &self.flags, self.constants, place, self.observer);
+        let terminal = Terminal::new(&self.tables, &self.flags, self.constants, place);
+        let mut terminal = terminal.observed_by(self.observer);
         let durable = || self.tables.db.durable_epoch().number();
         let batch = slice.batch;
         let outcome = if batch == 1 {

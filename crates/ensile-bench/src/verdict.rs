@@ -1,8 +1,6 @@
 //! Verdicts on measured values: held, not held, or not comparable.
 //!
-//! Invariant: a value counts as held only if the sides of its comparison did comparable work.
-//!
-//! Experiments compare and print; [`crate::figure`] writes verdicts beside the rows.
+//! Neighbours: experiments judge; [`crate::figure`] writes verdicts beside the rows.
 
 use std::fmt;
 
@@ -13,8 +11,10 @@ use crate::number::grouped;
 /// The verdict on a value with a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "reason", rename_all = "snake_case")]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// The value keeps its limit.
     Held,
+    /// The value misses its limit.
     NotHeld,
     /// The sides did different work, for this reason.
     NotComparable(String),
@@ -22,12 +22,12 @@ pub(crate) enum Verdict {
 
 impl Verdict {
     /// The verdict on a value without a second side.
-    pub(crate) fn of(holds: bool) -> Self {
+    pub fn of(holds: bool) -> Self {
         if holds { Self::Held } else { Self::NotHeld }
     }
 
     /// True if the value keeps its limit.
-    pub(crate) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         *self == Self::Held
     }
 }
@@ -44,13 +44,18 @@ impl fmt::Display for Verdict {
 
 /// A value, the words of its limit, and its verdict.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Judged {
-    pub(crate) what: String,
-    pub(crate) value: f64,
-    pub(crate) unit: String,
-    pub(crate) asked: String,
+pub struct Judged {
+    /// Name of the value.
+    pub what: String,
+    /// The measured value.
+    pub value: f64,
+    /// Unit of the value.
+    pub unit: String,
+    /// Words of the limit.
+    pub asked: String,
     #[serde(flatten)]
-    pub(crate) verdict: Verdict,
+    /// Verdict on the value.
+    pub verdict: Verdict,
 }
 
 impl fmt::Display for Judged {
@@ -60,70 +65,11 @@ impl fmt::Display for Judged {
     }
 }
 
-/// Checks of the work of the two sides of a comparison.
-#[derive(Debug)]
-pub(crate) struct Comparison<'n> {
-    sides: [&'n str; 2],
-    reasons: Vec<String>,
-}
-
-impl<'n> Comparison<'n> {
-    /// A comparison of these sides, without a check so far.
-    pub(crate) fn of(sides: [&'n str; 2]) -> Self {
-        Self { sides, reasons: Vec::new() }
-    }
-
-    /// Requires at least `least` of `work` on each side.
-    pub(crate) fn each_at_least(mut self, what: &str, work: [f64; 2], least: f64) -> Self {
-        for (side, work) in self.sides.into_iter().zip(work) {
-            if work < least || work.is_nan() {
-                let (work, least) = (short(work), short(least));
-                self.reasons.push(format!("{side} has {work} {what}, at least {least} are needed"));
-            }
-        }
-        self
-    }
-
-    /// Requires at most `most` times the work of the other side.
-    pub(crate) fn alike(mut self, what: &str, work: [f64; 2], most: f64) -> Self {
-        let (least, greatest) = (work[0].min(work[1]), work[0].max(work[1]));
-        if greatest > least * most || work.iter().any(|work| work.is_nan()) {
-            let [one, other] = self.sides;
-            let [of_one, of_other] = work.map(short);
-            self.reasons.push(format!(
-                "{one} has {of_one} {what} and {other} {of_other}, at most {} times as many are comparable",
-                short(most)
-            ));
-        }
-        self
-    }
-
-    /// Requires `is_so`; `reason` is the text of the failure.
-    pub(crate) fn only_if(mut self, is_so: bool, reason: &str) -> Self {
-        if !is_so {
-            self.reasons.push(reason.to_owned());
-        }
-        self
-    }
-
-    /// The verdict on a value; `holds` is true if the value keeps its limit.
-    pub(crate) fn verdict(self, holds: bool) -> Verdict {
-        if self.reasons.is_empty() {
-            Verdict::of(holds)
-        } else {
-            Verdict::NotComparable(self.reasons.join("; "))
-        }
-    }
-}
-
 /// A number with its significant digits, without trailing zeros.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     if value.abs() >= 1_000.0 {
         return grouped(value);
     }
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
-
-#[cfg(test)]
-mod tests;

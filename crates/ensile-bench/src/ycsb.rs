@@ -5,12 +5,12 @@
 pub(crate) mod arguments;
 pub(crate) mod btreemap;
 pub(crate) mod distribution;
-pub(crate) mod engine;
+pub mod engine;
 #[cfg(feature = "laboratory")]
 pub(crate) mod key_value;
-pub(crate) mod load;
-pub(crate) mod mix;
-pub(crate) mod payload;
+pub mod load;
+pub mod mix;
+pub mod payload;
 pub(crate) mod permutation;
 
 use clap::ValueEnum;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
 
 /// Loads the key-value store.
 #[cfg(feature = "laboratory")]
-pub(crate) fn load_key_value<const N: usize>(
+pub fn load_key_value<const N: usize>(
     options: &Options,
     requests: Requests,
     plan: &LoadPlan,
@@ -74,11 +74,7 @@ pub(crate) fn load_key_value<const N: usize>(
 
 /// Returns a usage error that names the feature.
 #[cfg(not(feature = "laboratory"))]
-pub(crate) fn load_key_value<const N: usize>(
-    _: &Options,
-    _: Requests,
-    _: &LoadPlan,
-) -> Result<Box<dyn Subject>> {
+pub fn load_key_value<const N: usize>(_: &Options, _: Requests, _: &LoadPlan) -> Result<Box<dyn Subject>> {
     let words = "key-value is in builds with `--features laboratory`: leave it out of --systems, or build so";
     Err(Failure::Usage(words.to_owned()))
 }

@@ -1,6 +1,7 @@
 //! The `ensile` command: an operator's tool for the folders of databases and objects.
 //!
-//! Neighbours: `folder` and `objects` have the commands; the binary `ensile-bench` has the benchmarks.
+//! Neighbours: `folder` and `objects` have the commands; the binaries `ensile-bench` and `ensile-papers` have the
+//! benchmarks.
 #![forbid(unsafe_code)]
 
 mod folder;

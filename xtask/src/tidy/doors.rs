@@ -14,6 +14,7 @@ use crate::source::Source;
 const FILES: &[(&str, &str)] = &[
     ("crates/ensile-disk/", "the door"),
     ("crates/ensile-bench/", "workloads make and remove data folders"),
+    ("crates/ensile-papers/", "experiments make and remove data folders"),
     ("crates/ensile-cli/", "the binary reads and writes what its user names"),
     ("crates/ensile/examples/", "an example is an application"),
     ("crates/ensile-objects/examples/", "an example is an application"),
@@ -27,7 +28,7 @@ const FILES: &[(&str, &str)] = &[
 /// Places that may open sockets, with the reasons.
 const SOCKETS: &[(&str, &str)] = &[
     ("crates/ensile-net/", "the door"),
-    ("crates/ensile-bench/", "load generators are clients"),
+    ("crates/ensile-papers/", "load generators are clients"),
     ("crates/ensile-services/src/client*", "a client blocks its caller, and needs no loop"),
     ("crates/ensile/examples/", "an example is an application"),
 ];
@@ -44,6 +45,7 @@ const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-services/src/server/threads*", "a server owns its loops' threads"),
     ("crates/ensile-objects/examples/", "an example is an application"),
     ("crates/ensile-bench/", "workloads are threads"),
+    ("crates/ensile-papers/", "experiments are threads"),
     ("crates/ensile/examples/", "an example is an application"),
 ];
 

@@ -21,6 +21,8 @@ enum Place {
     Fuzz,
     /// Workloads and peers.
     Bench,
+    /// Experiments of papers, on the workloads.
+    Papers,
     /// House-keeping.
     Tool,
 }
@@ -44,6 +46,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile-sim", Place::Sim),
     ("ensile-fuzz", Place::Fuzz),
     ("ensile-bench", Place::Bench),
+    ("ensile-papers", Place::Papers),
     ("xtask", Place::Tool),
 ];
 
@@ -53,7 +56,7 @@ const SIMULATED_FLOOR_MIN: u8 = 2;
 const SIM_STANDS_ON_MAX: u8 = 1;
 /// Highest floor below the fuzz targets. Fuzz targets also stand on the simulator.
 const FUZZ_STANDS_ON_MAX: u8 = 3;
-/// Highest floor below the bench.
+/// Highest floor below the bench and the papers.
 const BENCH_STANDS_ON_MAX: u8 = 4;
 
 /// Stores and maps for comparison with Ensile: only the bench links a peer.
@@ -137,8 +140,8 @@ fn judge(from: &str, to: &str, is_dev: bool) -> Result<(), String> {
         (Place::Sim, Place::Floor(lower)) => lower <= SIM_STANDS_ON_MAX,
         (Place::Fuzz, Place::Floor(lower)) => lower <= FUZZ_STANDS_ON_MAX,
         (Place::Fuzz, Place::Sim) => true,
-        (Place::Bench, Place::Floor(lower)) => lower <= BENCH_STANDS_ON_MAX,
-        (Place::Bench, Place::Sim) => true,
+        (Place::Bench | Place::Papers, Place::Floor(lower)) => lower <= BENCH_STANDS_ON_MAX,
+        (Place::Bench | Place::Papers, Place::Sim) | (Place::Papers, Place::Bench) => true,
         _ => false,
     };
     if is_allowed {

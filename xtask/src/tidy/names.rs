@@ -18,6 +18,7 @@ pub(super) const RULE: &str = "type-names";
 /// Places that do not ship, and places with the types of another build.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("crates/ensile-bench/", "workloads and peers"),
+    ("crates/ensile-papers/", "experiments"),
     ("crates/ensile-fuzz/", "bodies of fuzz targets"),
     ("crates/ensile-sim/", "the simulator"),
     ("crates/ensile-base/src/sync/", "the door's types have std's names, whichever build they are for"),

@@ -72,9 +72,9 @@ pub(super) fn function_length(source: &Source<'_>, _: &Facts, report: &mut Repor
     }
 }
 
-/// Each parameter of a function has a name: no tuple pattern, except in tests and the bench.
+/// Each parameter of a function has a name: no tuple pattern, except in tests, the bench and the papers.
 pub(super) fn named_parameters(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
-    if source.path.starts_with("crates/ensile-bench/") {
+    if ["crates/ensile-bench/", "crates/ensile-papers/"].iter().any(|place| source.path.starts_with(place)) {
         return;
     }
     for (at, token) in source.code.iter().enumerate() {

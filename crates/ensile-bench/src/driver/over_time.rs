@@ -20,12 +20,8 @@ use crate::timeline::{Recorder, Timeline};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the subject on the plan's threads until `look` returns false or a worker ends. The watcher calls `look` every
-/// [`LOOK`] with the clock's nanoseconds. The run ignores the plan's pace and rounds.
-pub(crate) fn over_time(
-    subject: &dyn Subject,
-    plan: &Plan,
-    look: impl FnMut(u64) -> bool,
-) -> Result<Timeline> {
+/// `LOOK` with the clock's nanoseconds. The run ignores the plan's pace and rounds.
+pub fn over_time(subject: &dyn Subject, plan: &Plan, look: impl FnMut(u64) -> bool) -> Result<Timeline> {
     over_time_by(&Clock::machine(), subject, plan, look)
 }
 

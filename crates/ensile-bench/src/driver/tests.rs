@@ -138,7 +138,7 @@ fn over_time_a_run_goes_on_until_its_watcher_has_enough() {
         nanos < 200_000_000
     })
     .expect("toys do not fail");
-    assert!(seen >= 200_000_000 && timeline.len() == (seen / crate::timeline::STEP_NANOS) as usize);
+    assert!(seen >= 200_000_000 && timeline.step_count() == (seen / crate::timeline::STEP_NANOS) as usize);
     let all = timeline.part(|_| true);
     // A latency is the time of some of the ten transactions of an epoch, one at least.
     assert!(all.released > 0 && all.quantile_ms(0.5).is_some_and(|ms| ms >= 0.1), "{all:?}");

@@ -16,9 +16,10 @@ use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::axis::Axis;
+use super::content::{Dashed, Figure};
 use super::keys::{Key, Sample, draw_keys};
+use super::rows::{Place, Row, figures};
 use super::series::{Series, colour, series};
-use super::{Dashed, Figure, Place, Row, figures};
 use crate::number::counted;
 
 const SIZE: (u32, u32) = (960, 576);

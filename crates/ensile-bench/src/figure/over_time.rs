@@ -2,61 +2,22 @@
 //!
 //! The CSV file has the points, the JSON file the points and the averages, and the SVG file the picture.
 //!
-//! [`crate::silor`] and [`crate::slach`] measure. [`super::panels`] draws.
+//! Neighbours: SiloR's and SLACH's experiments in `ensile-papers` measure. [`super::scenes`] has the points, and
+//! [`super::panels`] draws.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde::Serialize;
-
-use super::{Document, Row, field, panels, table_of, write_files};
+use super::files::{Document, field, write_files};
+use super::panels;
+use super::rows::{Row, table_of};
+use super::scenes::{OverTime, Point};
 use crate::failure::Result;
 use crate::machine::Machine;
 
-/// Averages over the half second before `second`.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Point {
-    pub(crate) second: f64,
-    pub(crate) throughput: f64,
-    pub(crate) mean_ms: Option<f64>,
-    pub(crate) p50_ms: Option<f64>,
-    pub(crate) p99_ms: Option<f64>,
-    pub(crate) p999_ms: Option<f64>,
-    pub(crate) resident_mb: f64,
-}
-
-/// One run of one system.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Line {
-    pub(crate) system: String,
-    /// True if the line's latencies until durable are drawn.
-    pub(crate) durable: bool,
-    pub(crate) points: Vec<Point>,
-    /// Begin and end of the checkpoints, in seconds.
-    pub(crate) checkpoints: Vec<(f64, f64)>,
-}
-
-/// Lines over one time axis.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Scene {
-    pub(crate) title: String,
-    pub(crate) lines: Vec<Line>,
-}
-
-/// A measured figure over time before the figure is written.
-#[derive(Debug)]
-pub(crate) struct OverTime {
-    /// Name of the files.
-    pub(crate) name: &'static str,
-    pub(crate) title: String,
-    pub(crate) scenes: Vec<Scene>,
-    /// Averages over whole runs.
-    pub(crate) rows: Vec<Row>,
-}
-
 impl OverTime {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
-    pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
+    pub fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
         let Self { name, title, scenes, rows } = self;
         let document = Document { figure: name, title, command, machine, rows, verdicts: &[], scenes };
         let json = serde_json::to_string(&document).expect("plain numbers and strings serialize");
@@ -95,7 +56,7 @@ impl OverTime {
     }
 
     /// The averages, for the terminal.
-    pub(crate) fn table(&self) -> String {
+    pub fn table(&self) -> String {
         table_of(self.name, &self.title, &self.rows)
     }
 }

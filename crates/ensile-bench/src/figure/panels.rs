@@ -1,6 +1,6 @@
 //! The picture of a figure over time, as SVG: scenes side by side, throughput above latency, checkpoints shaded.
 //!
-//! Neighbours: [`super::over_time`] has the points; [`super::drawing`] has axes, keys, colours and fonts.
+//! Neighbours: [`super::scenes`] has the points; [`super::drawing`] has axes, keys, colours and fonts.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::drawing::{
     ACROSS_TICKS_MAX, Area, Drawn, FONT, LEFT, ORIGIN_HEIGHT, TEXT_FONT, draw_origin, is_drawable, titled,
 };
 use super::keys::{Key, Sample, draw_keys};
-use super::over_time::{Line, OverTime, Point, Scene};
+use super::scenes::{Line, OverTime, Point, Scene};
 use super::series::colour;
 
 /// Width of a single scene, and of a scene among several.

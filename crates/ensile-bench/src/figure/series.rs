@@ -6,7 +6,8 @@
 
 use plotters::prelude::{Color, HSLColor, RGBColor};
 
-use super::{Dashed, Figure, RATIO, Row};
+use super::content::{Dashed, Figure};
+use super::rows::{RATIO, Row};
 
 /// Colours that differ in print and for most eyes (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [

@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Figure, Line, OverTime, Place, Point, Row, Scene, TABLE_WIDTH, panels, prepare};
+use super::rows::TABLE_WIDTH;
+use super::{Figure, Line, OverTime, Place, Point, Row, Scene, panels, prepare};
 use crate::machine::Machine;
 use crate::verdict::{Judged, Verdict};
 

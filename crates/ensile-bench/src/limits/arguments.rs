@@ -2,12 +2,55 @@
 //!
 //! Neighbours: parsed by [`crate::command`]; [`super`] runs by the options.
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 
-use super::Experiment;
-use super::held::{Culprit, Load};
 use crate::arguments::positive_seconds;
 use crate::ycsb::distribution::Distribution;
+
+/// The experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Experiment {
+    /// Memory that an idle transaction, a leaked snapshot, a parked thread or a waiting call-back holds back.
+    Held,
+    /// Bytes of old versions while snapshots are held.
+    Versions,
+    /// A closure that reads a whole table and writes a row, beside many small transactions.
+    Turns,
+    /// Transactions of 16 operations, half of them writes, zipfian.
+    Contended,
+    /// The longest epoch while many threads end after many deletions.
+    Ends,
+    /// Each reading operation behind 100,000 deleted rows.
+    Dead,
+    /// Memory of keys of 4,001 bytes in pairs that differ only in the last byte.
+    Prefixes,
+}
+
+/// Cause of held memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Culprit {
+    /// A transaction that has read a row, and is left open.
+    Idle,
+    /// A snapshot that has shown a row, and stays until the end.
+    Snapshot,
+    /// A thread that has run the load for half of the time, and waits.
+    Parked,
+    /// A scan whose call-back waits.
+    Callback,
+}
+
+/// The load of the other threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// Puts of rows of 1 to 4,000 bytes: a database may write a short row over the old row, and replaces a long row.
+    Puts,
+    /// A row is put and deleted.
+    Deletes,
+    /// A row is inserted by a transaction that loses.
+    AbortedInserts,
+    /// Puts of rows of 32 to 64 KiB.
+    LargeValues,
+}
 
 /// `ensile-bench limits`.
 #[derive(Clone, Debug, Args)]

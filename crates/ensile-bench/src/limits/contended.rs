@@ -11,8 +11,8 @@ use ensile_base::random::Random;
 use hdrhistogram::Histogram;
 
 use super::arguments::{LimitsArguments, or_all};
+use super::databases::{builder, fill, open};
 use super::rows::Row;
-use super::{builder, fill, open};
 use crate::failure::Result;
 use crate::progress::Progress;
 use crate::tally::new_histogram;

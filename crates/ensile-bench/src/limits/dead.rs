@@ -12,8 +12,8 @@ use ensile::{Database, Error, Index, Readable, Table, Transaction};
 use ensile_base::clock::Clock;
 
 use super::arguments::LimitsArguments;
+use super::databases::{builder, fill, open};
 use super::rows::Row;
-use super::{builder, fill, open};
 use crate::failure::{Failure, Result};
 use crate::number::median;
 use crate::progress::Progress;

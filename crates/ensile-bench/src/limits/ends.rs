@@ -13,8 +13,8 @@ use ensile::{Database, Error, Table};
 use ensile_base::clock::Clock;
 
 use super::arguments::LimitsArguments;
+use super::databases::{builder, open};
 use super::rows::Row;
-use super::{builder, open};
 use crate::failure::Result;
 use crate::progress::Progress;
 use crate::watch;

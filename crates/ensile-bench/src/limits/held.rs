@@ -15,9 +15,10 @@ use ensile::{Database, Error, Readable, Table};
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
-use super::arguments::{LimitsArguments, or_all};
+use super::arguments::{Culprit, LimitsArguments, Load, or_all};
+use super::databases::{builder, fill, mib, open};
 use super::rows::Row;
-use super::{builder, fill, mib, open, sampled};
+use super::sampled;
 use crate::failure::Result;
 use crate::progress::Progress;
 
@@ -30,32 +31,6 @@ const LARGE_BYTES: u64 = 64 << 10;
 const OTHER_KEYS: u64 = 1 << 40;
 /// Limit of held memory above the memory of the load alone, in multiples of the limit on garbage.
 const LIMITS: f64 = 1.25;
-
-/// Cause of held memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Culprit {
-    /// A transaction that has read a row, and is left open.
-    Idle,
-    /// A snapshot that has shown a row, and stays until the end.
-    Snapshot,
-    /// A thread that has run the load for half of the time, and waits.
-    Parked,
-    /// A scan whose call-back waits.
-    Callback,
-}
-
-/// The load of the other threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Load {
-    /// Puts of rows of 1 to 4,000 bytes: a database may write a short row over the old row, and replaces a long row.
-    Puts,
-    /// A row is put and deleted.
-    Deletes,
-    /// A row is inserted by a transaction that loses.
-    AbortedInserts,
-    /// Puts of rows of 32 to 64 KiB.
-    LargeValues,
-}
 
 /// A database under load.
 struct Loaded {

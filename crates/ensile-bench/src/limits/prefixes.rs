@@ -8,8 +8,8 @@ use std::time::Duration;
 use ensile::{Database, Table};
 
 use super::arguments::LimitsArguments;
+use super::databases::{builder, fill, mib, open};
 use super::rows::Row;
-use super::{builder, fill, mib, open};
 use crate::failure::Result;
 use crate::machine::resident_bytes;
 

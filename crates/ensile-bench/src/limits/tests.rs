@@ -4,9 +4,9 @@
 
 use clap::{Parser, ValueEnum as _};
 
-use super::arguments::LimitsArguments;
+use super::arguments::{Culprit, Experiment, LimitsArguments, Load};
 use super::rows::Row;
-use super::{Experiment, contended, dead, ends, held, prefixes, turns, versions};
+use super::{contended, dead, ends, held, prefixes, turns, versions};
 use crate::progress::Progress;
 
 #[derive(Debug, Parser)]
@@ -35,7 +35,7 @@ fn rows(line: &str) -> Vec<serde_json::Value> {
 #[test]
 fn every_culprit_is_put_beside_every_load() {
     let rows = rows("held --seconds 0.05 --limit-mib 1");
-    let all = held::Culprit::value_variants().len() * held::Load::value_variants().len();
+    let all = Culprit::value_variants().len() * Load::value_variants().len();
     assert_eq!(rows.len(), all);
     for row in rows {
         assert!(row["steps_with"].as_u64() > Some(0) && row["steps_without"].as_u64() > Some(0), "{row}");

@@ -15,8 +15,8 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, Ordering};
 
 use super::arguments::LimitsArguments;
+use super::databases::{builder, fill, open};
 use super::rows::Row;
-use super::{builder, fill, open};
 use crate::failure::Result;
 use crate::number::median;
 use crate::progress::Progress;

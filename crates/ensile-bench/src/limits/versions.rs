@@ -13,8 +13,9 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
 use super::arguments::{LimitsArguments, or_all};
+use super::databases::{builder, fill, mib, open, record_bytes};
 use super::rows::Row;
-use super::{builder, fill, mib, open, record_bytes, sampled};
+use super::sampled;
 use crate::failure::Result;
 use crate::progress::Progress;
 use crate::ycsb::distribution::{Distribution, KeyChooser};

@@ -9,7 +9,7 @@ use super::{
 
 #[test]
 fn a_command_is_told_without_the_folders_of_who_gave_it() {
-    let told = |words: &str| without_folders(words.split(' ').map(str::to_owned));
+    let told = |words: &str| without_folders("ensile-bench", words.split(' ').map(str::to_owned));
     assert_eq!(told("silo fig4 --data here --rounds 3 --out=there"), "ensile-bench silo fig4 --rounds 3");
     assert_eq!(told("silo --tmpfs /dev/shm/x --pin"), "ensile-bench silo --pin");
 }

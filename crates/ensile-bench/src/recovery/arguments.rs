@@ -4,11 +4,42 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser, value_parser};
 
-use super::{Load, Writes};
+use super::content::Writes;
 use crate::arguments::RunArguments;
 use crate::tpcc::arguments::BusinessArguments;
+
+/// The scene to recover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// Every scene, one after the other.
+    All,
+    /// A log of rows of 8 + 100 bytes, written in random order.
+    Log,
+    /// A checkpoint of rows of 8 + 100 bytes.
+    Checkpoint,
+    /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
+    Interrupted,
+    /// A log of rows of 8 + 1,024 bytes, each written twenty times.
+    Versions,
+    /// A log of rows that were deleted soon after they were put.
+    Queue,
+    /// An order-entry business.
+    Tpcc,
+}
+
+impl Load {
+    /// The scenes, by name.
+    pub(super) const SCENES: [(Self, &'static str); 6] = [
+        (Self::Log, "log"),
+        (Self::Checkpoint, "checkpoint"),
+        (Self::Interrupted, "interrupted"),
+        (Self::Versions, "versions"),
+        (Self::Queue, "queue"),
+        (Self::Tpcc, "tpcc"),
+    ];
+}
 
 /// `ensile-bench recovery`.
 #[derive(Clone, Debug, Args)]

@@ -9,10 +9,9 @@ use ensile::checkpoint::{CheckpointHandle, Schedule};
 use ensile::{Database, Durability, Receipt, Table, Transaction, Tuning, Value};
 use ensile_base::sync::{AtomicBool, Ordering};
 
-use super::Load;
 use super::content::{LARGE_VALUE_BYTES, QUEUED, Row, VALUE_BYTES, Writes, table};
 use crate::failure::{Failure, Result};
-use crate::recovery::arguments::RecoveryVictimArguments;
+use crate::recovery::arguments::{Load, RecoveryVictimArguments};
 
 /// Message of a victim that may be killed.
 pub(super) const READY: &[u8] = b"ready";

@@ -4,7 +4,7 @@
 //! 11 is stated for a fresh database (orders less new-orders is 2,100). The check adds the number of deliveries that
 //! the customers remember on the right; with this number the condition holds at any time.
 //!
-//! Neighbours: `--check` runs the checks, as does [`crate::crash`] after every kill.
+//! Neighbours: `--check` runs the checks, as does `crash` after every kill.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ const TOLD_MAX: u64 = 3;
 
 /// The violations.
 #[derive(Debug, Default)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// Number of violations of each condition, at its number.
     counts: [u64; 13],
     /// The first few violations of each condition, in words.
@@ -48,7 +48,7 @@ impl Findings {
     }
 
     /// True without a violation.
-    pub(crate) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.told.is_empty()
     }
 
@@ -81,7 +81,7 @@ impl fmt::Display for Place {
 }
 
 /// Checks all twelve conditions.
-pub(crate) fn check(tables: &Tables) -> Result<Findings> {
+pub fn check(tables: &Tables) -> Result<Findings> {
     let mut snapshot = tables.db.snapshot_latest()?;
     let mut findings = Findings::default();
     let payments = Payments::sum(tables, &mut snapshot)?;

@@ -3,20 +3,20 @@
 //! Neighbours: a [`super::terminal::Terminal`] has its own counts; a [`super::Business`] adds the counts up.
 
 /// The kinds of transactions, in the order of the mix.
-pub(crate) const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
+pub const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
 
 /// Counts of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KindCount {
+pub struct KindCount {
     /// Number of transactions that ended as intended.
-    pub(crate) done: u64,
+    pub done: u64,
     /// Number of attempts that ended in a conflict and ran again.
-    pub(crate) conflicts: u64,
+    pub conflicts: u64,
 }
 
 /// Counts of the kinds, in the order of [`KINDS`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts(pub(crate) [KindCount; KINDS.len()]);
+pub struct Counts(pub [KindCount; KINDS.len()]);
 
 impl Counts {
     /// Notes one transaction.
@@ -34,7 +34,7 @@ impl Counts {
     }
 
     /// Number of transactions over the kinds.
-    pub(crate) fn done(&self) -> u64 {
+    pub fn done(&self) -> u64 {
         self.0.iter().map(|kind| kind.done).sum()
     }
 }

@@ -12,7 +12,7 @@ use super::tables::{Tables, missing};
 
 /// The input at the terminal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Input {
+pub struct Input {
     pub(crate) warehouse: u16,
     pub(crate) carrier: u8,
     pub(crate) date: u64,

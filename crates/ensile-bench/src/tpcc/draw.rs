@@ -17,7 +17,7 @@ pub(crate) const LAST_NAMES: u32 = 1_000;
 
 /// The constants of NURand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Constants {
+pub struct Constants {
     pub(crate) last_name_load: u64,
     pub(crate) last_name_run: u64,
     pub(crate) customer: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Constants {
 
 impl Constants {
     /// Constants that depend on the seed only.
-    pub(crate) fn seeded(seed: u64) -> Self {
+    pub fn seeded(seed: u64) -> Self {
         let mut random = Random::from_seed(seed ^ 0x7bcc);
         let last_name_load = random.next_below(256 - 119);
         let distance = loop {

@@ -1,13 +1,13 @@
 //! Variations of the business.
 //!
-//! Neighbours: [`super::arguments`] makes flags of the options; [`super::desk`] draws by them, [`super::terminal`] runs
+//! Neighbours: `arguments` makes flags of the options; `desk` draws by them, [`super::terminal`] runs
 //! by them.
 
 use clap::ValueEnum;
 
 /// The state that a read-only transaction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReadMode {
+pub enum ReadMode {
     /// A recent consistent snapshot: never aborts.
     Snapshot,
     /// The present, validated at commit like any other transaction.
@@ -16,26 +16,28 @@ pub(crate) enum ReadMode {
 
 /// Variations of the business.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flags {
+pub struct Flags {
     /// Shares of new-order, payment, order-status, delivery and stock-level.
-    pub(crate) mix: [u64; 5],
+    pub mix: [u64; 5],
     /// Lines of orders supplied by another warehouse, per million lines.
-    pub(crate) remote_items_per_million: u64,
+    pub remote_items_per_million: u64,
     /// Payments by customers of another warehouse, in percent.
-    pub(crate) remote_payments: u64,
-    pub(crate) order_status: ReadMode,
-    pub(crate) stock_level: ReadMode,
+    pub remote_payments: u64,
+    /// State that order-status reads.
+    pub order_status: ReadMode,
+    /// State that stock-level reads.
+    pub stock_level: ReadMode,
     /// True if one order in a hundred names an unknown item, and is rolled back.
-    pub(crate) entry_errors: bool,
+    pub entry_errors: bool,
     /// True if a transaction announces the rows that it will need, so that memory fetches of the rows overlap.
-    pub(crate) announce: bool,
+    pub announce: bool,
     /// True if a new-order reads S_DIST_xx and the brands of item and stock.
-    pub(crate) stock_info: bool,
+    pub stock_info: bool,
     /// True if each order comes into a random warehouse, rather than into the worker's own.
-    pub(crate) any_home: bool,
+    pub any_home: bool,
     /// True if order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
     /// `FastIds`). Then only new-order may run.
-    pub(crate) fast_ids: bool,
+    pub fast_ids: bool,
 }
 
 /// The flags of the specification.

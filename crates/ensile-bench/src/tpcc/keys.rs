@@ -19,7 +19,7 @@ use width::{DistrictNumber, WarehouseNumber};
 /// Keys as narrow as their numbers.
 #[cfg(not(feature = "peer-keys"))]
 mod width {
-    use super::{CustomerKey, DISTRICTS, History};
+    use crate::tpcc::keys::{CustomerKey, DISTRICTS, History};
 
     pub(crate) type WarehouseNumber = u16;
     pub(crate) type DistrictNumber = u8;
@@ -64,7 +64,7 @@ mod width {
 /// Keys as wide as C++ Silo's.
 #[cfg(feature = "peer-keys")]
 mod width {
-    use super::{CustomerKey, History};
+    use crate::tpcc::keys::{CustomerKey, History};
 
     pub(crate) type WarehouseNumber = u32;
     pub(crate) type DistrictNumber = u32;

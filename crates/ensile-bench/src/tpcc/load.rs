@@ -30,7 +30,7 @@ pub(crate) fn date_now() -> u64 {
 
 /// Loads every table with `threads` threads, warehouse by warehouse. Returns the number of rows once they are durable,
 /// or at once without a log. Snapshots are a moment old, and show the rows a little later.
-pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
+pub fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
     let next = AtomicU64::new(0);
     let rows = AtomicU64::new(0);
     let warehouses = u64::from(tables.scale.warehouses);

@@ -1,7 +1,7 @@
 //! The new-order transaction (clause 2.4): an order of five to fifteen items. One order in a hundred is entered wrongly
 //! and rolls back at its last line.
 //!
-//! Neighbours: [`super::terminal`] draws and runs the transaction; [`crate::crash`] keeps the acknowledged orders.
+//! Neighbours: [`super::terminal`] draws and runs the transaction; `crash` keeps the acknowledged orders.
 
 use ensile::{Error, Key, Readable, Table, Transaction, Value};
 use ensile_base::random::Random;
@@ -17,16 +17,18 @@ pub(crate) const LINES_MAX: usize = 15;
 
 /// One entered line.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Line {
+pub struct Line {
     pub(crate) item: u32,
-    pub(crate) supply_warehouse: u16,
+    /// Number of the warehouse that supplies the item.
+    pub supply_warehouse: u16,
     pub(crate) quantity: u8,
 }
 
 /// The input at the terminal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Input {
-    pub(crate) warehouse: u16,
+pub struct Input {
+    /// Number of the home warehouse.
+    pub warehouse: u16,
     pub(crate) district: u8,
     pub(crate) customer: u32,
     pub(crate) date: u64,
@@ -41,20 +43,20 @@ pub(crate) struct Input {
 
 /// The terminal's output for a placed order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed {
+pub struct Placed {
     pub(crate) order: u32,
     /// Sum of the lines' amounts, in cents.
     pub(crate) amount: i64,
     /// Price for the customer, in cents, after discount and taxes.
-    pub(crate) total: f64,
+    pub total: f64,
     /// Number of lines whose item and stock are of the original brand.
-    pub(crate) brand_lines: u8,
+    pub brand_lines: u8,
 }
 
 impl Input {
     /// The entered lines.
     #[inline]
-    pub(crate) fn lines(&self) -> &[Line] {
+    pub fn lines(&self) -> &[Line] {
         &self.lines[..usize::from(self.line_count)]
     }
 
@@ -92,7 +94,7 @@ impl Input {
 }
 
 /// Row operations of a new-order, for a transaction and for a store that is compared with transactions.
-pub(crate) trait OrderStore {
+pub trait OrderStore {
     /// Reads the row of `key`; returns the result of `read`.
     fn read<K: Key, V: Value, R>(
         &mut self,
@@ -150,7 +152,7 @@ impl OrderStore for Transaction<'_> {
 
 /// Reason for a refused order.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// The item does not exist: one order in a hundred is to be rolled back (§2.4.1.4).
     UnknownItem,
     /// Error of the engine.
@@ -167,7 +169,7 @@ impl From<Error> for Refused {
 #[cfg(feature = "laboratory")]
 impl Refused {
     /// The error for a caller whose items all exist.
-    pub(crate) fn into_error(self) -> Error {
+    pub fn into_error(self) -> Error {
         match self {
             Self::UnknownItem => missing("item"),
             Self::Failed(error) => error,
@@ -193,7 +195,7 @@ fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Re
 }
 
 /// Places the order. An unknown item ends the transaction, after the earlier lines.
-pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Refused> {
+pub fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Refused> {
     let (warehouse, district) = (input.warehouse, input.district);
     let home = tables.of(warehouse);
     let warehouse_tax = tx

@@ -14,7 +14,7 @@ use super::tables::{Tables, missing};
 
 /// Input of the transaction at the terminal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Input {
+pub struct Input {
     pub(crate) warehouse: u16,
     pub(crate) district: u8,
     pub(crate) customer: Selection,

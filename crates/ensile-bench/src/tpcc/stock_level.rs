@@ -16,7 +16,7 @@ const ORDERS: u32 = 20;
 
 /// Input of the transaction at the terminal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Input {
+pub struct Input {
     pub(crate) warehouse: u16,
     pub(crate) district: u8,
     pub(crate) threshold: i32,

@@ -15,12 +15,13 @@ use super::schema::{
 
 /// Size of the business. The defaults are the specification's numbers for one warehouse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
-    pub(crate) warehouses: u16,
+pub struct Scale {
+    /// Number of warehouses.
+    pub warehouses: u16,
     /// Items of the catalogue, and stock rows of each warehouse: 100,000.
-    pub(crate) items: u32,
+    pub items: u32,
     /// Customers of a district, and its initial orders: 3,000.
-    pub(crate) customers: u32,
+    pub customers: u32,
 }
 
 impl Scale {
@@ -31,8 +32,9 @@ impl Scale {
 }
 
 /// The tables of TPC-C's transactions, with the state beside the database.
-pub(crate) struct Tables {
-    pub(crate) db: Database,
+pub struct Tables {
+    /// Database of the tables.
+    pub db: Database,
     pub(crate) scale: Scale,
     pub(crate) warehouse: Table<WarehouseKey, Warehouse>,
     pub(crate) district: Table<DistrictKey, District>,
@@ -64,14 +66,14 @@ const HINTS_PER_WAREHOUSE: usize = 32;
 /// A value that shares its cache line, and the line fetched with it, with no other value.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct OwnLine<T>(pub(crate) T);
+pub struct OwnLine<T>(pub T);
 
 /// Maximum number of writers in one life of the process; the loader of the first life is writer 0.
 const WRITERS_PER_LIFE: u32 = 1 << 10;
 
 impl Tables {
     /// Opens the tables in `db`, and creates missing tables.
-    pub(crate) fn open(db: &Database, scale: Scale) -> ensile::Result<Self> {
+    pub fn open(db: &Database, scale: Scale) -> ensile::Result<Self> {
         Self::open_set(db, scale, "")
     }
 
@@ -126,7 +128,7 @@ impl Tables {
     }
 
     /// Every set of tables.
-    pub(crate) fn sets(&self) -> &[Self] {
+    pub fn sets(&self) -> &[Self] {
         if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
     }
 

@@ -6,7 +6,7 @@
 //! - A new-order that the specification wants rolled back counts as done; a different error ends the run.
 //! - No allocation per transaction.
 //!
-//! Neighbours: a [`super::Business`] under the driver has a terminal for each worker; [`crate::crash`] listens to
+//! Neighbours: a [`super::Business`] under the driver has a terminal for each worker; `crash` listens to
 //! placed orders.
 
 use std::cell::Cell;
@@ -30,11 +30,16 @@ use crate::tally::{Step, epoch_to_wait_for};
 
 /// The input of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Request {
+pub enum Request {
+    /// An order of a customer.
     NewOrder(new_order::Input),
+    /// A payment of a customer.
     Payment(payment::Input),
+    /// A question for the last order of a customer.
     OrderStatus(order_status::Input),
+    /// Delivery of the oldest orders of a warehouse.
     Delivery(delivery::Input),
+    /// A question for the items with little stock.
     StockLevel(stock_level::Input),
 }
 
@@ -67,7 +72,7 @@ pub(crate) trait Observer: Sync {
 }
 
 /// One terminal.
-pub(crate) struct Terminal<'a> {
+pub struct Terminal<'a> {
     tables: &'a Tables,
     flags: &'a Flags,
     desk: Desk<'a>,
@@ -79,14 +84,8 @@ pub(crate) struct Terminal<'a> {
 }
 
 impl<'a> Terminal<'a> {
-    /// A terminal of `worker`, one of `workers`.
-    pub(crate) fn new(
-        tables: &'a Tables,
-        flags: &'a Flags,
-        constants: Constants,
-        place: (usize, usize),
-        observer: Option<&'a dyn Observer>,
-    ) -> Self {
+    /// A terminal of a worker. `place` is the number of the worker and the number of all workers.
+    pub fn new(tables: &'a Tables, flags: &'a Flags, constants: Constants, place: (usize, usize)) -> Self {
         Self {
             tables,
             flags,
@@ -94,9 +93,14 @@ impl<'a> Terminal<'a> {
             scratch: Vec::with_capacity(512),
             clock: Clock::machine(),
             born: date_now(),
-            observer,
+            observer: None,
             counts: Counts::default(),
         }
+    }
+
+    /// The terminal with a listener to its transactions.
+    pub(crate) fn observed_by(self, observer: Option<&'a dyn Observer>) -> Self {
+        Self { observer, ..self }
     }
 
     /// The terminal's counts.
@@ -111,7 +115,7 @@ impl<'a> Terminal<'a> {
 
     /// Draws the next transaction.
     #[inline]
-    pub(crate) fn draw(&self, random: &mut Random) -> Request {
+    pub fn draw(&self, random: &mut Random) -> Request {
         let mix = &self.flags.mix;
         let mut dice = random.next_below(mix.iter().sum());
         for (kind, &share) in mix.iter().enumerate() {
@@ -132,7 +136,7 @@ impl<'a> Terminal<'a> {
     /// Draws and runs a transaction. The rows of an order are known before the transaction begins, so overlapping
     /// descents help even a single transaction.
     #[inline]
-    pub(crate) fn one(&mut self, random: &mut Random) -> Result<Step> {
+    pub fn one(&mut self, random: &mut Random) -> Result<Step> {
         let request = self.draw(random);
         if self.reads_snapshot(&request) {
             return self.on_snapshot(&request);

@@ -15,7 +15,7 @@ const THETA: f64 = 0.99;
 
 /// How requests choose their keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Distribution {
+pub enum Distribution {
     /// Each key as likely as any other.
     Uniform,
     /// Few keys take most requests (theta 0.99).

@@ -22,7 +22,7 @@ use crate::ycsb::payload::Payload;
 const ROWS_PER_TRANSACTION: u64 = 64;
 
 /// A database under YCSB.
-pub(crate) struct Engine<const N: usize> {
+pub struct Engine<const N: usize> {
     kind: SystemKind,
     name: &'static str,
     db: Database,
@@ -34,12 +34,7 @@ pub(crate) struct Engine<const N: usize> {
 
 impl<const N: usize> Engine<N> {
     /// Opens and loads the database.
-    pub(crate) fn load(
-        kind: SystemKind,
-        options: &Options,
-        requests: Requests,
-        plan: &LoadPlan,
-    ) -> Result<Self> {
+    pub fn load(kind: SystemKind, options: &Options, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let loaded = Self::over(kind, options.open_fresh(kind, "ycsb-silo")?, requests, plan)?;
         options.pass_pictures(&loaded.db);
         let waits = kind == SystemKind::Silo && options.durability == Durability::Strict;
@@ -47,7 +42,7 @@ impl<const N: usize> Engine<N> {
     }
 
     /// Loads an empty database that the caller has opened.
-    pub(crate) fn over(kind: SystemKind, db: Database, requests: Requests, plan: &LoadPlan) -> Result<Self> {
+    pub fn over(kind: SystemKind, db: Database, requests: Requests, plan: &LoadPlan) -> Result<Self> {
         let table = db.table("usertable")?;
         load_table(&db, &table, plan)?;
         let present = AtomicU64::new(plan.records);
@@ -55,40 +50,40 @@ impl<const N: usize> Engine<N> {
     }
 
     /// The engine with waits until each transaction is durable: for a database opened with `Durability::Strict`.
-    pub(crate) fn strict(self) -> Self {
+    pub fn strict(self) -> Self {
         Self { is_strict: true, ..self }
     }
 
     /// True if transactions wait until durable.
-    pub(crate) fn is_strict(&self) -> bool {
+    pub fn is_strict(&self) -> bool {
         self.is_strict
     }
 
     /// The engine under another name: for a variant of the engine.
-    pub(crate) fn named(self, name: &'static str) -> Self {
+    pub fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
     /// The database, for benchmarks of more than its rate.
-    pub(crate) fn database(&self) -> &Database {
+    pub fn database(&self) -> &Database {
         &self.db
     }
 
     /// The one table of the database.
-    pub(crate) fn table(&self) -> &Table<u64, Payload<N>> {
+    pub fn table(&self) -> &Table<u64, Payload<N>> {
         &self.table
     }
 
     /// Runs the next request of the mix, as a transaction of its own.
     #[inline]
-    pub(crate) fn step(&self, random: &mut Random) -> Result<Step> {
+    pub fn step(&self, random: &mut Random) -> Result<Step> {
         self.one(self.requests.draw(random, &self.present))
     }
 
     /// As [`Engine::step`], until the result is durable. So the step has nothing to wait for afterwards. The second
     /// value is true if the transaction wrote.
     #[inline]
-    pub(crate) fn step_strict(&self, random: &mut Random) -> Result<(Step, bool)> {
+    pub fn step_strict(&self, random: &mut Random) -> Result<(Step, bool)> {
         let request = self.requests.draw(random, &self.present);
         let mut attempts = 0;
         self.db.run(|tx| {
@@ -135,7 +130,7 @@ impl<const N: usize> Engine<N> {
 }
 
 /// Writes the loaded keys of a plan.
-pub(crate) fn load_table<const N: usize>(
+pub fn load_table<const N: usize>(
     db: &Database,
     table: &Table<u64, Payload<N>>,
     plan: &LoadPlan,

@@ -21,7 +21,7 @@ pub(crate) enum LoadOrder {
 
 /// The plan of a load.
 #[derive(Clone, Debug)]
-pub(crate) struct LoadPlan {
+pub struct LoadPlan {
     /// The keys are `0..records`.
     pub(crate) records: u64,
     threads: usize,
@@ -35,7 +35,7 @@ impl LoadPlan {
     }
 
     /// Ascending keys.
-    pub(crate) fn in_order(records: u64, threads: usize) -> Self {
+    pub fn in_order(records: u64, threads: usize) -> Self {
         Self { records, threads, order: None }
     }
 

@@ -3,7 +3,7 @@
 //! `silo` is the mix of Silo §5.2 (80 % reads, 20 % read-modify-writes), `silor` the mix of SiloR §6.2 (70 % gets, 30 %
 //! puts); `a` to `f` are the standard mixes.
 //!
-//! Neighbours: every system of [`crate::system`] carries out the same [`Request`]s.
+//! Neighbours: every system of [`crate::system`] carries out the same `Request`s.
 
 use clap::ValueEnum;
 use ensile_base::random::Random;
@@ -16,7 +16,7 @@ const SCAN_ROWS_MAX: u64 = 100;
 
 /// The mixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Workload {
+pub enum Workload {
     /// 80 % reads, 20 % read-modify-writes (Silo §5.2).
     Silo,
     /// 70 % gets, 30 % puts of whole values (SiloR §6.2).
@@ -83,7 +83,7 @@ impl Workload {
 
 /// Draws the requests of one mix.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Requests {
+pub struct Requests {
     /// The upper ends of the shares, cumulated.
     ends: [u64; 4],
     inserts: bool,
@@ -92,7 +92,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// The mix over a table of `records`; `distribution` overrides the mix's own.
-    pub(crate) fn new(workload: Workload, records: u64, distribution: Option<Distribution>) -> Self {
+    pub fn new(workload: Workload, records: u64, distribution: Option<Distribution>) -> Self {
         let (shares, usual) = shares(workload);
         let mut ends = [0; 4];
         let mut sum = 0;

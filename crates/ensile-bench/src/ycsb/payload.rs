@@ -11,11 +11,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// A value of `N` bytes, at least 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(transparent)]
-pub(crate) struct Payload<const N: usize>([u8; N]);
+pub struct Payload<const N: usize>([u8; N]);
 
 impl<const N: usize> Payload<N> {
     /// A value that differs from key to key.
-    pub(crate) fn of(key: u64) -> Self {
+    pub fn of(key: u64) -> Self {
         let mut bytes = [key as u8; N];
         bytes[..8].copy_from_slice(&key.to_le_bytes());
         Self(bytes)
@@ -29,13 +29,13 @@ impl<const N: usize> Payload<N> {
 
     /// Reads the value in a way that the compiler cannot skip.
     #[inline]
-    pub(crate) fn look(&self) {
+    pub fn look(&self) {
         black_box(self.word());
     }
 
     /// Changes one field of the value.
     #[inline]
-    pub(crate) fn bump(&mut self) {
+    pub fn bump(&mut self) {
         let word = self.word().wrapping_add(1);
         self.0[..8].copy_from_slice(&word.to_le_bytes());
     }

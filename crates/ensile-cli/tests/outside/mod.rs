@@ -1,6 +1,6 @@
 //! Runs a command from outside, in a folder that is gone when the test ends.
 //!
-//! Neighbours: the tests of the commands `ensile` and `ensile-bench`.
+//! Neighbours: the tests of the commands `ensile`, `ensile-bench` and `ensile-papers`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -6,7 +6,7 @@
 //! the tree writes nothing, and an insert latches its leaf. A database with a log is refused, because no recovery would
 //! find these writes.
 //!
-//! Neighbours: `ensile-bench silo` is the user. `key_value` is the same access for shared records.
+//! Neighbours: `ensile-papers silo` is the user. `key_value` is the same access for shared records.
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{PinHandle, Pinned};

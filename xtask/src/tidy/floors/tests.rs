@@ -36,6 +36,10 @@ fn the_bench_and_its_peers_stay_apart() {
     assert!(judge("ensile-cli", "ensile-bench", false).is_err());
     assert!(judge("ensile", "ensile-bench", true).is_err());
     assert!(judge("ensile-bench", "redb", false).is_ok());
+    assert!(judge("ensile-papers", "redb", false).is_err());
+    assert!(judge("ensile-papers", "ensile-bench", false).is_ok());
+    assert!(judge("ensile-bench", "ensile-papers", false).is_err());
+    assert!(judge("ensile-cli", "ensile-papers", false).is_err());
     assert!(judge("ensile-engine", "redb", true).is_err());
     assert!(judge("ensile-engine", "xtask", true).is_err());
     assert!(judge("ensile-engine", "crossbeam-utils", false).is_ok());

@@ -40,7 +40,7 @@ fn flags(mix: [u64; 5]) -> Flags {
 }
 
 fn run(tables: &Tables, flags: &Flags, transactions: usize) {
-    let mut terminal = Terminal::new(tables, flags, Constants::seeded(SEED), (0, 1), None);
+    let mut terminal = Terminal::new(tables, flags, Constants::seeded(SEED), (0, 1));
     let mut random = Random::from_seed(SEED);
     for _ in 0..transactions {
         terminal.one(&mut random).expect("it commits");
