@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 CARGO_MUTANTS_VERSION=27.1.0
 MUTANTS_MAX="${ENSILE_MUTANTS:-60}"
-PLACES=(crates/ensile-engine/src/commit crates/ensile-durability/src/{log,recovery,store}{,.rs})
+PLACES=(crates/ensile-engine/src/commit crates/ensile-durability/src/{files,log,recovery,store}{,.rs})
 
 [ $# -ge 1 ] && [ $# -le 2 ] || {
     echo "usage: bash ci/mutants.sh BASE [SEED]" >&2

@@ -27,13 +27,10 @@ mod config;
 mod request;
 mod stats;
 
-mod page;
 mod pages;
 mod walk;
 
-mod block;
 mod disk_space;
-mod pending_removes;
 mod range_partition;
 
 mod slices;
@@ -52,12 +49,9 @@ pub(crate) mod start;
 
 mod manager;
 
-pub use block::CheckpointBlock;
 pub use config::{CheckpointConfig, Strategy};
 pub use manager::{CheckpointStep, Checkpoints};
-pub use page::PageContents;
 pub use pages::{Pages, PagesEnded, PictureAttempt, PublishedPages, TakenPage, WantedPages};
-pub use pending_removes::DisplacedBlock;
 pub use range_partition::RangeCut;
 pub(crate) use request::picture_epoch;
 pub use request::{CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointTurn};

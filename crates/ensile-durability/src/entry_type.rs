@@ -8,7 +8,7 @@
 //! ```
 //! Invariant: A type has a single spelling as a line.
 //!
-//! Neighbours: `store::types` compares and keeps the types; the manifest has the lines.
+//! Neighbours: `files::manifest::types` compares and keeps the types; the manifest has the lines.
 
 use std::fmt;
 use std::path::Path;

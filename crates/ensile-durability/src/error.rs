@@ -13,10 +13,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::EntryKind;
-use crate::block::NEWER;
 use crate::entry_type::OtherType;
 use crate::unproven_tail::NotProven;
 use kind::ErrorKind;
+
+/// Text for a block of a newer version (L7).
+pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]

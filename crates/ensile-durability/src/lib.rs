@@ -47,7 +47,7 @@ mod error;
 
 mod reentrancy;
 
-mod block;
+mod files;
 
 mod buffers;
 
@@ -75,15 +75,20 @@ pub use backup::{
     check_copy, copy_target, pause_copy, restorable_epochs, restore, restore_to_epoch,
 };
 pub use checkpoint::{
-    CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
-    CheckpointStart, CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, DisplacedBlock,
-    PageContents, Pages, PagesEnded, PictureAttempt, PublishedPages, RangeCut, Slice, Strategy, TakenPage,
-    Walk, WantedPages,
+    CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStart,
+    CheckpointStats, CheckpointStep, CheckpointTurn, Checkpoints, Pages, PagesEnded, PictureAttempt,
+    PublishedPages, RangeCut, Slice, Strategy, TakenPage, Walk, WantedPages,
 };
 pub use copy_progress::{CopyPhase, CopyProgress};
 pub use entry_type::{EntryType, OtherType, TypeRole};
 pub use error::DurabilityError;
 pub use error::kind::{ErrorKind, StorageError};
+pub use files::checkpoint::block::CheckpointBlock;
+pub use files::checkpoint::page::PageContents;
+pub use files::manifest::application::{ApplicationName, application_name};
+pub use files::manifest::shipping_target::RememberedStore;
+pub use files::manifest::types::{StatedType, StatedTypes};
+pub use files::picture::pending_removes::DisplacedBlock;
 pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use range::RangeStart;
 pub use recoverable::{Entry, EntryKind, LoadedPages, Recoverable, Refused};
@@ -103,8 +108,7 @@ pub use shipping::{
     ShippingConfig, ShippingStats, TakeOver, TakeOverReport, TakeOverStep, WhenFenced, check_shipping,
 };
 pub use store::{
-    Adopted, ApplicationName, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening,
-    RememberedStore, Renamed, Shipping, ShippingOpen, StatedType, StatedTypes, StoreStart, application_name,
-    entries_in, expect_entries, lease, rename_application,
+    Adopted, Archiving, Lease, LeasedFile, Locks, NameGiven, Naming, OpenStore, Opening, Renamed, Shipping,
+    ShippingOpen, StoreStart, entries_in, expect_entries, lease, rename_application,
 };
 pub use unproven_tail::{NotProven, NotProvenReason};

@@ -26,7 +26,6 @@ mod stats;
 mod waiters;
 mod worker_scan;
 
-pub(crate) mod next_file;
 pub(crate) mod segments;
 
 mod next_file_plan;

@@ -5,16 +5,16 @@
 
 use ensile_base::Epoch;
 
-use crate::block::extent::{Extent, ExtentPlace};
-use crate::block::origin::Origin;
-use crate::block::{BlockKind, Header, Salt};
-use crate::checkpoint::picture::location::PageBound;
-use crate::checkpoint::picture::page::PagePlace;
+use crate::files::block::extent::{Extent, ExtentPlace};
+use crate::files::block::origin::Origin;
+use crate::files::block::{BlockKind, Header, Salt};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::PartFiles;
+use crate::files::picture::location::PageBound;
+use crate::files::picture::page::PagePlace;
+use crate::files::shared_manifest::SharedFile;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed_checkpoint::PartFiles;
-use crate::store::manifest::Generation;
-use crate::store::shared_manifest::SharedFile;
 
 /// Numbers that differ from `of` in a single bit: of the first byte, of the last byte, or of the upper half.
 pub(crate) fn words(of: u64) -> [u64; 4] {

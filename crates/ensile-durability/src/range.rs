@@ -6,8 +6,8 @@
 //! Invariant K4 (`docs/internals/protocols/checkpoints.md`): every key of a section is in exactly one range, even if
 //! the section is added later.
 //!
-//! Neighbours: `store::installed_checkpoint` lists ranges, each turn of `checkpoint` walks a range, and `recovery`
-//! checks that loaded entries are in their range.
+//! Neighbours: `files::manifest::installed_checkpoint` lists ranges, each turn of `checkpoint` walks a range, and
+//! `recovery` checks that loaded entries are in their range.
 
 /// Start of a range. Keys are compared by their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -25,7 +25,6 @@
 
 // From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
 // `log_files` uses `file_chain`, and `archive` uses `examination`. This file uses no other file.
-mod file_chain;
 mod generation_plan;
 mod log_files;
 mod progress;

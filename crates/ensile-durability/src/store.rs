@@ -17,48 +17,23 @@
 //!
 //! | files | purpose |
 //! |---|---|
-//! | `names`, `text` | names of files, and the grammar of the text files |
-//! | `application`, `creation_marker`, `origin`, `shipping_target`, `types` | values with a line in the manifest |
-//! | `installed_checkpoint`, `log_span`, then `generation` | checkpoint and generations of the manifest |
-//! | `lineage`, `backup_states`, `archive::list`, then `archive::seal` | lists of generations |
-//! | `manifest`, then `shared_manifest` | the manifests |
-//! | `mark`, `hint`, `rates`, `boot_scope`, `mapped_buffers`, `folders`, then `ownership` | other files, and their owner |
+//! | `boot_scope`, `mapped_buffers`, `folders`, then `ownership` | a folder and its owner |
 //! | `locks`, `leases`, `mark_renewal`, `naming`, `shipping_open`, then `claim`, `open` | an open |
 //! | `closed_file`, `archive`, `closed_files`, `ship_retention`, `disk_reserve`, `space_reclaim` | files of a life |
 //! | `reserved_epochs`, then `open_store`, `epoch_renewal` | an open store |
 //! | `adoption`, `application_rename` | changes of a closed folder |
 //!
-//! Neighbours: `recovery` opens the store, and hands the store over as [`OpenStore`] to log and checkpoints.
-//! `ensile-disk` has the calls of the file system.
-
-pub(crate) mod names;
-mod text;
-
-pub(crate) mod application;
-pub(crate) mod creation_marker;
-pub(crate) mod generation;
-pub(crate) mod installed_checkpoint;
-pub(crate) mod log_span;
-mod origin;
-pub(crate) mod shipping_target;
-pub(crate) mod types;
+//! Neighbours: `files` has the manifest, the mark, the hint and the names. `recovery` opens the store, and hands the
+//! store over as [`OpenStore`] to log and checkpoints. `ensile-disk` has the calls of the file system.
 
 pub(crate) mod archive;
-pub(crate) mod backup_states;
-pub(crate) mod lineage;
-
-pub(crate) mod manifest;
-pub(crate) mod shared_manifest;
 
 pub(crate) mod boot_scope;
 pub(crate) mod disk_reserve;
 pub(crate) mod folders;
-pub(crate) mod hint;
 pub(crate) mod mapped_buffers;
-pub(crate) mod mark;
 pub(crate) mod mark_renewal;
 pub(crate) mod ownership;
-pub(crate) mod rates;
 pub(crate) mod reserved_epochs;
 pub(crate) mod space_reclaim;
 
@@ -81,7 +56,6 @@ pub(crate) mod adoption;
 mod application_rename;
 
 pub use adoption::Adopted;
-pub use application::{ApplicationName, application_name};
 pub use application_rename::{Renamed, rename_application};
 pub use archive::Archiving;
 pub use leases::{Lease, LeasedFile, lease};
@@ -90,8 +64,5 @@ pub use locks::Locks;
 pub use naming::{NameGiven, Naming};
 pub use open::Opening;
 pub use open_store::{OpenStore, StoreStart};
-pub(crate) use origin::MadeFrom;
 pub use ownership::{entries_in, expect_entries};
 pub use shipping_open::{Shipping, ShippingOpen};
-pub use shipping_target::RememberedStore;
-pub use types::{StatedType, StatedTypes};

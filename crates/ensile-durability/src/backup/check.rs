@@ -9,9 +9,9 @@
 
 use ensile_disk::Disk;
 
-use crate::checkpoint::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::checkpoint::picture::version_check::BesideKeys;
-use crate::store::installed_checkpoint::PictureCheckpoint;
+use crate::files::manifest::installed_checkpoint::PictureCheckpoint;
+use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::{DurabilityError, Recoverable};
 
 /// Check of a picture: first the blocks beside its pages, then one part of its directory a step.

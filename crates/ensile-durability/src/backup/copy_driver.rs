@@ -19,7 +19,7 @@ use ensile_disk::{Disk, RealDisk};
 use super::copy_report::{CopyReport, CopyStep};
 use super::copy_run::CopyRun;
 use crate::copy_progress::CopyProgress;
-use crate::store::manifest::Manifest;
+use crate::files::manifest::Manifest;
 use crate::store::{LockMode, Locks};
 use crate::{DurabilityError, Recoverable};
 

@@ -44,21 +44,22 @@ use super::pages::{ClosedCopy, LoggedPicture, PagesCopy};
 use super::source::{DatabaseHistory, FilesSource, Purpose};
 use super::tally::{CopyTally, SpendPiece};
 use super::target::{TargetFolder, target_error};
-use crate::block::origin::write_copied;
-use crate::block::{FORMAT, Salt};
 use crate::copy_progress::CopyPhase;
+use crate::files::block::origin::write_copied;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::files::manifest::log_span::LogSpan;
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::{
+    FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
+};
 use crate::number;
 use crate::recovery::archive::ArchiveSource;
 use crate::recovery::copied_logs::{self, CopiedLogs, LogPlace, ShortLogs};
 use crate::recovery::examination::{Damage, Examination, Judge};
-use crate::store::MadeFrom;
-use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::log_span::LogSpan;
-use crate::store::manifest::{Generation, Making, Manifest};
-use crate::store::names::{
-    FOLDER, HINT, MAIN, MANIFEST, PartName, SegmentFile, SegmentName, checkpointer_of, logger_of,
-};
 use crate::{DurabilityError, Recoverable};
 
 /// Largest number of bytes that one step copies.

@@ -14,10 +14,11 @@
 
 use ensile_base::Epoch;
 
-use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::installed_checkpoint::{InstalledCheckpoint, PartFiles};
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{PartName, SegmentName};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PartFiles};
+use crate::files::names::{PartName, SegmentName};
 
 /// States of files in a backup.
 #[derive(Debug, Default)]

@@ -11,13 +11,13 @@
 //! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
 //!   the archive continues.
 //!
-//! Neighbours: `store::backup_states` has the epochs of a state, `recovery::archive` the archive;
+//! Neighbours: `files::manifest::backup_states` has the epochs of a state, `recovery::archive` the archive;
 //! [`super::copy_source`] asks both.
 
 use ensile_base::Epoch;
 
+use crate::files::manifest::backup_states::KeptState;
 use crate::recovery::archive::ForwardReach;
-use crate::store::backup_states::KeptState;
 
 /// Epochs reachable from a state of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]

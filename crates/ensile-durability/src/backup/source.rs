@@ -20,24 +20,25 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::DurabilityError;
-use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::reader::PictureReader;
 use crate::entry_type::EntryType;
 use crate::error::unless_missing;
+use crate::files::hint::Hint;
+use crate::files::manifest::application::ApplicationName;
+use crate::files::manifest::backup_states::KeptState;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::files::manifest::lineage::Lineage;
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::{SegmentFile, SegmentName, log_folder};
+use crate::files::picture::page::PagePlace;
+use crate::files::picture::reader::PictureReader;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::recovery::copied_logs::covered_files;
-use crate::store::application::ApplicationName;
-use crate::store::backup_states::KeptState;
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
 use crate::store::leases::{Lease, LeasedFile, lease, open_all};
-use crate::store::lineage::Lineage;
-use crate::store::manifest::{Making, Manifest};
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::open::lock_existing;
 use crate::store::ownership::expect_manifest;
-use crate::store::{LockMode, Locks, MadeFrom};
+use crate::store::{LockMode, Locks};
 
 /// Largest number of listings of a log's files, until no file is renamed during a listing.
 const LISTINGS_MAX: u32 = 100;

@@ -22,28 +22,29 @@ use ensile_disk::{Disk, DiskLock};
 
 use super::source::{DatabaseHistory, PictureSource, Purpose};
 use crate::DurabilityError;
-use crate::block::extent::Extent;
-use crate::block::origin::Origin;
-use crate::block::{FORMAT, Salt};
 use crate::checkpoint::orphans;
-use crate::checkpoint::picture::directory::DirectoryPart;
-use crate::checkpoint::picture::file::PageFile;
-use crate::checkpoint::picture::page::PagePlace;
-use crate::checkpoint::picture::reader::PictureReader;
+use crate::files::block::extent::Extent;
+use crate::files::block::origin::Origin;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::backup_states::KeptState;
+use crate::files::manifest::creation_marker::UnfinishedCopy;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::{
+    MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
+};
+use crate::files::picture::directory::DirectoryPart;
+use crate::files::picture::file::PageFile;
+use crate::files::picture::page::PagePlace;
+use crate::files::picture::reader::PictureReader;
 use crate::identity::Identity;
 use crate::number;
 use crate::recovery::copied_logs::remove_unneeded;
-use crate::store::backup_states::KeptState;
 use crate::store::claim::{Wanted, claim};
-use crate::store::creation_marker::UnfinishedCopy;
-use crate::store::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
-use crate::store::leases;
-use crate::store::manifest::{Generation, Making, Manifest};
-use crate::store::names::{
-    MAIN, PageFileName, PartName, checkpoint_folder, checkpointer_of, log_folder, logger_of,
-};
 use crate::store::open::Store;
-use crate::store::{MadeFrom, Opening};
+use crate::store::{Opening, leases};
 
 /// Unique name of a page's contents: page number and checkpoint number. No two pages ever share a page number, and no
 /// two pictures a checkpoint number.

@@ -15,8 +15,8 @@ use ensile_disk::DiskError;
 use ensile_memory::prefetch;
 
 use super::mapped_entries::{MappedEntries, MappedFiles};
-use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
-use crate::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
+use crate::files::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::files::block::{ALIGN_BYTES, HEADER_BYTES, align_up};
 
 /// Most bytes of an entry to prefetch; the processor recognizes the pattern beyond these bytes.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use ensile_base::limits::{NICENESS_MAX, VALUE_BYTES_MAX};
 
-use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
-use crate::block::HEADER_BYTES;
 use crate::control::adaptive::AdaptiveThreshold;
 use crate::control::trigger::{Policy, Trigger};
+use crate::files::block::HEADER_BYTES;
+use crate::files::checkpoint::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::number::{CHECKPOINTERS_MAX, FILES_MAX, RANGES_MAX};
 use crate::store::folders::check_links;
 
@@ -24,9 +24,6 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
-/// Unwritten bytes of a file at which the medium is asked to begin writing. Without the request, the next sync would
-/// find many bytes, and the log's syncs would wait behind the checkpoint's sync.
-pub(super) const GIVEN_AT_ONCE: u64 = 1 << 20;
 /// The same limit while a commit waits for a sync of the log. A sync waits behind the bytes that the medium was given
 /// at once. But the end of each write interrupts a core, with a commit or two on the core, so the limit is larger while
 /// no commit waits (docs/results/siren.md, "How much is written at once").

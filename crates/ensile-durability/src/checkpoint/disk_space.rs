@@ -8,7 +8,7 @@
 
 use ensile_disk::{Disk, FolderKind};
 
-use crate::store::names::checkpoint_folder;
+use crate::files::names::checkpoint_folder;
 
 /// Divisor for the log's part of a device's free space.
 const LOG_SHARE: u64 = 8;

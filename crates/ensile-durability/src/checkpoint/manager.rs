@@ -23,7 +23,6 @@ use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::Disk;
 use ensile_epoch::Epochs;
 
-use super::block::LargePermit;
 use super::config::{CheckpointConfig, Strategy};
 use super::pages::Pages;
 use super::part::PartUnderWay;
@@ -34,13 +33,14 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::CheckpointPace;
+use crate::files::checkpoint::block::LargePermit;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::PartName;
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::panic_guard::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::reentrancy::{CallBack, CallBackScope, UserCode};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::PartName;
 use crate::store::open_store::OpenStore;
 use crate::wake_up::WakeUp;
 

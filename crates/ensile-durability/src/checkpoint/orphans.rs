@@ -16,9 +16,9 @@ use std::fmt::Display;
 use ensile_disk::{Disk, KeptSpace};
 
 use crate::DurabilityError;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::Manifest;
-use crate::store::names::{PageFileName, PartName, checkpoint_folder, checkpointer_of};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{PageFileName, PartName, checkpoint_folder, checkpointer_of};
 use crate::store::ownership::{folders_to_search, proves_ours};
 
 /// The name of a file in a checkpointer's folder.

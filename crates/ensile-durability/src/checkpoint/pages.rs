@@ -17,9 +17,9 @@ use std::fmt;
 
 use ensile_base::Epoch;
 
-use super::page::PageContents;
-use super::pending_removes::DisplacedBlock;
 use super::walk::{Slice, Walk};
+use crate::files::checkpoint::page::PageContents;
+use crate::files::picture::pending_removes::DisplacedBlock;
 
 /// Name of an attempt at a picture. No other attempt of the same state has this name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

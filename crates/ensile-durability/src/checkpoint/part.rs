@@ -6,11 +6,11 @@
 use ensile_disk::Disk;
 
 use super::files::fuzzy_part_writer::FuzzyPartWriter;
-use super::files::writer::PartWritten;
 use super::picture::picture_part_writer::PicturePartWriter;
 use super::picture::picture_set::PictureKeeper;
 use super::slices::PartStep;
 use super::walk::Walk;
+use crate::files::checkpoint::writer::PartWritten;
 
 /// A part under way.
 #[derive(Debug)]

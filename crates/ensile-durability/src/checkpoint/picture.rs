@@ -1,52 +1,19 @@
-//! The page files of pictures: one file in the folder of each checkpointer. A page stays in its place until the page
-//! changes (`docs/internals/formats/pictures.md`).
+//! The pictures of an open database: the base of the next picture, the work of a checkpointer on a part, and the owner
+//! of the page files.
 //!
-//! ```text
-//! file      := opening-block extent*               units of 4 KiB; unit 0 has the opening block
-//! page      := page-block continuation*            an extent each
-//! directory := part*                               places of pages
-//! root      := places of parts and of pending removes, in an extent that the manifest names
-//! ```
 //! Invariants:
-//! - The manifest vouches for the root, the root for parts and pending removes, a part for its pages: by place, number,
-//!   checkpoint and header checksum.
 //! - N12: no block that a readable manifest reaches is written over. Units that the root does not reach are free.
-//! - N10: pending removes count for the picture of their own checkpoint only.
 //! - N17: the pages of a section tile the section: the first page begins with the empty key, and a page ends where the
 //!   next page begins.
 //!
-//! Neighbours: the state cuts and fills pages ([`super::Pages`]); the store's manifest names the root; recovery loads.
-
-// Order of the modules: first the modules of a reader, in the order of reading; then the modules of a writer.
-pub(crate) mod location;
-
-pub(crate) mod root;
-
-pub(crate) mod directory;
-
-pub(crate) mod page;
-
-pub(crate) mod blocks_read;
-
-mod installed_file;
-
-pub(crate) mod reader;
+//! Neighbours: the state cuts and fills pages ([`super::Pages`]); `files::picture` has the blocks, their reader and
+//! their writer; the manifest names the root.
 
 pub(crate) mod version_check;
 
-pub(crate) mod loaded_picture;
-
 pub(crate) mod newer_picture;
 
-pub(crate) mod blocks;
-
-pub(crate) mod extents;
-
-pub(crate) mod file;
-
 pub(super) mod base_picture;
-
-pub(crate) mod block_writer;
 
 pub(super) mod picture_part_writer;
 

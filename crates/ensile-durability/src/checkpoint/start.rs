@@ -5,9 +5,9 @@
 
 use super::config::{CheckpointConfig, Strategy};
 use super::picture::base_picture::ReopenedPicture;
-use super::picture::loaded_picture::LoadedPicture;
 use crate::DurabilityError;
 use crate::control::recovery_time::MeasuredRecovery;
+use crate::files::picture::loaded_picture::LoadedPicture;
 use crate::identity::Identity;
 use crate::store::leases;
 use crate::store::open_store::OpenStore;

@@ -6,9 +6,9 @@
 
 use ensile_base::Epoch;
 
-use super::block::CheckpointBlock;
 use super::pages::Pages;
 use super::range_partition::RangeCut;
+use crate::files::checkpoint::block::CheckpointBlock;
 
 /// A part of a section that one checkpointer walks at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]

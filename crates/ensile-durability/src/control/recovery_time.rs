@@ -22,7 +22,7 @@
 //! - Costs stay positive, and one measurement changes a cost by a bounded factor.
 //!
 //! Neighbours: `checkpoint::state_machine` updates the forecast and asks for it, `trigger` decides by it;
-//! `store::rates` keeps the costs.
+//! `files::rates` keeps the costs.
 
 use std::time::Duration;
 

@@ -10,10 +10,11 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_disk::{BootId, Disk};
 
 use crate::DurabilityError;
-use crate::block::origin::OPENING_BYTES;
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::manifest::types::StatedTypes;
 use crate::number::LOGGERS_MAX;
 use crate::store::folders::check_links;
-use crate::store::{Archiving, Naming, Opening, ShippingOpen, StatedTypes};
+use crate::store::{Archiving, Naming, Opening, ShippingOpen};
 
 /// Smallest size of a log file before the next file begins, in bytes: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;

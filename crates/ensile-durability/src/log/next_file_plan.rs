@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
-use super::next_file::NextFile;
 use super::segments::{ROLL_PAUSE_NANOS, Segments};
-use crate::store::names::SegmentName;
+use crate::files::log::next_file::NextFile;
+use crate::files::names::SegmentName;
 
 /// The next file as far as prepared, and the limits of its preparation.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use ensile_base::Epoch;
 use super::marks::Frontier;
 use super::open_log::Log;
 use crate::DurabilityError;
+use crate::files::names::log_folder;
 use crate::store::closed_files::ClosedFile;
 use crate::store::leases::Clearance;
-use crate::store::names::log_folder;
 
 /// Result of a removal of log files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,13 +21,13 @@ use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
-use super::next_file::{NextFile, write_zeros};
-use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
-use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
 use crate::buffers::Buffer;
 use crate::error::unless_full;
+use crate::files::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::files::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
+use crate::files::log::next_file::{NextFile, write_zeros};
+use crate::files::names::{SegmentFile, SegmentName, log_folder};
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space of the first allocation in bytes, small for small databases; `PREALLOCATE_STEP_BYTES_MAX`: of the largest
 /// allocation.
@@ -473,8 +473,8 @@ mod tests {
     use ensile_disk::{Disk, DiskError};
     use ensile_sim::SimDisk;
 
-    use super::{SegmentFile, SegmentName, UsedFile};
-    use crate::store::names::log_folder;
+    use super::UsedFile;
+    use crate::files::names::{SegmentFile, SegmentName, log_folder};
 
     #[test]
     fn l9_a_file_that_was_removed_before_its_close_is_told_as_removed() -> Result<(), DiskError> {

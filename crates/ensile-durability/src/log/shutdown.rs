@@ -20,8 +20,8 @@ use super::marks::Frontier;
 use super::open_log::Log;
 use super::waiters::LogEnd;
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
 use crate::reentrancy::{LogAddress, OutermostUserCode, WaitPermit, is_awaited, permit_wait};
-use crate::store::manifest::Manifest;
 use crate::store::mapped_buffers;
 
 impl Log {

@@ -16,14 +16,14 @@
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::file_chain::{BlockRun, FileChain, FileOpening, Tail};
 use super::log_files::missing_file;
 use crate::DurabilityError;
-use crate::block::NotABlock;
-use crate::block::origin::{OPENING_BYTES, Origin};
+use crate::files::block::NotABlock;
+use crate::files::block::origin::{OPENING_BYTES, Origin};
+use crate::files::log::file_chain::{BlockRun, FileChain, FileOpening, Tail};
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{SegmentFile, SegmentName};
 use crate::store::closed_files::ClosedFile;
-use crate::store::manifest::Generation;
-use crate::store::names::{SegmentFile, SegmentName};
 
 /// End of a chain, and the reason.
 #[derive(Clone, Debug)]

@@ -21,14 +21,14 @@ use super::generation_plan::Plan;
 use super::orphan_logs::{UnlistedFile, UnlistedFiles};
 use super::replay_state::Recovery;
 use crate::DurabilityError;
-use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::orphans;
 use crate::error::{unless_full, unless_missing};
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
 use crate::store::archive::Archive;
 use crate::store::closed_files::ClosedFile;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::Manifest;
-use crate::store::names::{PageFileName, PartName, SegmentFile, SegmentName, log_folder};
 use crate::store::ownership::proves_ours;
 
 impl Recovery {

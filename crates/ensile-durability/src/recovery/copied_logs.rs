@@ -32,12 +32,14 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::cleanup::remove_ours;
-use super::file_chain::{self, FileChain, FileOpening, MarkSearch};
 use super::log_files::{self, FoundFiles, missing_log};
 use crate::DurabilityError;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::SegmentFile;
+use crate::files::log::file_chain;
+use crate::files::log::file_chain::{FileChain, FileOpening, MarkSearch};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::SegmentFile;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {

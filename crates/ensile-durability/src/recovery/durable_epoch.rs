@@ -22,10 +22,10 @@ use ensile_base::Epoch;
 use super::chain::{Chain, Lost};
 use super::report::TornTail;
 use crate::DurabilityError;
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::{CheckpointShare, InstalledCheckpoint};
-use crate::store::manifest::Generation;
-use crate::store::names::MANIFEST;
+use crate::files::hint::Hint;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{CheckpointShare, InstalledCheckpoint};
+use crate::files::names::MANIFEST;
 
 /// Decision of recovery on a generation.
 #[derive(Debug, PartialEq, Eq)]

@@ -17,10 +17,11 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 
-use crate::block::{FORMAT, Salt};
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::{Making, Manifest};
 use crate::number;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
 
 /// Largest ratio of a generation's bytes to the bytes of the younger generations at which the generation joins the

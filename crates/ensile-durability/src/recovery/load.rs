@@ -10,7 +10,7 @@
 //!   the beginnings of the pages, and the rows that pages lack.
 //!
 //! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items;
-//! `checkpoint::files::reader` reads files, `checkpoint::picture::reader` pictures.
+//! `files::checkpoint::reader` reads files, `files::picture::reader` pictures.
 
 use std::ops::Range;
 
@@ -19,14 +19,14 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::walk_files::WalkedFiles;
-use crate::checkpoint::files::reader::PartReader;
-use crate::checkpoint::picture::loaded_picture::LoadedPicture;
-use crate::checkpoint::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::checkpoint::picture::version_check::BesideKeys;
+use crate::files::checkpoint::reader::PartReader;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::MANIFEST;
+use crate::files::picture::loaded_picture::LoadedPicture;
+use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
 use crate::recoverable::{NOT_TAKEN, Refused};
 use crate::store::folders;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::MANIFEST;
 use crate::{DurabilityError, Entry, Recoverable};
 
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 
 use ensile_disk::Disk;
 
-use super::file_chain::FileChain;
 use crate::DurabilityError;
-use crate::block::origin::OPENING_BYTES;
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::folders::is_folder;
-use crate::store::manifest::Manifest;
-use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::ownership::{folders_to_search, proves_ours};
 
 /// Files in the order of their numbers, by generation and logger.

@@ -23,13 +23,14 @@ use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
 
 use super::chain::{Chain, Link};
-use super::file_chain::FileChain;
 use super::resync_tail::{self, AtOnce};
 use crate::DurabilityError;
-use crate::block::scan::{At, Scanner};
-use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
+use crate::files::block::scan::{At, Scanner};
+use crate::files::block::{BlockKind, HEADER_BYTES, Header, Salt, block_bytes};
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
 use crate::store::boot_scope::{is_same_boot, run_of, unknown_mounts};
-use crate::store::manifest::{Generation, Manifest};
 use crate::store::mapped_buffers::{self, BufferOwner, LeftBuffers, LeftEntries};
 use crate::store::ownership;
 use crate::unproven_tail::{NotProven, NotProvenReason};

@@ -24,16 +24,16 @@ use ensile_disk::Disk;
 
 use super::replay::LogPiece;
 use super::tid_order;
-use crate::block::origin::Origin;
-use crate::block::{FORMAT, Salt};
 use crate::buffers::Buffer;
 use crate::error::unless_missing;
+use crate::files::block::origin::Origin;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{SegmentFile, SegmentName, log_folder};
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
 use crate::store::closed_files::ClosedFile;
-use crate::store::manifest::Generation;
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
 /// Bytes of free space left to the log, beside the merged file.

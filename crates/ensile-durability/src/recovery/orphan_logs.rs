@@ -25,15 +25,15 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::{check_origin, is_opened_next};
-use super::file_chain::{FileChain, FileOpening};
 use crate::DurabilityError;
-use crate::block::NotABlock;
 use crate::error::unless_missing;
-use crate::store::archive::list::in_folder;
+use crate::files::archive_list::in_folder;
+use crate::files::block::NotABlock;
+use crate::files::log::file_chain::{FileChain, FileOpening};
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 use crate::store::archive::{Archive, whole_to};
 use crate::store::closed_files::ClosedFile;
-use crate::store::manifest::Generation;
-use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder};
 
 const WHAT_TO_DO: &str = "the archive has no copy of it, and the database does not need it, so it stays until it is whole again, or until \
      you move it away, and then a restore names the epochs that are missing";

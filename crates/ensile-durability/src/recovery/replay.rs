@@ -13,14 +13,13 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::file_chain::BlockRun;
 use super::read_ahead::{ReadBuffers, recycle_vec};
 use super::report::RecoveryReport;
-use crate::block::entries;
-use crate::block::scan::ReadBlocks;
-use crate::block::{BlockKind, Header, Salt};
+use crate::files::block::scan::ReadBlocks;
+use crate::files::block::{BlockKind, Header, Salt, entries};
+use crate::files::log::file_chain::BlockRun;
+use crate::files::names::SegmentFile;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
-use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
 /// Epochs of a generation, with the limits of replay.

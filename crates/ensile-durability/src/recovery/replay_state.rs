@@ -24,12 +24,13 @@ use super::read_ahead::ReadBuffers;
 use super::replay::{self, Bounds, Counts, LogPiece};
 use super::replay_scheduler::{Turn, Turns};
 use super::report::RecoveryReport;
+use crate::files::manifest::ManifestKeeper;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::SegmentFile;
 use crate::log::LogConfig;
 use crate::store::Locks;
 use crate::store::archive::Archive;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, ManifestKeeper};
-use crate::store::names::SegmentFile;
 use crate::store::ownership::check_entries;
 use crate::{DurabilityError, Recoverable};
 

@@ -5,7 +5,8 @@
 use ensile_base::Epoch;
 
 use super::progress::PhaseReport;
-use crate::store::{NameGiven, RememberedStore};
+use crate::files::manifest::shipping_target::RememberedStore;
+use crate::store::NameGiven;
 use crate::unproven_tail::NotProven;
 
 /// End of a log that was incomplete when the database stopped. Recovery cuts the end: no result rested on it.

@@ -13,7 +13,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::chain::Chain;
 use crate::DurabilityError;
-use crate::block::scan::Scanner;
+use crate::files::block::scan::Scanner;
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;

@@ -15,19 +15,20 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::durable_epoch::{self, Verdict};
-use super::file_chain::FileChain;
 use super::log_files::{Files, with_next};
 use super::mapped_tail::{self, EntriesToTake, JudgedLife};
 use super::replay_state::{Judged, Recovery};
 use super::validation::{self, FirstEnds, Inventory};
 use crate::DurabilityError;
+use crate::files::hint::Hint;
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::ManifestKeeper;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::log::LogConfig;
 use crate::store::archive::{self, Archive};
 use crate::store::claim::{Wanted, claim};
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, ManifestKeeper};
-use crate::store::names::{ARCHIVE_FOLDER, SegmentFile, checkpoint_folder, log_folder};
 use crate::store::open::{Store, WantedStore};
 use crate::store::{Archiving, Locks};
 

@@ -17,15 +17,16 @@ use ensile_disk::Disk;
 
 use super::chain::{self, Chain};
 use super::durable_epoch::{self, Verdict};
-use super::file_chain::FileChain;
 use super::load::Load;
 use super::log_files::{self, Files, FoundFiles};
 use crate::DurabilityError;
 use crate::checkpoint::orphans;
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{HINT, MANIFEST, SegmentFile};
+use crate::files::hint::Hint;
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{HINT, MANIFEST, SegmentFile};
 
 pub(super) trait Findings {
     /// Takes a finding; an error ends the judgement.

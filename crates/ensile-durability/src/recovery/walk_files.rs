@@ -4,15 +4,15 @@
 //! - K1: every file is present and whole, and the files of a walk match the walk's seal.
 //! - K4: the files of a range have only keys of that range. So no key comes from two ranges.
 //!
-//! Neighbours: `load` hands entries over; `checkpoint::files::reader` reads files.
+//! Neighbours: `load` hands entries over; `files::checkpoint::reader` reads files.
 
 use ensile_disk::Disk;
 
-use crate::checkpoint::files::end_block::seal;
-use crate::checkpoint::files::reader::PartReader;
+use crate::files::checkpoint::end_block::seal;
+use crate::files::checkpoint::reader::PartReader;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint};
+use crate::files::names::PartName;
 use crate::range::KeyRange;
-use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint};
-use crate::store::names::PartName;
 use crate::{DurabilityError, Entry, Recoverable};
 
 /// Walk, with the range of keys in its files; `None` for every key.

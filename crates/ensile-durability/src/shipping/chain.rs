@@ -7,11 +7,11 @@
 //!   number exists then.
 //! - After a lost answer the caller offers the same text again, and compares the stored text with its own.
 //!
-//! Neighbours: the shipper and a take-over install; `store::shared_manifest` has the text.
+//! Neighbours: the shipper and a take-over install; `files::shared_manifest` has the text.
 
 use super::shared_store::{Creation, SharedStore};
 use crate::DurabilityError;
-use crate::store::shared_manifest::{
+use crate::files::shared_manifest::{
     MANIFESTS, SHARED_MANIFEST_BYTES_MAX, SharedManifest, UnusableShared, manifest_name, manifest_number,
 };
 

@@ -9,11 +9,11 @@ use ensile_base::Epoch;
 use ensile_disk::DiskFile;
 
 use crate::DurabilityError;
-use crate::block::origin::{OPENING_BYTES, Opened};
-use crate::block::scan::{At, ChainPlace, Scanner};
-use crate::block::{BlockKind, Salt};
+use crate::files::block::origin::{OPENING_BYTES, Opened};
+use crate::files::block::scan::{At, ChainPlace, Scanner};
+use crate::files::block::{BlockKind, Salt};
+use crate::files::names::SegmentName;
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::SegmentName;
 
 /// Marks of a file, each with the offset in bytes at which its block ends. Every mark is larger than the mark before.
 pub(crate) type Marks = Vec<(Epoch, u64)>;

@@ -2,7 +2,8 @@
 //! store.
 //!
 //! ```text
-//! checkpoint | frozen: generations as an earlier manifest had them | live: closed ones, all files | the open one, cut at S
+//! checkpoint | frozen: generations as an earlier manifest had them | live: closed ones, all files | the open one, cut
+//! at S
 //! ```
 //! S is the smallest of the last marks in the shipped files of the open generation's logs. Each log is cut behind its
 //! first mark of S or more, which equals the log after a crash at S (N20). The open generation is closed at S. A
@@ -15,23 +16,24 @@
 //!   missing.
 //! - K1, K5: a checkpoint counts with an S that is not below its e_h.
 //!
-//! Neighbours: the shipper fills the inventory and asks; `store::backup_states` has the form of a state in a manifest.
+//! Neighbours: the shipper fills the inventory and asks; `files::manifest::backup_states` has the form of a state in a
+//! manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ensile_base::Epoch;
 
 use super::log_file::Marks;
-use crate::block::{FORMAT, Salt};
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::backup_states::FilesState;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::log_span::LogSpan;
+use crate::files::names::{PartName, SegmentFile, SegmentName};
+use crate::files::shared_manifest::{SharedFile, SharedLog, SharedManifest, SharedPiece};
 use crate::identity::Identity;
 use crate::number;
-use crate::store::backup_states::FilesState;
 use crate::store::closed_files::ClosedFile;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::log_span::LogSpan;
-use crate::store::manifest::Generation;
-use crate::store::names::{PartName, SegmentFile, SegmentName};
-use crate::store::shared_manifest::{SharedFile, SharedLog, SharedManifest, SharedPiece};
 
 /// A log file in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]

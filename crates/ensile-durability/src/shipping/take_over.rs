@@ -32,15 +32,15 @@ use ensile_disk::{Disk, DiskFile};
 use super::chain::{self, Installed, damaged_object_error, unusable};
 use super::shared_store::SharedStore;
 use crate::backup::TargetFolder;
-use crate::block::origin::write_copied;
 use crate::control::pace::WritePace;
+use crate::files::block::origin::write_copied;
+use crate::files::manifest::creation_marker::UnfinishedCopy;
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::{MAIN, checkpointer_of, logger_of};
+use crate::files::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
 use crate::number;
 use crate::recovery::examination::Judge;
-use crate::store::MadeFrom;
-use crate::store::creation_marker::UnfinishedCopy;
-use crate::store::manifest::{Making, Manifest};
-use crate::store::names::{MAIN, checkpointer_of, logger_of};
-use crate::store::shared_manifest::{SharedFile, SharedManifest, SharedPiece};
 use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// Largest number of bytes that one step fetches.

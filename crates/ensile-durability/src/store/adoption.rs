@@ -27,13 +27,13 @@ use std::sync::Arc;
 use ensile_disk::{Disk, FolderId};
 
 use super::locks::LockMode;
-use super::manifest::{Manifest, ManifestKeeper};
-use super::mark::Mark;
-use super::names::MAIN;
 use super::open::lock_main;
 use super::ownership;
 use super::unlocked_disk_guard::Watched;
 use crate::DurabilityError;
+use crate::files::manifest::{Manifest, ManifestKeeper};
+use crate::files::mark::Mark;
+use crate::files::names::MAIN;
 use crate::identity::Identity;
 use crate::unproven_tail::NotProven;
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::application::ApplicationName;
 use super::locks::LockMode;
-use super::manifest::{Making, Manifest, ManifestKeeper};
 use super::open::{guard_disk, lock_existing};
 use super::ownership::{check_entries, expect_manifest};
+use crate::files::manifest::application::ApplicationName;
+use crate::files::manifest::{Making, Manifest, ManifestKeeper};
 use crate::{DurabilityError, EntryKind};
 
 /// Outcome of a change of name.

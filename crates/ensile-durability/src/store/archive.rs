@@ -22,9 +22,6 @@
 //! `seal` has the line by which the manifest remembers the archive. `recovery::archive` reads the archive for a
 //! restore.
 
-pub(crate) mod list;
-pub(crate) mod seal;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -32,17 +29,17 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskFile, FolderKind};
 
 use super::closed_file::ClosedFile;
-use super::generation::Generation;
-use super::manifest::Manifest;
-use super::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::DurabilityError;
-use crate::block::origin::{OPENING_BYTES, Opened};
-use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::counter::Counter;
 use crate::error::unless_missing;
+use crate::files::archive_list::{ArchiveList, in_folder};
+use crate::files::block::origin::{OPENING_BYTES, Opened};
+use crate::files::block::scan::{At, ChainPlace, Scanner};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::archive_seal::ArchiveSeal;
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{ARCHIVE, ARCHIVE_FOLDER, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::identity::Identity;
-use list::{ArchiveList, in_folder};
-use seal::ArchiveSeal;
 
 /// Bytes of a read and a write during a copy.
 const COPY_BYTES: usize = 1 << 20;

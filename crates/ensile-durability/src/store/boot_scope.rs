@@ -13,7 +13,7 @@
 
 use ensile_disk::{BootId, Disk, DiskError};
 
-use super::names::log_folder;
+use crate::files::names::log_folder;
 
 /// Identity of the current run, for a life with this number of logs; `None` if the system does not tell its boot. A
 /// recovery compares it with the run in the manifest, and writes it there.

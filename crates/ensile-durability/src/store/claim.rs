@@ -12,11 +12,11 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 use super::locks::Locks;
-use super::manifest::{Manifest, ManifestKeeper};
 use super::mark_renewal::{is_renewable, lost_mark};
-use super::names::MAIN;
 use super::{folders, ownership};
 use crate::DurabilityError;
+use crate::files::manifest::{Manifest, ManifestKeeper};
+use crate::files::names::MAIN;
 
 /// Wanted folders of one kind, with the names `name(0)` to `name(count - 1)`. The folders are links to `links`, or
 /// plain folders if `links` is empty.

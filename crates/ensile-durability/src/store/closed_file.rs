@@ -4,7 +4,7 @@
 
 use ensile_base::Epoch;
 
-use super::names::SegmentFile;
+use crate::files::names::SegmentFile;
 
 /// A log file that gets no more blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use ensile_base::limits::RESERVE_BYTES;
 use ensile_base::sync::{AtomicBool, Ordering};
 use ensile_disk::{Disk, DiskError, FolderKind};
 
-use super::names::{RESERVE, log_folder};
 use crate::error::unless_missing;
+use crate::files::names::{RESERVE, log_folder};
 
 /// Smallest reserve in bytes. If less space would be kept, no file is made.
 const BYTES_MIN: u64 = 16 << 10;

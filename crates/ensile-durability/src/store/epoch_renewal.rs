@@ -10,8 +10,8 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
-use super::manifest::{Manifest, NotReplaced};
 use super::open_store::OpenStore;
+use crate::files::manifest::{Manifest, NotReplaced};
 
 impl OpenStore {
     /// Reserves more epochs when half of the reserved epochs are used (L6). True if the limit of E has moved. Writes

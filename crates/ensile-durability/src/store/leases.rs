@@ -21,12 +21,12 @@ use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
 use super::folders::is_folder;
-use super::installed_checkpoint::InstalledCheckpoint;
-use super::manifest::Manifest;
-use super::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use super::ownership::expect_manifest;
 use crate::counter::Counter;
 use crate::error::kind::{Returns, into_caller_error};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{ARCHIVE_FOLDER, FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use crate::{DurabilityError, StorageError};
 
 /// Largest number of attempts to take a lease. A removal or an open holds the lock for a moment; `PAUSE`: between two

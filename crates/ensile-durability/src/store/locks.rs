@@ -12,8 +12,8 @@
 
 use ensile_disk::{Disk, DiskError, DiskLock};
 
-use super::names::{LOCK, logger_of};
 use crate::DurabilityError;
+use crate::files::names::{LOCK, logger_of};
 
 /// Mode of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,14 +24,14 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{BootId, Disk, DiskError, DiskFile, FileTimes};
 
-use super::generation::Generation;
-use super::manifest::Manifest;
-use super::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::DurabilityError;
-use crate::block::entries::FramedEntries;
-use crate::block::{Salt, align_up};
 use crate::buffers::{BLOCKS_AT, COUNT_AT, Counted, FRONT_BYTES, MappedEntries, MappedFiles};
 use crate::error::unless_missing;
+use crate::files::block::entries::FramedEntries;
+use crate::files::block::{Salt, align_up};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{BufferListName, BufferName, log_folder, logger_of};
 use crate::identity::Identity;
 use list::{BufferList, Listed};
 

@@ -13,12 +13,12 @@
 use ensile_disk::Disk;
 
 use super::locks::Locks;
-use super::manifest::Manifest;
-use super::mark::Mark;
-use super::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
 use super::ownership;
 use crate::DurabilityError;
-use crate::block::scan::Scanner;
+use crate::files::block::scan::Scanner;
+use crate::files::manifest::Manifest;
+use crate::files::mark::Mark;
+use crate::files::names::{FOLDER, FOLDER_NEW, LOCK, MAIN};
 
 /// Names of the folders of this manifest whose marks a repair can write anew.
 ///

@@ -11,9 +11,9 @@ use std::path::Path;
 
 use ensile_disk::Disk;
 
-use super::application::ApplicationName;
-use super::manifest::Manifest;
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::application::ApplicationName;
 
 /// Expected owner of a folder at an open (I5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
-use super::creation_marker::UnfinishedCopy;
 use super::locks::{LockMode, Locks};
-use super::manifest::{Making, Manifest, ManifestKeeper};
-use super::names::{LOCK, MAIN, MANIFEST};
 use super::naming::Naming;
 use super::ownership;
 use super::shipping_open::ShippingOpen;
-use super::types::StatedTypes;
 use super::unlocked_disk_guard::Watched;
 use crate::DurabilityError;
+use crate::files::manifest::creation_marker::UnfinishedCopy;
+use crate::files::manifest::types::StatedTypes;
+use crate::files::manifest::{Making, Manifest, ManifestKeeper};
+use crate::files::names::{LOCK, MAIN, MANIFEST};
 
 /// Condition of an open on the existence of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -27,15 +27,15 @@ use super::archive::Archive;
 use super::closed_file::ClosedFile;
 use super::closed_files::ClosedFiles;
 use super::disk_reserve::Reserve;
-use super::hint::HintWriter;
 use super::leases::{Clearance, Leases};
 use super::locks::Locks;
-use super::manifest::ManifestKeeper;
-use super::names::log_folder;
 use super::reserved_epochs::ReservedEpochs;
 use super::ship_retention::ShippingHold;
 use super::space_reclaim::ReturnedSpace;
 use crate::DurabilityError;
+use crate::files::hint::HintWriter;
+use crate::files::manifest::ManifestKeeper;
+use crate::files::names::log_folder;
 
 /// Parts of a new store: the folders of the generation that a recovery has begun, and their guards.
 #[derive(Debug)]

@@ -23,16 +23,16 @@ use std::collections::BTreeSet;
 use ensile_disk::{Disk, DiskError, FolderId, FolderKind};
 
 use super::folders;
-use super::installed_checkpoint::InstalledCheckpoint;
-use super::manifest::{Making, Manifest};
-use super::mark::Mark;
-use super::names::{
+use crate::files::block::NotABlock;
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::block::scan::Scanner;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::mark::Mark;
+use crate::files::names::{
     ARCHIVE_FOLDER, FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, RATES, RESERVE,
     checkpointer_of, log_folder, logger_of,
 };
-use crate::block::NotABlock;
-use crate::block::origin::OPENING_BYTES;
-use crate::block::scan::Scanner;
 use crate::{DurabilityError, EntryKind};
 
 /// Maximum number of foreign files that an error names.

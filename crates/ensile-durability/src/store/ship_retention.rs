@@ -16,7 +16,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::Mutex;
 
 use super::closed_file::ClosedFile;
-use super::names::SegmentFile;
+use crate::files::names::SegmentFile;
 
 /// Hold of a running database. No panic under the lock leaves a half-changed state.
 #[derive(Debug, Default)]

@@ -10,9 +10,9 @@
 
 use ensile_disk::Disk;
 
-use super::manifest::{Making, Manifest};
-use super::shipping_target::ShipsTo;
 use crate::DurabilityError;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::manifest::{Making, Manifest};
 
 /// Use of the remembered shared store in a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

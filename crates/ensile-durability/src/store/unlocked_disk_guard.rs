@@ -17,7 +17,7 @@ use ensile_disk::{
 };
 
 use super::locks::Locks;
-use super::names::LOCK;
+use crate::files::names::LOCK;
 
 /// Wrapper of a disk that checks `LOCK` before every change of a name.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The types of a folder's entries (I6): kills at any moment, and copies.
 //!
-//! Comparisons are tested beside `store::types`, collections with types in `ensile-objects`. Shipped types are in
-//! `shipping`.
+//! Comparisons are tested beside `files::manifest::types`, collections with types in `ensile-objects`. Shipped types
+//! are in `shipping`.
 
 use std::sync::Arc;
 

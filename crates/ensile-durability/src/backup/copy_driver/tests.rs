@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{DurabilityError, RestoreTarget};
+use crate::files::manifest::creation_marker::UnfinishedCopy;
 use crate::identity::Identity;
-use crate::store::creation_marker::UnfinishedCopy;
 use crate::store::open::{Opening, Store};
 
 fn path(name: &str) -> PathBuf {

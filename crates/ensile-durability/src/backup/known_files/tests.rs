@@ -6,15 +6,16 @@ use ensile_base::Epoch;
 use ensile_disk::FolderId;
 
 use super::{KnownFiles, has_gone_on};
-use crate::block::{FORMAT, Salt};
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::files::manifest::log_span::LogSpan;
+use crate::files::names::{PartName, SegmentName};
 use crate::identity::Identity;
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
-use crate::store::log_span::LogSpan;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{PartName, SegmentName};
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")

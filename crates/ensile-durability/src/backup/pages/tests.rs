@@ -8,18 +8,18 @@ use ensile_base::Epoch;
 
 use super::{is_same, may_follow, may_follow_files};
 use crate::backup::target::TargetPicture;
-use crate::block::Salt;
-use crate::block::extent::{Extent, ExtentPlace};
-use crate::checkpoint::picture::directory::DirectoryPart;
-use crate::checkpoint::picture::location::PageBound;
-use crate::checkpoint::picture::page::PagePlace;
-use crate::identity::Identity;
-use crate::near_duplicates;
-use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::installed_checkpoint::{
+use crate::files::block::Salt;
+use crate::files::block::extent::{Extent, ExtentPlace};
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::installed_checkpoint::{
     FuzzyCheckpoint, InstalledCheckpoint, ListedPageFile, PartFiles, PictureCheckpoint,
 };
-use crate::store::names::PageFileName;
+use crate::files::names::PageFileName;
+use crate::files::picture::directory::DirectoryPart;
+use crate::files::picture::location::PageBound;
+use crate::files::picture::page::PagePlace;
+use crate::identity::Identity;
+use crate::near_duplicates;
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
@@ -131,10 +131,10 @@ fn n23_a_picture_follows_files_of_no_later_epoch_and_a_smaller_number() {
         let mut fuzzy = fuzzy.clone();
         fuzzy.files.number = number;
         let checkpoint = Some(InstalledCheckpoint::Fuzzy(fuzzy));
-        let open = crate::store::manifest::Generation {
+        let open = crate::files::manifest::generation::Generation {
             number: 5,
             first: Epoch::new(epoch + 1),
-            format: crate::block::FORMAT,
+            format: crate::files::block::FORMAT,
             entries: crate::recoverable::EntryKind::Values,
             logs: 0,
             salt: salt(),

@@ -9,9 +9,9 @@ use ensile_disk::{Disk, DiskError, FolderId, Operation};
 use ensile_sim::SimDisk;
 
 use super::{FilesSource, ignore_unsupported_sync};
+use crate::files::manifest::Manifest;
+use crate::files::names::SegmentName;
 use crate::identity::Identity;
-use crate::store::manifest::Manifest;
-use crate::store::names::SegmentName;
 
 #[test]
 fn n22_a_file_system_without_a_sync_is_copied_and_a_sync_that_fails_is_not() {

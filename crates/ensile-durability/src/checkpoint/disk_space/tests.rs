@@ -8,7 +8,7 @@ use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
 use super::{DiskSpace, FREE_BYTES_MIN, LOG_SHARE};
-use crate::store::names::checkpoint_folder;
+use crate::files::names::checkpoint_folder;
 
 const FREE: u64 = 1 << 20;
 

@@ -8,10 +8,10 @@
 use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
-use super::writer::{PartWriter, PartWritten};
-use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::Walk;
+use crate::files::checkpoint::block::CheckpointBlock;
+use crate::files::checkpoint::writer::{PartWriter, PartWritten};
 
 /// A set of files under way.
 #[derive(Debug)]

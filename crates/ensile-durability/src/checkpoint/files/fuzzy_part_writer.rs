@@ -11,12 +11,12 @@ use std::sync::Arc;
 use ensile_disk::{Disk, DiskError};
 
 use super::file_set_writer::FileSetWriter;
-use super::writer::{Beginning, PartShape, PartWriter, PartWritten};
-use crate::checkpoint::block::{CheckpointBlock, LargePermit};
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::request::Ticket;
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::walk::{Slice, Walk};
+use crate::files::checkpoint::block::{CheckpointBlock, LargePermit};
+use crate::files::checkpoint::writer::{Beginning, PartShape, PartWriter, PartWritten};
 
 const UNDER_WAY: &str = "a set is under way until the part ends or fails";
 

@@ -11,7 +11,6 @@ use ensile_disk::Disk;
 
 use super::{CheckpointerState, Checkpoints, rules_of};
 use crate::DurabilityError;
-use crate::checkpoint::block::LargePermit;
 use crate::checkpoint::config::{CheckpointConfig, Strategy};
 use crate::checkpoint::orphans;
 use crate::checkpoint::pages::WantedPages;
@@ -21,14 +20,15 @@ use crate::checkpoint::state_machine::{CheckpointStateMachine, OpenFigures, Term
 use crate::checkpoint::stats::CheckpointCounters;
 use crate::control::pace::CheckpointPace;
 use crate::control::recovery_time::{LogWork, MeasuredRecovery, RecoveryOutlook};
+use crate::files::checkpoint::block::LargePermit;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
+use crate::files::rates;
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::number;
 use crate::store::claim::{Wanted, claim};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::{MANIFEST, PageFileName, PartName, checkpoint_folder};
 use crate::store::open_store::OpenStore;
-use crate::store::rates;
 
 impl Checkpoints {
     /// Creates the checkpoints of a database, and makes the checkpointers' folders. An open calls `start` once, after

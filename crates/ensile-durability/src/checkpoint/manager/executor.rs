@@ -17,26 +17,26 @@ use ensile_base::random::Random;
 use ensile_epoch::Advance;
 
 use super::{CheckpointStep, Checkpoints, pages_of};
-use crate::block::Salt;
-use crate::block::origin::Origin;
-use crate::checkpoint::block::CheckpointBlock;
 use crate::checkpoint::config::{GIVEN_WHILE_AWAITED, Strategy};
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::files::fuzzy_part_writer::{FileSetOwner, FuzzyPartWriter};
-use crate::checkpoint::files::writer::{Beginning, PartShape};
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::part::PartUnderWay;
-use crate::checkpoint::picture::block_writer::BlockWriter;
-use crate::checkpoint::picture::location::PictureStamp;
 use crate::checkpoint::picture::picture_part_writer::PicturePartWriter;
 use crate::checkpoint::range_partition::{RangeCut, deal, ranges_of};
 use crate::checkpoint::slices::{PartSlices, PartStep};
 use crate::checkpoint::state_machine::{Action, Circumstances, CutParts, NotInstalled, PartTask, Taken};
 use crate::checkpoint::walk::{Slice, Walk};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::NotReplaced;
-use crate::store::names::{PageFileName, PartName};
+use crate::files::block::Salt;
+use crate::files::block::origin::Origin;
+use crate::files::checkpoint::block::CheckpointBlock;
+use crate::files::checkpoint::writer::{Beginning, PartShape};
+use crate::files::manifest::NotReplaced;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{PageFileName, PartName};
+use crate::files::picture::block_writer::BlockWriter;
+use crate::files::picture::location::PictureStamp;
 use crate::{DurabilityError, Health};
 
 /// Pause between two attempts to remove files that a reader's lease keeps.

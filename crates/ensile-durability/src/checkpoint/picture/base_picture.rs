@@ -11,23 +11,23 @@
 //! - N12: units that the loaded picture reaches are not free.
 //! - I3: while a reader holds a lease, no existing unit is free: the unit may belong to an earlier picture.
 //!
-//! Neighbours: [`super::picture_set`] owns the base; [`super::loaded_picture`] comes from recovery.
+//! Neighbours: [`super::picture_set`] owns the base; [`crate::files::picture::loaded_picture`] comes from recovery.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ensile_disk::Disk;
 
-use super::directory::{DirectoryPart, PageDirectory, TakenRange};
-use super::file::PageFile;
-use super::installed_file::OpenedPageFile;
-use super::loaded_picture::LoadedPicture;
-use super::page::PagePlace;
-use super::root::RemovesPlace;
 use crate::DurabilityError;
-use crate::block::extent::{Extent, ExtentPlace};
+use crate::files::block::extent::{Extent, ExtentPlace};
+use crate::files::manifest::installed_checkpoint::ListedPageFile;
+use crate::files::picture::directory::{DirectoryPart, PageDirectory, TakenRange};
+use crate::files::picture::file::PageFile;
+use crate::files::picture::installed_file::OpenedPageFile;
+use crate::files::picture::loaded_picture::LoadedPicture;
+use crate::files::picture::page::PagePlace;
+use crate::files::picture::root::RemovesPlace;
 use crate::identity::Identity;
-use crate::store::installed_checkpoint::ListedPageFile;
 
 /// The facts about a picture that the next picture needs.
 #[derive(Debug)]

@@ -15,12 +15,12 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
-use crate::block::Header;
-use crate::block::extent::UNIT_BYTES;
-use crate::block::scan::{At, Scanner};
 use crate::checkpoint::orphans::{self, CheckpointFile};
-use crate::store::manifest::Manifest;
-use crate::store::names::PageFileName;
+use crate::files::block::Header;
+use crate::files::block::extent::UNIT_BYTES;
+use crate::files::block::scan::{At, Scanner};
+use crate::files::manifest::Manifest;
+use crate::files::names::PageFileName;
 
 /// The page file with the latest root that a checkpoint above `known` wrote, that shows an epoch above `durable`, and
 /// that no recovery has discarded.

@@ -8,25 +8,25 @@
 //! - N17: a part takes whole slices. A page that keeps its range keeps its number.
 //! - No entry of an epoch above e_c is written (N2, N15).
 //!
-//! Neighbours: `manager` steps the writer, a page at a time; [`super::block_writer`] has the blocks,
+//! Neighbours: `manager` steps the writer, a page at a time; [`crate::files::picture::block_writer`] has the blocks,
 //! [`super::picture_set`] the whole picture.
 
 use ensile_base::{Epoch, Tid};
 
-use super::block_writer::{BlockWriter, PageTail, tail_room_of};
-use super::directory::TakenRange;
-use super::file::HeldExtents;
-use super::location::PageBound;
-use super::page::PagePlace;
 use super::picture_set::PictureKeeper;
-use super::root::{RemovesPlace, TailPlace};
-use crate::block::HEADER_BYTES;
-use crate::block::extent::UNIT_BYTES;
-use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::page::PageContents;
 use crate::checkpoint::pages::{Pages, PictureAttempt, TakenPage};
-use crate::checkpoint::pending_removes::DisplacedBlock;
 use crate::checkpoint::slices::{PartSlices, PartStep};
+use crate::files::block::HEADER_BYTES;
+use crate::files::block::extent::UNIT_BYTES;
+use crate::files::checkpoint::block::CheckpointBlock;
+use crate::files::checkpoint::page::PageContents;
+use crate::files::picture::block_writer::{BlockWriter, PageTail, tail_room_of};
+use crate::files::picture::directory::TakenRange;
+use crate::files::picture::file::HeldExtents;
+use crate::files::picture::location::PageBound;
+use crate::files::picture::page::PagePlace;
+use crate::files::picture::pending_removes::DisplacedBlock;
+use crate::files::picture::root::{RemovesPlace, TailPlace};
 use crate::recoverable::EntryKind;
 
 /// A part of a picture under way.

@@ -27,23 +27,23 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, DiskError};
 
 use super::base_picture::{KnownPicture, ReopenedPicture};
-use super::block_writer::BlockWriter;
-use super::directory::PageDirectory;
-use super::file::{HeldExtents, PageFile};
-use super::location::{PageBound, PictureStamp};
-use super::page::PagePlace;
 use super::picture_part_writer::PagesWritten;
-use super::root::TailPlace;
 use crate::DurabilityError;
-use crate::block::Salt;
-use crate::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
-use crate::block::origin::Origin;
 use crate::checkpoint::pages::WantedPages;
+use crate::files::block::Salt;
+use crate::files::block::extent::{Extent, ExtentPlace, UNIT_BYTES};
+use crate::files::block::origin::Origin;
+use crate::files::manifest::installed_checkpoint::ListedPageFile;
+use crate::files::names::PageFileName;
+use crate::files::picture::block_writer::BlockWriter;
+use crate::files::picture::directory::PageDirectory;
+use crate::files::picture::file::{HeldExtents, PageFile};
+use crate::files::picture::location::{PageBound, PictureStamp};
+use crate::files::picture::page::PagePlace;
+use crate::files::picture::root::TailPlace;
 use crate::identity::Identity;
 use crate::number;
 use crate::recoverable::EntryKind;
-use crate::store::installed_checkpoint::ListedPageFile;
-use crate::store::names::PageFileName;
 
 /// Origin of the page files: the database, the kind of the entries, and the generation.
 #[derive(Clone, Copy, Debug)]

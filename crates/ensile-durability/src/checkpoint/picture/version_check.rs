@@ -15,15 +15,15 @@
 //!   has as many rows as some hundred pages.
 //!
 //! Neighbours: a backup's check and an examination's load feed blocks first, and then the parts in order;
-//! [`super::reader`] reads blocks and parts.
+//! [`crate::files::picture::reader`] reads blocks and parts.
 
 use std::cmp::Ordering;
 
 use ensile_base::Tid;
 use ensile_base::limits::DISPLACED_KEYS_BYTES_MAX;
 
-use super::reader::{PageBuffers, PictureReader, ReadEntries};
-use super::root::DirectoryPlace;
+use crate::files::picture::reader::{PageBuffers, PictureReader, ReadEntries};
+use crate::files::picture::root::DirectoryPlace;
 use crate::{DurabilityError, Entry, Recoverable};
 
 const IN_PAGE: &str = "a key of it stands beside the pages too, with another TID (N11)";

@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use super::range_schedule::Taken;
 use crate::Health;
-use crate::block::Salt;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
 use crate::control::load::LoadCounts;
+use crate::files::block::Salt;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::range::RangeStart;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
 
 /// Inputs of the next decision, as they are now.
 #[derive(Clone, Debug)]

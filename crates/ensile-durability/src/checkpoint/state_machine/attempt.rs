@@ -22,7 +22,7 @@ use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
 use crate::checkpoint::request::{CheckpointReport, Ticket};
 use crate::control::recovery_time::LogWork;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 
 /// A checkpoint under way.
 #[derive(Debug)]

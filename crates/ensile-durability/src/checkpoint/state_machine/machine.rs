@@ -21,7 +21,6 @@ use super::state::{Duty, Stage};
 use super::strategy::{NextOpening, WalkEpochs};
 use super::turn::AttemptTurn;
 use super::upkeep::Upkeep;
-use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
 use crate::checkpoint::pages::PictureAttempt;
@@ -29,7 +28,8 @@ use crate::checkpoint::request::Ticket;
 use crate::checkpoint::stats::CheckpointStats;
 use crate::control::recovery_time::{RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::Situation;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::files::block::Salt;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 
 /// Reason for refusing a checkpoint after the close.

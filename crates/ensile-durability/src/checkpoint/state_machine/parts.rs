@@ -6,9 +6,9 @@
 //!
 //! Neighbours: `attempt` has the parts; `machine` hears of their ends.
 
-use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::checkpoint::walk::Slice;
+use crate::files::checkpoint::writer::PartWritten;
 
 /// The parts of an attempt, by checkpointer.
 #[derive(Debug)]

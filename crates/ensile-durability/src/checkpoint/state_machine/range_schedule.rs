@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::checkpoint::request::CheckpointTurn;
-use crate::range::{KeyRange, RangeStart};
-use crate::store::installed_checkpoint::{
+use crate::files::manifest::installed_checkpoint::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, RangesCut,
 };
+use crate::range::{KeyRange, RangeStart};
 
 /// Growth that leads to a new cut: the largest range has grown to this many times the mean of the remaining ranges.
 /// With fewer ranges than wanted, the state has grown to this many times the bytes at the last cut.

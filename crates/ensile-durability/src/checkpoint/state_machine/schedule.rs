@@ -16,7 +16,7 @@ use crate::control::adaptive::ThresholdMeasure;
 use crate::control::load::{LoadAverage, LoadCounts};
 use crate::control::recovery_time::{DataAmount, LogWork, RecoveryForecast, RecoveryOutlook};
 use crate::control::trigger::{CheckpointVerdict, Situation};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 
 /// Rules that begin checkpoints, with the measured load and the expected recovery.
 #[derive(Debug)]

@@ -14,18 +14,18 @@
 //! - N1: a freeze is announced once every commit that may have missed the pages has ended.
 //! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `machine` and `attempt` ask; `store::installed_checkpoint` has the installed checkpoints, a variant for
-//! each kind too.
+//! Neighbours: `machine` and `attempt` ask; `files::manifest::installed_checkpoint` has the installed checkpoints, a
+//! variant for each kind too.
 
 use ensile_base::Epoch;
 
 use super::settings::Terms;
-use crate::block::Salt;
 use crate::checkpoint::config::Strategy;
-use crate::checkpoint::files::end_block::seal;
-use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
-use crate::store::installed_checkpoint::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
+use crate::files::block::Salt;
+use crate::files::checkpoint::end_block::seal;
+use crate::files::checkpoint::writer::PartWritten;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles, PictureCheckpoint};
 
 /// Epochs of a walk, from the opening on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

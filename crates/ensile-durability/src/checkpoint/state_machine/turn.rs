@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::range_schedule::Taken;
-use crate::block::Salt;
+use crate::files::block::Salt;
 use crate::range::RangeStart;
 
 /// Part of the state that an attempt takes, and the numbers of its files.

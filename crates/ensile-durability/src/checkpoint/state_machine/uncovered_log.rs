@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use super::action::Circumstances;
 use super::range_schedule::TurnBytes;
 use crate::control::recovery_time::{DataAmount, LogWork};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 
 /// Amounts of log since the e_l of the installed checkpoint.
 #[derive(Debug)]

@@ -14,8 +14,8 @@
 use ensile_base::sync::{MutexGuard, Ordering};
 
 use super::{Logger, PANICKED, Writer, poison_on_panic, stop};
+use crate::files::log::next_file::NextFile;
 use crate::log::marks::Frontier;
-use crate::log::next_file::NextFile;
 use crate::log::next_file_plan::NextFilePlan;
 use crate::log::open_log::Log;
 use crate::log::segments::Segments;

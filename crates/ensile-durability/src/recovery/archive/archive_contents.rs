@@ -22,16 +22,16 @@ use ensile_disk::{Disk, RealDisk};
 
 use super::super::chain::{self, Chain};
 use super::super::examination::Damage;
-use super::super::file_chain::FileChain;
 use super::super::log_files::Files;
 use super::super::read_ahead::ReadBuffers;
 use super::super::replay::{self, Bounds};
 use super::super::report::RecoveryReport;
 use super::epoch_spans::{self, EpochSpan, GenerationSpans};
-use crate::block::origin::OPENING_BYTES;
-use crate::store::archive::list::ArchiveList;
-use crate::store::manifest::Generation;
-use crate::store::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
+use crate::files::archive_list::ArchiveList;
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::generation::Generation;
+use crate::files::names::{ARCHIVE, SegmentFile, SegmentName, log_folder, logger_of};
 use crate::{DurabilityError, Recoverable};
 
 /// Contents of an archive.

@@ -24,20 +24,21 @@ use ensile_disk::Disk;
 
 use super::archive_contents::ReadArchive;
 use super::epoch_spans::EpochSpan;
-use crate::block::{FORMAT, Salt};
 use crate::copy_progress::ArchivePiece;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::lineage::Lineage;
+use crate::files::names::log_folder;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::number;
 use crate::recovery::chain::{self, Chain};
-use crate::recovery::file_chain::FileChain;
 use crate::recovery::merge::{self, MergePieces};
 use crate::recovery::read_ahead::ReadBuffers;
 use crate::recovery::replay::{self, Bounds, LogPiece};
 use crate::recovery::report::RecoveryReport;
-use crate::store::lineage::Lineage;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::log_folder;
 use crate::{DurabilityError, Recoverable};
 
 type SpendArchivePiece<'s> = dyn FnMut(ArchivePiece) -> Result<(), DurabilityError> + 's;

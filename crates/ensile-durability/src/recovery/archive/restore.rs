@@ -20,17 +20,18 @@ use ensile_base::random::Random;
 use ensile_disk::Disk;
 
 use super::archive_source::ArchiveSource;
-use crate::block::{FORMAT, Salt};
 use crate::control::pace::WritePace;
 use crate::copy_progress::{ArchivePiece, CopyPhase, CopyProgress};
 use crate::error::unless_missing;
+use crate::files::archive_list::ArchiveList;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::creation_marker::UnfinishedCopy;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::{SegmentFile, log_folder};
 use crate::identity::Identity;
 use crate::store::Opening;
-use crate::store::archive::list::ArchiveList;
 use crate::store::claim::{Wanted, claim};
-use crate::store::creation_marker::UnfinishedCopy;
-use crate::store::manifest::{Generation, Making, Manifest};
-use crate::store::names::{SegmentFile, log_folder};
 use crate::store::open::Store;
 use crate::{DurabilityError, EntryKind, Recoverable};
 

@@ -1,18 +1,18 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
 use super::{Verdict, check_checkpoint_durable};
-use crate::block::extent::{Extent, ExtentPlace};
-use crate::block::origin::Origin;
-use crate::block::{FORMAT, Salt};
-use crate::identity::Identity;
-use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
-use crate::recovery::file_chain::Tail;
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::{
+use crate::files::block::extent::{Extent, ExtentPlace};
+use crate::files::block::origin::Origin;
+use crate::files::block::{FORMAT, Salt};
+use crate::files::hint::Hint;
+use crate::files::log::file_chain::Tail;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{
     CheckpointShare, InstalledCheckpoint, ListedPageFile, PictureCheckpoint,
 };
-use crate::store::manifest::Generation;
-use crate::store::names::{PageFileName, SegmentFile, SegmentName};
+use crate::files::names::{PageFileName, SegmentFile, SegmentName};
+use crate::identity::Identity;
+use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
 use crate::{DurabilityError, EntryKind};
 use ensile_base::Epoch;
 use ensile_base::random::Random;

@@ -18,9 +18,9 @@ use ensile_disk::Disk;
 use super::judge::Judge;
 use super::null_states::NullState;
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
 use crate::store::Adopted;
 use crate::store::adoption::{self as copies, LeftToAdopt};
-use crate::store::manifest::Manifest;
 
 /// Losses that an adoption accepts only on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

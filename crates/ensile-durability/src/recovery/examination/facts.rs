@@ -8,16 +8,17 @@ use ensile_base::Epoch;
 use ensile_disk::DiskError;
 
 use super::super::validation::Findings;
-use crate::checkpoint::picture::blocks_read::{AgeFigures, SectionFigures};
-use crate::checkpoint::picture::reader::PictureReader;
 use crate::checkpoint::picture_epoch;
 use crate::entry_type::EntryType;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::backup_states::KeptState;
+use crate::files::manifest::installed_checkpoint::FuzzyCheckpoint;
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::shipping_target::RememberedStore;
+use crate::files::names::PageFileName;
+use crate::files::picture::blocks_read::{AgeFigures, SectionFigures};
+use crate::files::picture::reader::PictureReader;
 use crate::range::{KeyRange, RangeStart};
-use crate::store::backup_states::KeptState;
-use crate::store::installed_checkpoint::FuzzyCheckpoint;
-use crate::store::manifest::Manifest;
-use crate::store::names::PageFileName;
-use crate::store::{MadeFrom, RememberedStore};
 use crate::unproven_tail::NotProven;
 use crate::{DurabilityError, EntryKind, TornTail};
 

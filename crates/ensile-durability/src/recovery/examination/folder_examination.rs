@@ -14,10 +14,10 @@ use super::super::validation::Findings as _;
 use super::facts::{Damage, Examination, Remedy};
 use super::judge::Judge;
 use super::repair_plan::{self, NoRepair};
+use crate::files::manifest::Manifest;
+use crate::files::names::LOCK;
 use crate::store::LockMode;
-use crate::store::manifest::Manifest;
 use crate::store::mark_renewal::{mark_file, renewable_marks};
-use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, Recoverable};
 

@@ -8,7 +8,6 @@
 
 use ensile_base::Epoch;
 
-use super::super::file_chain::FileChain;
 use super::super::log_files;
 use super::super::mapped_tail::{self, EntriesToTake};
 use super::super::replay::{self, Bounds, LogPiece};
@@ -17,7 +16,8 @@ use super::super::validation::{self, Findings as _};
 use super::facts::{Damage, FileFacts, GenerationFacts, Role};
 use super::judge::{ExaminedGeneration, Judge, Work};
 use super::null_states::NullState;
-use crate::store::names::{SegmentFile, SegmentName};
+use crate::files::log::file_chain::FileChain;
+use crate::files::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, Recoverable};
 
 impl Judge {

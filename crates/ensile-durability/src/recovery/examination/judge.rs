@@ -9,7 +9,6 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
 use super::super::chain::Chain;
-use super::super::file_chain::FileChain;
 use super::super::mapped_tail::MissingEntries;
 use super::super::read_ahead::ReadBuffers;
 use super::super::replay::LogPiece;
@@ -17,10 +16,12 @@ use super::super::report::RecoveryReport;
 use super::super::validation::{Findings as _, Inventory};
 use super::facts::{Examination, GenerationFacts};
 use crate::DurabilityError;
-use crate::checkpoint::files::reader::PartReader;
-use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::SegmentFile;
+use crate::files::checkpoint::reader::PartReader;
+use crate::files::hint::Hint;
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::names::SegmentFile;
 
 #[derive(Debug)]
 pub(super) enum Work {

@@ -18,7 +18,6 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::super::chain::{self, Chain};
-use super::super::file_chain::{FileChain, Tail};
 use super::super::generation_plan::DecidedGeneration;
 use super::super::log_files::{self, Files, FoundFiles};
 use super::super::mapped_tail::{self, LeftByProcess};
@@ -26,15 +25,17 @@ use super::super::replay_state::Judged;
 use super::super::validation::{self, FirstEnds};
 use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
-use crate::block::origin::OPENING_BYTES;
-use crate::block::scan::Scanner;
 use crate::checkpoint::orphans::{self, CheckpointFile};
 use crate::checkpoint::picture::newer_picture::later_than;
-use crate::store::hint::Hint;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, Manifest};
+use crate::files::block::origin::OPENING_BYTES;
+use crate::files::block::scan::Scanner;
+use crate::files::hint::Hint;
+use crate::files::log::file_chain::{FileChain, Tail};
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{PartName, SegmentFile, logger_of};
 use crate::store::mapped_buffers::{self, HeldAbove};
-use crate::store::names::{PartName, SegmentFile, logger_of};
 
 /// Command with which a user gives up the contents of missing folders.
 pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";

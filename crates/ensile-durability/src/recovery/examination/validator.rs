@@ -16,7 +16,6 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 
-use super::super::file_chain::FileChain;
 use super::super::load::Load;
 use super::super::mapped_tail::{self, JudgedLife};
 use super::super::validation::{self, Findings as _, Inventory};
@@ -26,16 +25,18 @@ use super::facts::{
 use super::judge::{Judge, Work};
 use super::null_states::KeyRules;
 use crate::checkpoint::orphans::{self, CheckpointFile};
-use crate::store::backup_states::{FilesState, KeptState};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::Manifest;
-use crate::store::mark_renewal::{is_renewable, lost_mark};
-use crate::store::names::{
+use crate::files::log::file_chain::FileChain;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::shipping_target::RememberedStore;
+use crate::files::names::{
     ARCHIVE_FOLDER, BufferListName, BufferName, FOLDER, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW,
     PageFileName, PartName, RATES, RESERVE, SegmentFile, SegmentName, checkpointer_of, log_folder, logger_of,
 };
+use crate::store::mark_renewal::{is_renewable, lost_mark};
 use crate::store::ownership::{check_entries, expect_manifest, is_needed};
-use crate::store::{RememberedStore, Shipping, ShippingOpen};
+use crate::store::{Shipping, ShippingOpen};
 use crate::unproven_tail::NotProven;
 use crate::{DurabilityError, Recoverable};
 

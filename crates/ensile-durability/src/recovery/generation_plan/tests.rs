@@ -7,11 +7,12 @@ use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_disk::FolderId;
 
 use super::{Decided, DecidedGeneration, Plan, SMALL_BYTES, choose};
-use crate::block::{FORMAT, Salt};
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
+use crate::files::manifest::{Making, Manifest};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::installed_checkpoint::{FuzzyCheckpoint, InstalledCheckpoint, PartFiles};
-use crate::store::manifest::{Generation, Making, Manifest};
 
 const INTERVAL: Duration = Duration::from_millis(40);
 

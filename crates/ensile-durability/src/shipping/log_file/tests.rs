@@ -12,9 +12,10 @@ use ensile_sim::SimDisk;
 
 use super::{LookedFile, look};
 use crate::DurabilityError;
-use crate::block::Salt;
-use crate::block::origin::{OPENING_BYTES, Origin};
 use crate::buffers::Buffer;
+use crate::files::block::Salt;
+use crate::files::block::origin::{OPENING_BYTES, Origin};
+use crate::files::names::{SegmentFile, SegmentName};
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::segments::Segments;
@@ -22,7 +23,6 @@ use crate::near_duplicates;
 use crate::recoverable::EntryKind;
 use crate::store::archive::whole_to;
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::{SegmentFile, SegmentName};
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 

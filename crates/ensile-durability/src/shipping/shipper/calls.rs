@@ -17,13 +17,13 @@ use super::chain_position::fenced_before;
 use super::state::{ShipWork, Shipper};
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::shared_manifest::SharedManifest;
 use crate::log::Log;
 use crate::shipping::chain;
 use crate::shipping::config::{ShippingConfig, ShippingStats, WhenFenced, check_shipping};
 use crate::shipping::state_composition::{Base, ShippedFiles};
 use crate::store::open_store::OpenStore;
-use crate::store::shared_manifest::SharedManifest;
-use crate::store::shipping_target::ShipsTo;
 use crate::wake_up::WakeUp;
 
 /// Niceness of the shipping thread: about a third of the weight of a normal thread.

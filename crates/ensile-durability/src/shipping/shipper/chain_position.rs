@@ -8,7 +8,8 @@
 //! - H1: objects of an earlier life are listed and made durable before a manifest relies on them.
 //! - A manifest of this database with another history is an error.
 //!
-//! Neighbours: [`super::steps`] calls this module. `chain` reads manifests; `store::lineage` compares histories.
+//! Neighbours: [`super::steps`] calls this module. `chain` reads manifests; `files::manifest::lineage` compares
+//! histories.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +17,14 @@ use std::sync::Arc;
 use super::manifest_place::ManifestPlace;
 use super::state::{ShipWork, Shipper};
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::lineage::Lineage;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
 use crate::identity::Identity;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::state_composition::{Base, ShippedFiles};
-use crate::store::lineage::Lineage;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::shared_manifest::{HEAD_AT, SharedManifest, manifest_name};
-use crate::store::shipping_target::ShipsTo;
 
 /// Nanoseconds between two checks for a take-over by another machine.
 const LOOK_NANOS: u64 = 10_000_000_000;

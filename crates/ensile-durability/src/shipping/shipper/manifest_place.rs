@@ -9,11 +9,11 @@ use ensile_base::random::Random;
 
 use crate::DurabilityError;
 use crate::entry_type::EntryType;
+use crate::files::manifest::application::ApplicationName;
+use crate::files::shared_manifest::SharedManifest;
 use crate::identity::Identity;
 use crate::number;
 use crate::shipping::state_composition::{Base, ComposedState};
-use crate::store::application::ApplicationName;
-use crate::store::shared_manifest::SharedManifest;
 
 /// Place of the shipper in the chain of manifests.
 #[derive(Debug)]

@@ -15,10 +15,10 @@ use std::collections::BTreeSet;
 use super::manifest_place::ManifestPlace;
 use super::state::{PAUSE, ShipWork, Shipper};
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
+use crate::files::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
 use crate::shipping::chain::unusable;
 use crate::shipping::state_composition::parts_of;
-use crate::store::manifest::Manifest;
-use crate::store::shared_manifest::{MANIFESTS, SharedFile, file_of, manifest_name, manifest_number};
 
 /// Longest time, in nanoseconds, between two searches for objects that no manifest names.
 const CLEAR_NANOS: u64 = 60_000_000_000;

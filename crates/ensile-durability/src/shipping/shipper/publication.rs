@@ -14,13 +14,13 @@ use ensile_base::Epoch;
 use super::manifest_place::{OfferedManifest, ShipperFacts};
 use super::state::{ShipWork, Shipper};
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::names::PartName;
+use crate::files::shared_manifest::SHARED_MANIFEST_BYTES_MAX;
 use crate::shipping::chain::{self, Installed};
 use crate::shipping::state_composition::{Base, parts_of};
 use crate::store::closed_files::ClosedFile;
-use crate::store::manifest::Manifest;
-use crate::store::names::PartName;
-use crate::store::shared_manifest::SHARED_MANIFEST_BYTES_MAX;
-use crate::store::shipping_target::ShipsTo;
 
 /// Nanoseconds between two manifests while more files wait to be shipped.
 const PUBLISH_NANOS: u64 = 10_000_000_000;

@@ -18,19 +18,20 @@ use ensile_disk::DiskFile;
 use super::manifest_place::ManifestPlace;
 use super::upload::Upload;
 use crate::DurabilityError;
-use crate::block::Salt;
 use crate::control::pace::WritePace;
+use crate::files::block::Salt;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::names::{PartName, SegmentFile};
+use crate::files::shared_manifest::{SharedFile, SharedManifest, file_of};
 use crate::identity::Identity;
 use crate::log::Log;
 use crate::shipping::config::{ShippingConfig, ShippingStats};
 use crate::shipping::shared_store::SharedStore;
 use crate::shipping::state_composition::{Base, LogSources, ShippedFiles};
 use crate::store::closed_files::ClosedFile;
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{PartName, SegmentFile};
 use crate::store::open_store::OpenStore;
-use crate::store::shared_manifest::{SharedFile, SharedManifest, file_of};
 use crate::wake_up::WakeUp;
 
 /// Pause between two attempts.

@@ -20,11 +20,11 @@ use super::state::{CheckpointUnderWay, PAUSE, ShipWork, Shipper};
 use super::upload::{Upload, UploadOf};
 use crate::DurabilityError;
 use crate::error::unless_missing;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::names::SegmentFile;
 use crate::shipping::config::{ShipStep, WhenFenced};
 use crate::shipping::state_composition::{Base, parts_of};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
-use crate::store::names::SegmentFile;
-use crate::store::shipping_target::ShipsTo;
 
 /// Nanoseconds until the next attempt at an unreadable log file. Later files are shipped meanwhile.
 const PASS_OVER_NANOS: u64 = 10_000_000_000;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use ensile_disk::DiskFile;
 
+use crate::files::names::PartName;
+use crate::files::shared_manifest::{SharedFile, SharedPiece};
 use crate::shipping::log_file::LookedFile;
 use crate::shipping::shared_store::SharedUpload;
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::PartName;
-use crate::store::shared_manifest::{SharedFile, SharedPiece};
 
 /// File of an upload.
 #[derive(Debug)]

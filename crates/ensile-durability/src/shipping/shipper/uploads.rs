@@ -15,13 +15,13 @@ use ensile_disk::DiskFile;
 use super::state::{ShipWork, Shipper};
 use super::upload::{ObjectUnderWay, Upload, UploadOf};
 use crate::DurabilityError;
-use crate::block::Salt;
 use crate::error::unless_missing;
+use crate::files::block::Salt;
+use crate::files::shared_manifest::SharedFile;
 use crate::shipping::chain::{self, unusable};
 use crate::shipping::log_file::{self, LookedFile};
 use crate::shipping::state_composition::ShippedLog;
 use crate::store::closed_files::ClosedFile;
-use crate::store::shared_manifest::SharedFile;
 
 /// Bytes that one step reads and writes.
 const STEP_BYTES: usize = 1 << 20;

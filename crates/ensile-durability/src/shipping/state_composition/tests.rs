@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::files::manifest::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
 use crate::near_duplicates;
 use crate::recoverable::EntryKind;
-use crate::store::installed_checkpoint::{FuzzyCheckpoint, PartFiles};
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")

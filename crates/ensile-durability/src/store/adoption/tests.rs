@@ -4,10 +4,11 @@
 
 use ensile_disk::FolderId;
 
-use super::{Mark, is_known};
+use super::is_known;
+use crate::files::manifest::Manifest;
+use crate::files::mark::Mark;
 use crate::identity::Identity;
 use crate::near_duplicates;
-use crate::store::manifest::Manifest;
 
 #[test]
 fn i1_a_mark_that_is_in_all_but_one_part_the_databases_or_its_parents_is_not_known() {

@@ -9,8 +9,8 @@ use ensile_base::limits::RESERVE_BYTES;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
-use super::{BYTES_MIN, FREE_SHARE, RESERVE, Reserve};
-use crate::store::names::log_folder;
+use super::{BYTES_MIN, FREE_SHARE, Reserve};
+use crate::files::names::{RESERVE, log_folder};
 
 /// A database of two logs, the second of which is on a device of its own.
 fn linked() -> (SimDisk, Reserve) {

@@ -9,12 +9,13 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 
-use super::{Clearance, LEASES, Leases, Manifest, is_settled, open_all, without_end};
-use crate::block::{FORMAT, Salt};
+use super::{Clearance, Leases, is_settled, open_all, without_end};
+use crate::files::block::{FORMAT, Salt};
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::{Making, Manifest};
+use crate::files::names::LEASES;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::generation::Generation;
-use crate::store::manifest::Making;
 
 const LIMIT: u64 = Duration::from_secs(LEASE_SECONDS_MAX).as_nanos() as u64;
 

@@ -12,8 +12,8 @@ use ensile_sim::SimDisk;
 use super::list::{BufferList, Listed};
 use super::{BufferFiles, BufferOwner, FRONT_BYTES, MappedHeader, MappedKind, check};
 use crate::DurabilityError;
-use crate::block::Salt;
 use crate::buffers::MappedFiles;
+use crate::files::block::Salt;
 use crate::identity::Identity;
 use crate::near_duplicates;
 

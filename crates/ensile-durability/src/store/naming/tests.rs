@@ -7,9 +7,9 @@ use ensile_sim::SimDisk;
 
 use super::Naming;
 use crate::DurabilityError;
+use crate::files::manifest::Manifest;
+use crate::files::manifest::application::{ApplicationName, application_name};
 use crate::identity::Identity;
-use crate::store::application::{ApplicationName, application_name};
-use crate::store::manifest::Manifest;
 
 fn name(text: &str) -> ApplicationName {
     application_name(text).expect("a name")

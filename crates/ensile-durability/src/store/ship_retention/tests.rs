@@ -8,8 +8,8 @@ use std::time::Duration;
 use ensile_base::Epoch;
 
 use super::ShippingHold;
+use crate::files::names::{SegmentFile, SegmentName};
 use crate::store::closed_files::ClosedFile;
-use crate::store::names::{SegmentFile, SegmentName};
 
 const LIMIT: u64 = 1000;
 

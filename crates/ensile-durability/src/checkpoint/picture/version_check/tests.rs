@@ -1,7 +1,7 @@
 //! Pictures whose every checksum is right, and in which a key has one TID or two: compared with any limit.
 
-use super::super::reader::tests::{Draft, DraftPage, Keys, beside, page, whole, written};
 use super::*;
+use crate::files::picture::reader::tests::{Draft, DraftPage, Keys, beside, page, whole, written};
 
 /// Compares all of a picture, with this limit; how many spans it took.
 fn compared(draft: &Draft, bytes_max: usize) -> Result<usize, DurabilityError> {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 
 use super::{CheckpointStateMachine, not_durable};
-use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::pages::PublishedPages;
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::checkpoint::state_machine::action::{Answers, Circumstances, CutParts, NotInstalled};
 use crate::checkpoint::state_machine::state::{Duty, Stage};
-use crate::store::installed_checkpoint::InstalledCheckpoint;
+use crate::files::checkpoint::writer::PartWritten;
+use crate::files::manifest::installed_checkpoint::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 
 impl CheckpointStateMachine {

@@ -8,20 +8,20 @@ use super::super::upkeep::RESERVE_PAUSE_NANOS;
 use super::super::{
     Action, CLOSED, CheckpointStateMachine, Circumstances, CutParts, NotInstalled, OpenFigures, Rules, Terms,
 };
-use crate::block::Salt;
-use crate::block::extent::{Extent, ExtentPlace};
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::pages::{PictureAttempt, PublishedPages};
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::checkpoint::request::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
 use crate::control::recovery_time::{LogWork, RecoveryCosts, RecoveryOutlook};
 use crate::control::trigger::Trigger;
+use crate::files::block::Salt;
+use crate::files::block::extent::{Extent, ExtentPlace};
+use crate::files::checkpoint::writer::PartWritten;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, ListedPageFile};
+use crate::files::names::PageFileName;
 use crate::identity::Identity;
-use crate::store::installed_checkpoint::{InstalledCheckpoint, ListedPageFile};
-use crate::store::names::PageFileName;
 use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;

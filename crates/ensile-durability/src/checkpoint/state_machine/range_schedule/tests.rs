@@ -9,15 +9,15 @@ use super::super::{Action, CheckpointStateMachine, Circumstances, CutParts};
 use super::{Taken, TurnBytes, after_turn, is_cut_anew};
 use crate::checkpoint::config::Strategy;
 use crate::checkpoint::disk_space::DiskSpace;
-use crate::checkpoint::files::writer::PartWritten;
 use crate::checkpoint::request::CheckpointReport;
 use crate::checkpoint::walk::Slice;
 use crate::control::trigger::Trigger;
-use crate::identity::Identity;
-use crate::range::RangeStart;
-use crate::store::installed_checkpoint::{
+use crate::files::checkpoint::writer::PartWritten;
+use crate::files::manifest::installed_checkpoint::{
     CyclingCheckpoint, FuzzyCheckpoint, InstalledCheckpoint, InstalledRange, PartFiles, RangesCut,
 };
+use crate::identity::Identity;
+use crate::range::RangeStart;
 
 const SECOND: u64 = 1_000_000_000;
 

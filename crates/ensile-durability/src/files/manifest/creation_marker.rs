@@ -1,0 +1,82 @@
+//! Marker in the manifest of a folder whose copy has not ended: a backup, a restore or a take-over. An unfinished empty
+//! database has no marker (`docs/internals/formats/manifest.md`).
+//!
+//! ```text
+//! unfinished backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! unfinished restore of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! ```
+//! The line of a take-over is `ships to`.
+//!
+//! Invariants:
+//! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
+//!   and only a run of the named copy may continue in the folder. The manifest that completes the copy lacks the line.
+//!
+//! Neighbours: `manifest` has the line, and tells the copy that is under way. `open` refuses a folder with the line.
+//! `crate::backup`, `recovery::archive` and `shipping::take_over` name their copies.
+
+use std::fmt;
+
+use crate::DurabilityError;
+use crate::files::text::values;
+use crate::identity::Identity;
+use ensile_disk::Disk;
+
+/// First word of the line.
+const WORD: &str = "unfinished ";
+
+/// Copy that is being made into a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnfinishedCopy {
+    /// First backup of a database.
+    Backup {
+        /// Database that is backed up.
+        of: Identity,
+    },
+    /// New database, from a backup or an archive.
+    Restore {
+        /// Database of the backup or of the archive.
+        of: Identity,
+    },
+    /// Take-over from a shared store.
+    TakeOver {
+        /// Shared store.
+        from: Identity,
+    },
+}
+
+impl UnfinishedCopy {
+    pub(crate) fn is_line(line: &str) -> bool {
+        line.starts_with(WORD)
+    }
+
+    /// Reads the line that `Display` writes for a backup or a restore.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let line = line.strip_prefix(WORD)?;
+        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+            return Some(Self::Backup { of: Identity::parse(of)? });
+        }
+        let [of] = values(line.strip_prefix("restore ")?, &["of"])?;
+        Some(Self::Restore { of: Identity::parse(of)? })
+    }
+
+    /// Error for a caller that needs a folder without an unfinished copy.
+    pub(crate) fn into_error(self, disk: &dyn Disk) -> Result<DurabilityError, DurabilityError> {
+        let what = match self {
+            Self::Backup { of } => format!("the first backup of database {of}"),
+            Self::Restore { of } => format!("a restore of {of}"),
+            Self::TakeOver { from } => format!("a take-over from the shared store {from}"),
+        };
+        Ok(DurabilityError::Unfinished { folder: disk.folder_place("")?, what })
+    }
+}
+
+/// Line of the copy, without a line end. A take-over has another line.
+impl fmt::Display for UnfinishedCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backup { of } => write!(f, "{WORD}backup of {of}"),
+            Self::Restore { of } => write!(f, "{WORD}restore of {of}"),
+            Self::TakeOver { .. } => unreachable!("`ships to` says it"),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Origin of the state with which a database began, as the manifest has it (`docs/internals/formats/manifest.md`).
+//!
+//! ```text
+//! backup of 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
+//! restored epoch 63
+//! ```
+//! Invariant: A folder is a backup until the first open. Afterwards the folder is an independent database, and receives
+//! no backup.
+//!
+//! Neighbours: `manifest` has the line. `crate::backup` writes the line, and checks the line of a target first. An open
+//! changes `backup` to `restored`.
+
+use std::fmt;
+
+use ensile_base::Epoch;
+
+use crate::files::text::{parse_epoch, values};
+use crate::identity::Identity;
+
+/// Origin of a state from outside the database's transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MadeFrom {
+    /// Backup of a database, never opened.
+    Backup {
+        /// Database that was backed up.
+        of: Identity,
+    },
+    /// State of another database at the end of an epoch.
+    Restored {
+        /// Bound of the epochs: no entry from the other database has a larger epoch.
+        epoch: Epoch,
+    },
+}
+
+impl MadeFrom {
+    pub(crate) fn is_line(line: &str) -> bool {
+        line.starts_with("backup ") || line.starts_with("restored ")
+    }
+
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        if let Some([of]) = line.strip_prefix("backup ").and_then(|rest| values(rest, &["of"])) {
+            return Some(Self::Backup { of: Identity::parse(of)? });
+        }
+        let [epoch] = values(line.strip_prefix("restored ")?, &["epoch"])?;
+        Some(Self::Restored { epoch: parse_epoch(epoch)? })
+    }
+
+    /// Origin in the next life, after a recovery has decided on D = `durable`.
+    pub(crate) fn after_recovery(self, durable: Epoch) -> Self {
+        match self {
+            Self::Backup { .. } => Self::Restored { epoch: durable },
+            restored @ Self::Restored { .. } => restored,
+        }
+    }
+}
+
+/// Line of the origin, without a line end.
+impl fmt::Display for MadeFrom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backup { of } => write!(f, "backup of {of}"),
+            Self::Restored { epoch } => write!(f, "restored epoch {epoch}"),
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Text of a manifest: the lines that `Display` writes, and that [`Manifest::parse`] reads.
+//!
+//! Invariants:
+//! - L7: reading the manifest refuses an unknown format, before any block is judged.
+//! - A manifest has the oldest format that has all of its lines ([`Manifest::format`]).
+//!
+//! Neighbours: [`super::file`] reads and writes the text. The files of the store's values have the lines.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use ensile_disk::{BootId, FolderId};
+
+use super::contents::{Making, Manifest};
+use crate::DurabilityError;
+use crate::files::block::FORMAT;
+use crate::files::manifest::application::ApplicationName;
+use crate::files::manifest::archive_seal::ArchiveSeal;
+use crate::files::manifest::backup_states::{FilesState, KeptState};
+use crate::files::manifest::creation_marker::UnfinishedCopy;
+use crate::files::manifest::generation::Generation;
+use crate::files::manifest::installed_checkpoint::{InstalledCheckpoint, PictureCheckpoint};
+use crate::files::manifest::lineage::Lineage;
+use crate::files::manifest::origin::MadeFrom;
+use crate::files::manifest::shipping_target::ShipsTo;
+use crate::files::manifest::types;
+use crate::files::names::MANIFEST;
+use crate::files::text::{
+    Lines, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum,
+};
+use crate::identity::Identity;
+
+/// Beginning of the first line, before the number of the format.
+const TITLE: &str = "ensile manifest ";
+/// Beginning of the line of [`Manifest::ancestors`].
+const ANCESTORS: &str = "ancestors ";
+/// Format of a manifest without pictures and ranges, in which each generation has logs. Programs that know neither
+/// pictures nor ranges can read this format.
+const FORMAT_BEFORE_PICTURES: u32 = 3;
+/// Format of a manifest with a picture, a checkpoint by ranges, an archive, a process-safe life, a generation without a
+/// log, or generations that have left the list.
+const FORMAT_BEFORE_NAMES: u32 = 4;
+/// Format of a manifest with an application, or with a copy that has not ended. Older programs do not know these lines,
+/// and would report damage.
+const FORMAT_BEFORE_LOGGED_PICTURES: u32 = 5;
+/// Format of a backup with an older state that is a picture with a log (N21).
+const FORMAT_BEFORE_TYPES: u32 = 6;
+/// Newest format: types of the entries. Older programs do not know the lines, and would report damage.
+const MANIFEST_FORMAT: u32 = 7;
+const _: () = assert!(
+    FORMAT_BEFORE_PICTURES < FORMAT_BEFORE_NAMES
+        && FORMAT_BEFORE_NAMES < FORMAT_BEFORE_LOGGED_PICTURES
+        && FORMAT_BEFORE_LOGGED_PICTURES < FORMAT_BEFORE_TYPES
+        && FORMAT_BEFORE_TYPES < MANIFEST_FORMAT,
+    "L7: a later format has a larger number"
+);
+
+/// Reason why a text is no usable manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// The text is damaged, with the detail.
+    Damaged(&'static str),
+    /// The text is intact, but has an unsupported format (L7).
+    Foreign(&'static str),
+}
+
+impl Unusable {
+    /// Converts the reason into the error that a reader of the manifest returns.
+    pub(crate) fn into_error(self) -> DurabilityError {
+        match self {
+            Self::Damaged(detail) => DurabilityError::damaged_file(MANIFEST, 0, detail),
+            Self::Foreign(detail) => {
+                DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail }
+            }
+        }
+    }
+}
+
+impl Manifest {
+    /// Reads the text that `Display` writes.
+    pub(super) fn parse(text: &str) -> Result<Self, Unusable> {
+        let body = checked_body(text).map_err(Unusable::Damaged)?;
+        let (title, lines) = body.split_once('\n').ok_or(Unusable::Damaged("it has no title"))?;
+        let format = title.strip_prefix(TITLE).and_then(|number| number.parse().ok());
+        let format: u32 = format.ok_or(Unusable::Damaged("its title cannot be read"))?;
+        if format > MANIFEST_FORMAT {
+            return Err(Unusable::Foreign("a newer version of Ensile made it"));
+        }
+        if format < FORMAT_BEFORE_PICTURES {
+            return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
+        }
+        let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
+        // Between two releases, programs wrote the lines of format 5 into manifests of format 4.
+        let is_early = (format, manifest.format()) == (FORMAT_BEFORE_NAMES, FORMAT_BEFORE_LOGGED_PICTURES);
+        if manifest.format() != format && !is_early {
+            return Err(Unusable::Damaged("its format is not that of its lines"));
+        }
+        let kept = manifest.kept_files().flat_map(|state| &state.generations);
+        if manifest.generations.iter().chain(kept).any(|generation| generation.format != FORMAT) {
+            return Err(Unusable::Foreign("its logs are of another version's format"));
+        }
+        if manifest.is_whole() {
+            Ok(manifest)
+        } else {
+            Err(Unusable::Damaged("its lines contradict each other"))
+        }
+    }
+
+    /// Oldest format that has every line of this manifest. Older programs can go on reading a manifest without new
+    /// lines.
+    fn format(&self) -> u32 {
+        // A program without types would forget the types.
+        if !self.types.is_empty() {
+            return MANIFEST_FORMAT;
+        }
+        let is_newer = self.checkpoint.as_ref().is_some_and(|checkpoint| !checkpoint.is_of_first_release());
+        let lacks_log = self.generations.iter().any(|generation| generation.logs == 0);
+        // A program without archives would remove files that the archive lacks.
+        let has_spans = self.generations.iter().any(|generation| !generation.spans.is_empty());
+        // A program without mapped buffers would lose the entries in the buffers.
+        let has_more = self.has_archive() || self.made_from.is_some() || has_spans || self.mapped.is_some();
+        let remembers = !self.lineage.is_empty() || !self.ancestors.is_empty() || self.ships_to.is_some();
+        // A program that knows no picture with a log would restore the picture alone.
+        let newest = self.is_of_backup().then(|| self.newest_files_state()).flatten();
+        if newest.iter().chain(self.kept_files()).any(|state| state.picture().is_some()) {
+            return FORMAT_BEFORE_TYPES;
+        }
+        // A program without unfinished copies would make a new database here. A program without application names would
+        // forget the owner.
+        if self.unfinished.is_some() || self.application.is_some() {
+            return FORMAT_BEFORE_LOGGED_PICTURES;
+        }
+        if is_newer || lacks_log || has_more || remembers {
+            FORMAT_BEFORE_NAMES
+        } else {
+            FORMAT_BEFORE_PICTURES
+        }
+    }
+}
+
+impl fmt::Display for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let mut body = format!("{TITLE}{}\n", self.format());
+        let Self { identity, parent, state, reserved, made_from, folders, archived, lineage, .. } = self;
+        let Self {
+            ancestors,
+            mapped,
+            ships_to,
+            application,
+            types,
+            checkpoint,
+            kept,
+            generations,
+            unfinished,
+            ..
+        } = self;
+        let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
+        let state = match state {
+            Making::Creating => "creating",
+            Making::Created => "created",
+        };
+        writeln!(body, "database {identity} parent {parent} state {state}")?;
+        writeln!(body, "reserved {reserved}")?;
+        if let Some(made_from) = made_from {
+            writeln!(body, "{made_from}")?;
+        }
+        if let Some(unfinished) = unfinished {
+            writeln!(body, "{unfinished}")?;
+        }
+        for (name, number) in folders {
+            writeln!(body, "folder {name} {}", shown_folder_id(number))?;
+        }
+        if let Some(archived) = archived {
+            writeln!(body, "{archived}")?;
+        }
+        if !lineage.is_empty() {
+            writeln!(body, "{lineage}")?;
+        }
+        if !ancestors.is_empty() {
+            let ancestors: Vec<_> = ancestors.iter().map(Identity::to_string).collect();
+            writeln!(body, "{ANCESTORS}{}", ancestors.join(","))?;
+        }
+        if let Some(boot) = mapped {
+            writeln!(body, "mapped {boot}")?;
+        }
+        if let Some(ships_to) = ships_to {
+            writeln!(body, "{ships_to}")?;
+        }
+        application.iter().try_for_each(|name| writeln!(body, "{}", name.line()))?;
+        types.iter().try_for_each(|entry_type| writeln!(body, "{}", entry_type.line()))?;
+        if let Some(checkpoint) = checkpoint {
+            writeln!(body, "{checkpoint}")?;
+        }
+        let is_picture = checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+        let (files, pictures): (Vec<_>, Vec<_>) = kept.iter().partition(|kept| kept.files().is_some());
+        for picture in pictures.iter().filter(|_| is_picture) {
+            writeln!(body, "{picture}")?;
+        }
+        for generation in generations {
+            writeln!(body, "{generation}")?;
+        }
+        for picture in pictures.iter().filter(|_| !is_picture) {
+            writeln!(body, "{picture}")?;
+        }
+        for files in files {
+            writeln!(body, "{files}")?;
+        }
+        f.write_str(&with_checksum(&body))
+    }
+}
+
+/// Parses the lines after the title. `None` if a line is unknown or out of place.
+fn parse_lines(text: &str) -> Option<Manifest> {
+    let mut lines = text.lines().peekable();
+    let mut manifest = parse_database(lines.next()?)?;
+    manifest.folders.clear();
+    manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
+    if let Some(line) = lines.next_if(|line| MadeFrom::is_line(line)) {
+        manifest.made_from = Some(MadeFrom::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| UnfinishedCopy::is_line(line)) {
+        manifest.unfinished = Some(UnfinishedCopy::parse(line)?);
+    }
+    while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
+        let (name, number) = parse_folder(line)?;
+        if manifest.folders.insert(name, number).is_some() {
+            return None;
+        }
+    }
+    if let Some(line) = lines.next_if(|line| ArchiveSeal::is_line(line)) {
+        manifest.archived = Some(ArchiveSeal::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| Lineage::is_line(line)) {
+        manifest.lineage = Lineage::parse(line)?;
+    }
+    if let Some(line) = lines.next_if(|line| line.starts_with(ANCESTORS)) {
+        manifest.ancestors = parse_ancestors(line)?;
+    }
+    if let Some(line) = lines.next_if(|line| line.starts_with("mapped ")) {
+        let boot = BootId::parse(values(line, &["mapped"])?[0])?;
+        manifest.mapped = Some(boot).filter(|boot| format!("mapped {boot}") == line);
+        manifest.mapped?;
+    }
+    if let Some(line) = lines.next_if(|line| ShipsTo::is_line(line)) {
+        manifest.ships_to = Some(ShipsTo::parse(line)?);
+    }
+    if let Some(line) = lines.next_if(|line| ApplicationName::is_line(line)) {
+        manifest.application = Some(ApplicationName::parse(line)?);
+    }
+    manifest.types = types::parse(&mut lines)?;
+    manifest.checkpoint = InstalledCheckpoint::parse_next(&mut lines)?;
+    // Older pictures follow the newest picture. If the newest state has files, the older pictures follow its
+    // generations.
+    let is_picture = manifest.checkpoint.as_ref().is_some_and(InstalledCheckpoint::is_picture);
+    let mut pictures = if is_picture { parse_pictures(&mut lines)? } else { Vec::new() };
+    manifest.generations = Generation::parse_next(&mut lines)?;
+    if !is_picture {
+        pictures = parse_pictures(&mut lines)?;
+    }
+    let mut files = Vec::new();
+    while lines.peek().is_some_and(|line| KeptState::is_line(line)) {
+        files.push(FilesState::parse_next(&mut lines)?);
+    }
+    manifest.kept = KeptState::merge(pictures, files);
+    lines.next().is_none().then_some(manifest)
+}
+
+/// Parses the pictures at the beginning of the next lines.
+fn parse_pictures(lines: &mut Lines<'_>) -> Option<Vec<PictureCheckpoint>> {
+    let mut pictures = Vec::new();
+    while lines.peek().is_some_and(|line| PictureCheckpoint::is_line(line)) {
+        let Some(InstalledCheckpoint::Picture(picture)) = InstalledCheckpoint::parse_next(lines)? else {
+            return None;
+        };
+        pictures.push(picture);
+    }
+    Some(pictures)
+}
+
+fn parse_database(line: &str) -> Option<Manifest> {
+    let [identity, parent, state] = values(line, &["database", "parent", "state"])?;
+    let parent = if parent == "none" { None } else { Some(Identity::parse(parent)?) };
+    let state = match state {
+        "creating" => Making::Creating,
+        "created" => Making::Created,
+        _ => return None,
+    };
+    // The folders come on later lines.
+    let nowhere = FolderId { inode: 0, born_nanos: None };
+    Some(Manifest { parent, state, ..Manifest::new(Identity::parse(identity)?, nowhere) })
+}
+
+/// Parses the ancestors, which are sorted and unique.
+fn parse_ancestors(line: &str) -> Option<BTreeSet<Identity>> {
+    let words = line.strip_prefix(ANCESTORS)?.split(',');
+    let ancestors: Vec<Identity> = words.map(Identity::parse).collect::<Option<_>>()?;
+    let count = ancestors.len();
+    let unique: BTreeSet<Identity> =
+        ancestors.is_sorted_by(|one, next| one < next).then(|| ancestors.into_iter().collect())?;
+    debug_assert_eq!(unique.len(), count, "I1: an ancestor is listed once");
+    Some(unique)
+}
+
+fn parse_folder(line: &str) -> Option<(String, FolderId)> {
+    let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
+    Some((name.to_owned(), parse_folder_id(inode, born)?))
+}
