@@ -42,7 +42,7 @@ pub struct CopyReport {
     pub overruns: u64,
     /// Epochs of the states in the target, the newest first.
     pub kept: Vec<Epoch>,
-    /// Epochs of the states that this run dropped, the newest first ([`CopyOptions::keep`]).
+    /// Epochs of the states that this run dropped, the newest first ([`CopyOptions::keep`](super::CopyOptions::keep)).
     pub dropped: Vec<Epoch>,
     /// Entries that a process-safe life returned, and that the backup lacks. The life ended before the run had read the
     /// source to the end. `None` for a restore.
