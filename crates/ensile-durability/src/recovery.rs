@@ -24,7 +24,7 @@
 //! Neighbours: `Database::open` calls, then [`crate::OpenStore::start`]; `store` and `checkpoint` have the files.
 
 // From low to high: a file uses files of the groups above its group. Within a group, `report` uses `progress`,
-// `log_files` uses `file_chain`, and `archive` uses `examination`. This file uses no other file.
+// and `archive` uses `examination`. This file uses no other file.
 mod generation_plan;
 mod log_files;
 mod progress;

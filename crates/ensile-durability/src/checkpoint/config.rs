@@ -1,6 +1,6 @@
 //! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: `manager`, `state_machine` and `files::writer` read the settings; the database's builder fills them in.
+//! Neighbours: `manager`, `state_machine` and `files::checkpoint::writer` read the settings; the database's builder fills them in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -24,7 +24,8 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
-/// The same limit while a commit waits for a sync of the log. A sync waits behind the bytes that the medium was given
+/// Unwritten bytes of a file at which the medium is asked to begin writing, while a commit waits for a sync of the log
+/// (`GIVEN_AT_ONCE` otherwise). A sync waits behind the bytes that the medium was given
 /// at once. But the end of each write interrupts a core, with a commit or two on the core, so the limit is larger while
 /// no commit waits (docs/results/siren.md, "How much is written at once").
 pub(super) const GIVEN_WHILE_AWAITED: u64 = 256 << 10;

@@ -70,8 +70,9 @@ pub(super) struct Chain {
     pub(super) logger: u32,
     /// Files from the log's beginning to the chain's end; empty if the first file cannot be read.
     pub(super) links: Vec<Link>,
-    /// Epochs of the names of [`FileChain`], over all files.
+    /// Mark of the last linked file ([`FileChain`]).
     pub(super) mark: Epoch,
+    /// Epochs of the names of [`FileChain`], over all files.
     pub(super) published: Epoch,
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
@@ -236,6 +237,9 @@ impl Chain {
 /// Checks that the opening block of a listed generation's file agrees with the manifest: in database (I1), format (L7),
 /// salt and kind of entries. Files were made anew, and synced, for the generation that lists them. So a file of such a
 /// name with a different opening block was put there by someone else.
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
 pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
     let name = file.file.to_string();
     if let Some(found) = file.identity.filter(|found| *found != generation.database) {

@@ -200,7 +200,7 @@ impl Ending {
         match outcome {
             EndingOutcome::Done => self.advance(),
             EndingOutcome::NothingKept => {
-                assert!(matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)), "no other");
+                assert!(matches!(self.stage, EndingStage::Relief(Relief::GiveUpReserve, _)), "asked for");
                 // Without a reserve, another attempt would fail like the last attempt.
                 let shortage = self.shortage.take().expect("space was looked for as there was none");
                 self.give_up(shortage);
@@ -238,7 +238,8 @@ impl Ending {
     /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents: the tail is then not written, for want of space.
+            // After a failed sync, a read may return the old contents: the tail then cannot be written again,
+            // for want of space.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };

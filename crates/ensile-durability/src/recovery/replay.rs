@@ -1,4 +1,4 @@
-//! Replay: threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
+//! Replay: any number of threads take pieces of the log, parse them, and hand the entries to the state (SiloR §5.2).
 //!
 //! Invariants:
 //! - L4: only entries of epochs up to their generation's D are replayed; the other entries are counted.

@@ -138,7 +138,7 @@ impl Turns {
         let piece = self.untaken.next()?;
         let start = self.unasked.start.max(piece + 1);
         let ahead = start..self.unasked.end.min(piece + 1 + AHEAD).max(start);
-        assert!(ahead.is_empty() || ahead.start > piece && ahead.end <= self.untaken.end, "ahead");
+        assert!(ahead.is_empty() || ahead.start > piece && ahead.end <= self.untaken.end, "in front");
         self.unasked.start = ahead.end.min(self.unasked.end);
         Some(Turn::Replay { piece, ahead: ahead.collect() })
     }
@@ -148,7 +148,7 @@ impl Turns {
         let piece = self.untaken.next_back()?;
         let end = self.unasked.end.min(piece);
         let ahead = self.unasked.start.max(piece.saturating_sub(AHEAD)).min(end)..end;
-        assert!(ahead.is_empty() || ahead.end <= piece && ahead.start >= self.untaken.start, "ahead");
+        assert!(ahead.is_empty() || ahead.end <= piece && ahead.start >= self.untaken.start, "behind");
         self.unasked.end = ahead.start.max(self.unasked.start);
         Some(Turn::Replay { piece, ahead: ahead.rev().collect() })
     }

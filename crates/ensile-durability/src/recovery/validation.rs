@@ -98,7 +98,8 @@ impl Inventory {
     }
 }
 
-/// Hint of the folder, if usable. A hint of another database is a finding (I1): an open would overwrite that hint.
+/// Hint of the folder, if usable. A hint of another database is a finding and is ignored (I1): an open would
+/// overwrite that hint.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,

@@ -5,7 +5,6 @@
 //!   Between pictures the map continues to collect marks.
 //! - N13: A map knows its attempt at a picture. Nothing of another attempt is taken or ended.
 //! - N7: Marks of a map go to every overlapping page of the next map ([`PageMap::mark_from`]).
-//! - N17: Pages are cut before their freeze.
 //!
 //! Neighbours: `table_pages` publishes maps; `loaded_pages` has the first maps after a picture is loaded; commits find
 //! a version's page (`commit::pending_removes`); `pending_removes` has a page's state.

@@ -157,10 +157,9 @@ impl Pictures {
         self.give_memory_back();
     }
 
-    /// Notes that maps may wait for pins, or that versions may come late. the heartbeat frees
-    /// both.
+    /// Notes that maps may wait for pins, or that versions may come late. The heartbeat frees both.
     pub(crate) fn expect_remains(&self) {
-        // Release: publishes the remains; partner: the Acquire in `collect_after_pictures`.
+        // Release: publishes the remains; partner: the Acquire in `take_remains`.
         self.has_remains.store(true, Ordering::Release);
     }
 

@@ -11,6 +11,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 use ensile_disk::Process;
+use crossbeam_utils::CachePadded;
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
@@ -43,8 +44,9 @@ pub(crate) struct SharedState {
     pub(crate) heartbeat: HeartbeatState,
     /// State of a database with pictures.
     pub(crate) pictures: Option<Pictures>,
-    /// In a database without a log: the epoch of the newest delete with a removed record (N19).
-    pub(crate) unhooked: UnhookedEpoch,
+    /// In a database without a log: the epoch of the newest delete with a removed record (N19). Each collection writes
+    /// the epoch, so the epoch shares no line with fields that transactions read.
+    pub(crate) unhooked: CachePadded<UnhookedEpoch>,
 }
 
 /// Parts from which an open builds the [`SharedState`].
@@ -81,7 +83,7 @@ impl SharedState {
             heartbeat: HeartbeatState::new(settings.garbage_bytes_max),
             settings,
             pictures,
-            unhooked: UnhookedEpoch::default(),
+            unhooked: CachePadded::default(),
         }
     }
 

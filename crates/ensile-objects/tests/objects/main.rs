@@ -12,6 +12,7 @@ mod conditions;
 mod driven;
 mod folders;
 mod giving_way;
+mod growing_keys;
 mod guarded;
 mod kept;
 mod lives;

@@ -379,7 +379,8 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: InstalledCheckpoint, walk: &dyn Walk) -> CheckpointStep {
-        assert!(self.log.request_marks(installed.durable_min()), "K1, N12: D has reached e_h");
+        let is_durable = self.log.request_marks(installed.durable_min());
+        assert!(is_durable, "K1, N12: D has reached e_h");
         let result = self.store.manifest().install(installed.clone());
         let result = match result {
             Ok(()) => {

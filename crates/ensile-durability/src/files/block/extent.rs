@@ -2,7 +2,7 @@
 //!
 //! Invariant: an extent is a run of units after the unit of the opening block, and holds one block.
 //!
-//! Neighbours: `checkpoint::picture` reads and writes page files; `files::manifest::installed_checkpoint` names the
+//! Neighbours: `files::picture` reads and writes page files; `files::manifest::installed_checkpoint` names the
 //! extent of a picture's root.
 
 use super::block_bytes;

@@ -8,7 +8,7 @@
 //! - L4: an open generation has no durable epoch D. A closed generation has its D.
 //! - K1, K5, N12: [`Generation::fits`] is true if a checkpoint and the generation may be in one manifest.
 //!
-//! Neighbours: `manifest` and `archive::list` have the line. `lineage` remembers a generation that has left the list.
+//! Neighbours: `manifest` and `archive_list` have the line. `lineage` remembers a generation that has left the list.
 
 use std::cmp::Ordering;
 use std::fmt;

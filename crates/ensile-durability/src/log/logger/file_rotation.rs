@@ -46,7 +46,7 @@ impl Logger {
             return;
         }
         let made = self.while_busy_with_files(|| {
-            // An earlier wake-up, sent before this thread was marked as away, takes precedence.
+            // An earlier wake-up, sent before this thread was marked as busy with files, takes precedence.
             if self.wake_up.is_asked() { Ok(Some(false)) } else { next.make_some(log.store.disk(), wanted) }
         });
         next.check();

@@ -413,7 +413,8 @@ pub struct Repaired {
 pub struct Examination {
     /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// Kind of the entries, also of a new database. `None` if the manifest is unreadable, or still under creation.
+    /// Kind of the entries, also of a new database. `None` if the manifest is unreadable, or the database is
+    /// still under creation.
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
     pub application: Option<String>,

@@ -359,7 +359,8 @@ impl Cutting<'_> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
-        // A generation without a log counts only through its picture, and the picture is not in the generation.
+        // A generation without a log counts only through its picture, and the picture is not in the generation. A cut
+        // with a missing chain has mark 0, so its D lies before the generation.
         let stays = durable >= generation.first && !chains.is_empty();
         let chains = if stays { chains } else { Vec::new() };
         let is_of = |chain: &Chain, file: &SegmentFile| {
