@@ -1,6 +1,6 @@
 //! Readers and writers of the bytes on disk: blocks, the manifest, log files, checkpoint files and page files
-//! (`docs/internals/formats/` has the byte boxes). The room starts no thread and reads no clock. Two kinds of files have
-//! their code where their memory is: the segments of a log (`log::segments`), and mapped buffers
+//! (`docs/internals/formats/` has the byte boxes). The room starts no thread and reads no clock. Two kinds of files
+//! have their code where their memory is: the segments of a log (`log::segments`), and mapped buffers
 //! (`store::mapped_buffers`).
 //!
 //! Neighbours: `buffers`, `store`, `log` and `checkpoint` decide the time of each write; `recovery` and `backup` read.

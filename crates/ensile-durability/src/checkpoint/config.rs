@@ -1,6 +1,7 @@
 //! Settings of checkpoints: the times and the way of making checkpoints, and the check of the settings.
 //!
-//! Neighbours: `manager`, `state_machine` and `files::checkpoint::writer` read the settings; the database's builder fills them in.
+//! Neighbours: `manager`, `state_machine` and `files::checkpoint::writer` read the settings; the database's builder
+//! fills them in.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

@@ -4,14 +4,12 @@
 //! schedule            schedule of automatic checkpoints
 //! walk                walk of tables beside their writers: the rows of a checkpoint
 //! row_counts          bytes of rows: bounds of pages, ranges of a cycling checkpoint
-//! displaced_versions  versions that commits have displaced: takes and frees
 //! pages               pages of a picture: maps, marks, walks, the end of an attempt
 //! ```
 //!
 //! Neighbours: down, `pictures` has the data of pictures, `shared_state` the database; up, the durability crate's
 //! checkpointers call the walk and the pages, and `open` hands out both.
 
-mod displaced_versions;
 mod pages;
 mod row_counts;
 mod schedule;

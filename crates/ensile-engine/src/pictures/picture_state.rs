@@ -7,7 +7,7 @@
 //!   before it releases the lock. A take hands out only versions left to its own attempt.
 //!
 //! Neighbours: commits test `is_under_way`. `checkpoint::pages` begins and ends pictures, and
-//! `checkpoint::displaced_versions` passes in the lists of workers. `database::health` reports the figures.
+//! `shared_state::displaced_versions` passes in the lists of workers. `database::health` reports the figures.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;

@@ -8,6 +8,7 @@
 //! worker_registry    all workers, idle workers
 //! heartbeat_state    stop signal, collector, panic
 //! state              the whole: [`SharedState`]
+//! displaced_versions versions that commits have displaced: takes and frees
 //! garbage_collector  collection of garbage, with its limit (garbage_limit)
 //! commit_end         the end of all commits, for a close
 //! ```
@@ -20,6 +21,7 @@ mod audit;
 mod collector;
 mod commit_end;
 mod database_life;
+mod displaced_versions;
 mod durability_level;
 mod durable_storage;
 mod garbage_collector;

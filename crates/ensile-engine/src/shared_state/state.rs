@@ -7,11 +7,11 @@
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::Arc;
 use ensile_disk::Process;
-use crossbeam_utils::CachePadded;
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 

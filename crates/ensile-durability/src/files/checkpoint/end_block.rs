@@ -1,5 +1,5 @@
-//! The end block of a checkpoint's file, the seal over the checkpoint's files, and the limit of unwritten bytes that the
-//! writers of checkpoint files and page files share.
+//! The end block of a checkpoint's file, the seal over the checkpoint's files, and the limit of unwritten bytes that
+//! the writers of checkpoint files and page files share.
 //!
 //! Invariants:
 //! - Blocks are chained, so an end block's header checksum vouches for the whole file, and the seal for every file.

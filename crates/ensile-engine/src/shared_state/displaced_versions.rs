@@ -18,7 +18,7 @@ use crate::shared_state::SharedState;
 impl SharedState {
     /// Takes versions left to this attempt and frees them, until `put` has no room for a version. Returns true if
     /// versions remain.
-    pub(super) fn take_displaced_until(
+    pub(crate) fn take_displaced_until(
         &self,
         attempt: PictureAttempt,
         put: impl FnMut(&PendingRemove) -> bool,
@@ -35,7 +35,7 @@ impl SharedState {
     }
 
     /// Puts aside the lists of workers after the end of a picture with closed pages. The versions are freed in steps.
-    pub(super) fn drop_displaced(&self) {
+    pub(crate) fn drop_displaced(&self) {
         let Some(pictures) = &self.pictures else { return };
         let without_room =
             pictures.put_worker_lists_aside(|lists| self.take_lists(lists), || self.epochs.now());
@@ -56,7 +56,7 @@ impl SharedState {
 
     /// Frees displaced versions taken out of a list. The peak is noted before, because the displaced bytes are highest
     /// then.
-    pub(super) fn free_displaced(&self, versions: impl IntoIterator<Item = PendingRemove>) {
+    pub(crate) fn free_displaced(&self, versions: impl IntoIterator<Item = PendingRemove>) {
         let Some(pictures) = &self.pictures else { unreachable!("nothing is displaced without pictures") };
         let mut versions = versions.into_iter().peekable();
         if versions.peek().is_none() {
@@ -67,7 +67,7 @@ impl SharedState {
     }
 
     /// Reason to end the picture under way, if commits have displaced more than the limit.
-    pub(super) fn displaced_too_much(&self) -> Option<PagesEnded> {
+    pub(crate) fn displaced_too_much(&self) -> Option<PagesEnded> {
         let pictures = self.pictures.as_ref().filter(|pictures| pictures.is_under_way())?;
         let ((displaced_bytes, _), displaced_bytes_max) = (self.displaced_bytes(), pictures.bytes_max());
         (displaced_bytes > displaced_bytes_max)
@@ -88,7 +88,7 @@ impl SharedState {
     }
 
     /// Frees all versions of ended pictures.
-    pub(super) fn free_ended(&self) {
+    pub(crate) fn free_ended(&self) {
         while self.free_ended_step() {}
         // Buffers may remain of a picture that another thread has ended in the meantime.
         self.pictures.iter().for_each(Pictures::give_idle_memory_back);
