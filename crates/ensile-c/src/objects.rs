@@ -28,7 +28,7 @@ use crate::settings::{SettingValues, SettingsHandle, folder_of};
 pub struct ObjectsHandle {
     kind: HandleKind,
     pub(crate) log: ApplicationLog,
-    /// A close has begun: what is refused from now on is refused for that.
+    /// True if a close has begun: later calls are refused as calls on closed objects.
     is_closed: AtomicBool,
 }
 

@@ -171,7 +171,7 @@ impl SharedState {
 
     /// The limits of freeable garbage, and the state that a worker needs to free garbage.
     fn horizon(&self, limits: EpochLimits) -> Horizon<'_> {
-        let unhooked = self.settings.is_without_log.then_some(&self.unhooked);
+        let unhooked = self.settings.is_without_log.then(|| &*self.unhooked);
         Horizon {
             limits,
             epochs: &self.epochs,
