@@ -22,7 +22,6 @@ pub(crate) struct AdoptArguments {
     without_buffers: bool,
 }
 
-/// Gives a copied folder a new identity.
 pub(crate) fn adopt(AdoptArguments { folder, without_buffers }: &AdoptArguments) -> ExitCode {
     match folder::adopt_with(folder, AdoptOptions { without_buffers: *without_buffers }) {
         Ok(adopted) => {

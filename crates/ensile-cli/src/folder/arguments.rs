@@ -1,6 +1,6 @@
-//! Arguments of `ensile verify`, which decide on the advice in a verdict too.
+//! Arguments of `ensile verify`. The arguments also decide on the advice in a verdict.
 //!
-//! Neighbours: [`super::verify`] repairs by the arguments; `verdict` reads the repair that the user asked for.
+//! Neighbours: [`super::verify`] repairs as the arguments say; `verdict` reads the repair that the user asked for.
 
 use std::path::PathBuf;
 

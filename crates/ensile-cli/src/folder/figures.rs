@@ -9,7 +9,7 @@ use ensile::receipt::Epoch;
 /// Unit of `--rate-mb`, in bytes.
 pub(crate) const MEGABYTE: u64 = 1_000_000;
 
-/// Bytes in a unit that keeps the number short.
+/// Text of a number of bytes, in a unit that keeps the number short.
 pub(super) fn format_bytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
@@ -35,7 +35,6 @@ pub(super) fn percent(part: u64, whole: u64) -> u64 {
     part.saturating_mul(100).checked_div(whole).unwrap_or(0)
 }
 
-/// Bytes in hexadecimal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {

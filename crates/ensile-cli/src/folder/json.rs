@@ -1,6 +1,6 @@
 //! Facts of a folder as JSON, for `--json`.
 //!
-//! Neighbours: [`ensile::folder`] collects the facts; `details` and `verdict` are the same facts as text.
+//! Neighbours: [`ensile::folder`] collects the facts; `details` and `verdict` print the same facts as text.
 
 use ensile::folder::{
     AgeFacts, Damage, EntryType, Examination, Loss, NotProven, NotProvenReason, PageFileFacts, PictureFacts,
@@ -152,7 +152,6 @@ pub(super) fn damage_json(damage: &[Damage]) -> Vec<Value> {
     damage.iter().map(one).collect()
 }
 
-/// Unproven results as JSON.
 pub(super) fn not_proven_json(left: &NotProven) -> Value {
     let reason = match left.reason {
         NotProvenReason::Copied => "copied",

@@ -12,7 +12,7 @@ use ensile_durability::DurabilityError;
 
 /// Exit code if something is damaged.
 pub(crate) const DAMAGED: u8 = 1;
-/// Exit code if damage cannot be told, or if nothing was done.
+/// Exit code if the command cannot decide on damage, or has done nothing.
 const FAILED: u8 = 2;
 /// Exit code of a finished copy or take-over that lacks durable or returned results (N21, B4).
 pub(super) const LACKS_RESULTS: u8 = 3;
@@ -27,8 +27,8 @@ pub(crate) fn exit_code(found: &Examination) -> ExitCode {
     }
 }
 
-/// Writes to standard output. A reader that closes the pipe has seen enough. Any other failure goes to standard error,
-/// and changes no exit code.
+/// Writes to standard output. A closed pipe is no failure, because its reader has seen enough. Any other failure goes
+/// to standard error, and changes no exit code.
 pub(crate) fn show(text: &str) {
     let mut out = io::stdout().lock();
     let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -97,7 +97,7 @@ pub(crate) fn what_to_do(folder: &Path, found: &Examination, asked: Option<&Veri
     copies.to_owned() + &remedy.unwrap_or_default()
 }
 
-/// Remedies other than copies of the files.
+/// Text of the remedies other than copies of the files.
 fn what_helps(folder: &Path, remedy: &Remedy, asked: Option<&VerifyArguments>) -> String {
     let name = folder.display();
     let repairs = asked.is_some_and(|asked| asked.repair);

@@ -24,7 +24,7 @@ use crate::recovery::examination::left_behind;
 use crate::unproven_tail::{NotProven, NotProvenReason};
 use crate::{DurabilityError, Recoverable};
 
-/// Copy of a run, by the kind of data that the run copies now.
+/// State of a run's copy, by the kind of data that the run copies now.
 #[derive(Debug)]
 pub(super) enum Copying {
     Pages(Box<PagesCopy>),

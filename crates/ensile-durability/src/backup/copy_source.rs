@@ -1,4 +1,5 @@
-//! Begin of a copy: the source is examined and held, and the options are checked, before the target's folder exists.
+//! Beginning of a copy: the source is examined and held, and the options are checked, before the target's folder
+//! exists.
 //!
 //! Invariants:
 //! - A wrong path, or an epoch that is not available, leaves no folder behind.
@@ -22,9 +23,9 @@ use crate::DurabilityError;
 use crate::recovery::archive::{ArchiveSource, ForwardReach};
 
 /// Begins a backup of the database on `source` into the folder on `target`. The database may be open in any process.
-/// The backup gets the newest checkpoint and the log behind the checkpoint, so everything that was durable when the
-/// copy began. If the target has an earlier backup of the database, pages and files that have not changed since are not
-/// copied again.
+/// The backup gets the newest checkpoint and the log behind the checkpoint. The backup therefore gets every result that
+/// was durable when the copy began. If the target has an earlier backup of the database, pages and files that have not
+/// changed since are not copied again.
 ///
 /// # Errors
 /// [`DurabilityError::NotItsBackup`] if the target holds something else; [`DurabilityError::InUse`] if the target is

@@ -11,8 +11,8 @@
 //! - The choice with the least work comes first: an unchanged state; a copy's own log; then the newest state from which
 //!   the archive continues.
 //!
-//! Neighbours: `files::manifest::backup_states` has the epochs of a state, `recovery::archive` the archive;
-//! [`super::copy_source`] asks both.
+//! Neighbours: `files::manifest::backup_states` has the epochs of a state, and `recovery::archive` has the archive.
+//! [`super::copy_source`] asks for the choice.
 
 use ensile_base::Epoch;
 

@@ -25,10 +25,10 @@ const _: () = {
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
 };
 
-/// Unwritten bytes of a file at which the medium is asked to begin writing, while a commit waits for a sync of the log
-/// (`GIVEN_AT_ONCE` otherwise). A sync waits behind the bytes that the medium was given
-/// at once. But the end of each write interrupts a core, with a commit or two on the core, so the limit is larger while
-/// no commit waits (docs/results/siren.md, "How much is written at once").
+/// Limit of a file's unwritten bytes while a commit waits for a sync of the log. At the limit, the medium is asked to
+/// begin writing. Without a waiting commit, `GIVEN_AT_ONCE` is the limit. A sync waits behind the bytes that the medium
+/// was given at once. The end of each write interrupts a core, with a commit or two on the core. The limit is therefore
+/// larger while no commit waits (docs/results/siren.md, "How much is written at once").
 pub(super) const GIVEN_WHILE_AWAITED: u64 = 256 << 10;
 
 /// Permitted page sizes, in bytes. Under shuttle a row may fill a page.

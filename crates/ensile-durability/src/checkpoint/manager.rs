@@ -95,7 +95,7 @@ pub struct Checkpoints {
     checkpointers: Box<[CheckpointerState]>,
     /// State machine that decides the next action.
     machine: Mutex<CheckpointStateMachine>,
-    /// Locked after `machine` where a caller locks `machine` and `pace`.
+    /// Pace of checkpoints. A caller that locks both locks `machine` before `pace`.
     pace: StdArc<Mutex<CheckpointPace>>,
     permit: LargePermit,
     counters: CheckpointCounters,

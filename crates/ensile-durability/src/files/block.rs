@@ -6,13 +6,13 @@
 //! ```
 //! Invariants:
 //! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
-//!   header has a checksum of its own, which covers the payload's checksum. So a reader finds a block's place even if
-//!   the payload is torn.
+//!   header has a checksum of its own, which covers the payload's checksum. A reader therefore finds a block's place
+//!   even if the payload is torn.
 //! - L5: header checksums begin with the salt that the opening block names. An application's user chooses the bytes
 //!   inside an entry, and without the salt these bytes could pass for a block.
 //! - I1: the opening block names the database.
-//! - L7: every block of a later version has this header with a valid checksum. So a reader finds the block's place even
-//!   if the kind is [`BlockKind::Unknown`], and never mistakes such a block for damage or for a torn tail.
+//! - L7: every block of a later version has this header with a valid checksum. A reader therefore finds the block's
+//!   place even if the kind is [`BlockKind::Unknown`], and never mistakes such a block for damage or for a torn tail.
 //!
 //! Neighbours: [`origin`] has the opening block's payload, [`entries`] the payload of data and rows, [`extent`] the
 //! places of blocks in page files; [`scan`] reads files. Loggers and checkpointers write blocks, and recovery reads
@@ -112,7 +112,7 @@ pub(crate) enum BlockKind {
     DirectoryPart,
     /// Places of a picture's directory parts and pending removes. A reader finds the whole picture from the root.
     Root,
-    /// A root with places of tails.
+    /// A picture's root that also has the places of tails.
     RootWithTails,
     /// The first block of a page file.
     PagesOpening,
@@ -174,7 +174,6 @@ impl BlockKind {
     }
 }
 
-/// A block's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: BlockKind,
@@ -182,20 +181,20 @@ pub(crate) struct Header {
     pub(crate) owner: u32,
     /// Generation that was open during the write.
     pub(crate) generation: u64,
-    /// Number of the block, from 0: in this log over all its files, or in this file of a checkpoint. In a page file the
-    /// number of the page, block or part; in a page file's opening block the number of the file.
+    /// Number of the block, from 0: in a log over all its files, in a checkpoint within the file. In a page file, the
+    /// number of the page, block or part. In a page file's opening block, the number of the file.
     pub(crate) sequence: u64,
     /// Payload bytes behind the header, without padding.
     pub(crate) payload_bytes: u32,
-    /// Number of entries. In a continuation the block's place in the page, from 1. In a directory part or root the
+    /// Number of entries. In a continuation: the block's place in the page, from 1. In a directory part or root: the
     /// number of listed pages or parts.
     pub(crate) entries: u32,
     /// Section of the entries, in rows and pages; zero in all other blocks.
     pub(crate) section: u32,
-    /// Smallest and largest epoch. In a data block, of the first and the last entry. In a log's opening block,
-    /// `epoch_max` is the largest epoch of entries in all earlier files. In a checkpoint's opening block, `epoch_max`
-    /// is e_l: no entry reaches e_l. In an extent, `epoch_max` is e_c of the picture that wrote the extent. Otherwise
-    /// zero.
+    /// Smallest and largest epoch: in a data block, the epochs of the first and of the last entry. In a log's opening
+    /// block, `epoch_max` is the largest epoch of entries in all earlier files. In a checkpoint's opening block,
+    /// `epoch_max` is e_l: no entry reaches e_l. In an extent, `epoch_max` is e_c of the picture that wrote the extent.
+    /// All other values are zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
     /// L3: the log's durable mark d. Only marks prove d; a data block repeats the last synced mark.
@@ -227,11 +226,11 @@ pub(crate) enum NotABlock {
     NoMagic,
     /// The header's checksum is wrong.
     BadCrc,
-    /// The header is right. The payload has another checksum, or contents that no version writes.
+    /// The header is valid. The payload has another checksum, or contents that no version writes.
     BadPayload,
-    /// A right opening block, of another format than this program's (L7).
+    /// A valid opening block of another format than this program's (L7).
     OtherFormat,
-    /// A right block of a kind that this program does not know, or does not know at this place (L7).
+    /// A valid block of a kind that is unknown to this program, or unknown at this place (L7).
     Unknown,
 }
 
@@ -307,7 +306,7 @@ impl Header {
         header[0..4].copy_from_slice(&MAGIC);
         header[4..6].copy_from_slice(&format.to_le_bytes());
         header[6] = kind;
-        // Flags: reserved.
+        // The byte of the flags is reserved.
         header[7] = 0;
         header[8..12].copy_from_slice(&self.owner.to_le_bytes());
         header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
@@ -391,7 +390,6 @@ impl Header {
         (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }
 
-    /// Bytes of the whole block.
     pub(crate) fn block_bytes(&self) -> usize {
         block_bytes(self.payload_bytes as usize)
     }
@@ -402,7 +400,6 @@ impl Header {
     }
 }
 
-/// Format number in a header.
 fn format_of(header: &[u8]) -> u16 {
     u16::from_le_bytes([header[4], header[5]])
 }

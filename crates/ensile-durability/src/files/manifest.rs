@@ -41,8 +41,8 @@
 //! Files, low to high: [`contents`] has the values, [`consistency`] judges them, [`text_form`] writes and parses them,
 //! [`file`] reads and replaces the file, and [`keeper`] installs.
 //!
-//! Neighbours: `recovery` reads and replaces the manifest, the installation of a checkpoint replaces the manifest, and
-//! `epoch_renewal` too. `installed_checkpoint` has the lines of the checkpoint.
+//! Neighbours: `recovery` reads and replaces the manifest. The installation of a checkpoint and `epoch_renewal` replace
+//! the manifest. `installed_checkpoint` has the lines of the checkpoint.
 
 pub(crate) mod application;
 pub(crate) mod archive_seal;

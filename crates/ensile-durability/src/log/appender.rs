@@ -44,12 +44,12 @@ pub struct Appender {
 }
 
 impl Log {
-    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls once, between commits: the slot
-    /// must not be bound now. Loggers get workers in turn.
+    /// Makes the appender of a worker whose epoch binding is `slot`. A worker calls this function once, between
+    /// commits, because the slot must not be bound during the call. Loggers get workers in turn.
     #[must_use]
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
         assert!(self.has_loggers(), "entries are for a logger");
-        // Relaxed: only spreads workers; no partner.
+        // Relaxed: the counter only spreads workers, and has no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
         debug_assert!(slot.bound_epoch().is_none(), "a worker attaches between commits");
         Appender::new(StdArc::clone(self), logger, slot)

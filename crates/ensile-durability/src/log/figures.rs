@@ -1,4 +1,4 @@
-//! Figures of a log: the counters, and the files and buffers of now.
+//! Figures of a log: the counters, and the present files and buffers.
 //!
 //! Neighbours: the engine's statistics and metrics report the figures; checkpoints read the written bytes.
 

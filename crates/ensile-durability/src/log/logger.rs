@@ -49,9 +49,9 @@ const PANICKED: &str = "a logger panicked";
 pub enum LoggerStep {
     /// Nothing to write.
     Idle,
-    /// Wrote buffers; their epoch is not closed yet.
+    /// The step wrote buffers whose epoch is not closed yet.
     Wrote,
-    /// Wrote a durable mark and synced it.
+    /// The step wrote a durable mark, and synced the mark.
     Synced,
     /// The disk is full: the unwritten blocks stay in memory, and a later step tries again.
     Held,

@@ -1,4 +1,4 @@
-//! Plan of a log's next file: the file as far as prepared, and the limits of its preparation.
+//! Plan of a log's next file: the prepared part of the file, and the limits of the preparation.
 //!
 //! Neighbours: `next_file` makes the file; `logger::file_rotation` has the plan under a lock, and decides the time.
 
@@ -10,7 +10,7 @@ use super::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::files::log::next_file::NextFile;
 use crate::files::names::SegmentName;
 
-/// The next file as far as prepared, and the limits of its preparation.
+/// The prepared part of the next file, and the limits of the preparation.
 #[derive(Debug)]
 pub(super) struct NextFilePlan {
     pub(super) made: Option<NextFile>,

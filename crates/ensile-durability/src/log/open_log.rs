@@ -33,13 +33,14 @@ pub struct Log {
     pub(super) buffer_bytes_max: usize,
     pub(super) full_wait_nanos: u64,
     pub(super) next_logger: AtomicUsize,
-    /// True if every reserve is refused; `refusal` has the reason.
+    /// True if every call of [`Appender::reserve`](super::appender::Appender::reserve) is refused; `refusal` has the
+    /// reason.
     pub(super) refuses: AtomicBool,
     /// No panic under this lock leaves the refusal half changed.
     pub(super) refusal: Mutex<Refusal>,
-    /// Without loggers: wake-up of a picture for which a result waits.
+    /// Wake-up for the picture that makes a waiting result durable, in a log without loggers.
     pub(super) picture_wanted: StdArc<WakeUp>,
-    /// Time before which no file is archived, after a failure, in nanoseconds of the clock.
+    /// Earliest time of the next archiving after a failure, in nanoseconds of the clock.
     pub(super) archive_not_before: AtomicU64,
     /// Folders of the log and their manifest, shared with the checkpoints.
     pub(crate) store: StdArc<OpenStore>,

@@ -1,11 +1,11 @@
-//! Reasons for which every reserve fails.
+//! Reasons for which every call of `reserve` fails: no worker may append an entry.
 //!
 //! Neighbours: `open_log` keeps the reasons under a lock; `admission` changes and reports them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reasons for the failure of every reserve.
+/// Reasons for the failure of every call of `reserve`.
 #[derive(Debug, Default)]
 pub(super) struct Refusal {
     /// True if the log is poisoned, closing or closed.

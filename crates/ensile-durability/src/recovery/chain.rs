@@ -72,7 +72,7 @@ pub(super) struct Chain {
     pub(super) links: Vec<Link>,
     /// Mark of the last linked file ([`FileChain`]).
     pub(super) mark: Epoch,
-    /// Epochs of the names of [`FileChain`], over all files.
+    /// Largest `published` and largest `seen` of all files ([`FileChain`]).
     pub(super) published: Epoch,
     pub(super) seen: Epoch,
     pub(super) end: ChainEnd,
@@ -212,7 +212,8 @@ impl Chain {
         Ok(())
     }
 
-    /// True if the chain ends in the previous file, a closed file. Then this file had its first block.
+    /// True if the chain ends in the previous file, and the previous file is closed. The close shows that this file had
+    /// its first block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -223,7 +224,8 @@ impl Chain {
         is_first && self.discarded.is_empty() && self.links.iter().all(|link| link.runs.is_empty())
     }
 
-    /// True if the next file is missing: the last file has a closed file's name, given when the next file existed.
+    /// True if the next file is missing. The last file has the name of a closed file, and a file gets such a name only
+    /// once the next file exists.
     pub(super) fn lacks_next(&self) -> bool {
         self.beyond.is_empty() && self.end.file.to.is_some()
     }

@@ -190,7 +190,7 @@ impl Recovery {
     }
 
     /// Cuts page files behind the last block of the installed picture. An unfinished attempt, or an earlier picture,
-    /// has left the bytes there. No reader holds a lease of the bytes (I3). A full disk keeps the bytes.
+    /// has left the bytes there. No reader holds a lease of the bytes (I3). If a cut finds no space, the bytes stay.
     pub(super) fn cut_page_files(&self) -> Result<(), DiskError> {
         let Some(reader) = self.load.picture() else { return Ok(()) };
         assert_eq!(self.load.remaining_items(), 0, "N12: all that the picture reaches was read");
@@ -200,14 +200,15 @@ impl Recovery {
         ends.try_for_each(|(name, end)| unless_full(self.cut_file(name, end)).map(drop))
     }
 
-    /// Frees the files that the manifest read at the start does not need, and the torn tails of its open logs.
+    /// Frees the files that the manifest of the start does not need, and the torn tails of that manifest's open logs.
     ///
     /// A torn tail may go: no entry in the tail was durable, and the bytes never come back. The tail stays if a file
     /// follows: that file shows that the torn file was closed (L4, L5). Page files are cut if no lease is held (I3).
     pub(super) fn free_unneeded(&mut self, may_cut_pages: bool) -> Result<(), DiskError> {
         // The manifest that was read may be a rename that only the system's cache has.
         self.disk.sync_folder("")?;
-        // The same call after the new manifest reports files of another database, and files that cannot be removed.
+        // The result is dropped: the same call comes again after the new manifest. That call reports files of another
+        // database, and files that cannot be removed.
         let _ = self.remove_other_parts();
         if may_cut_pages {
             self.cut_page_files()?;
@@ -254,7 +255,7 @@ pub(crate) fn remove_ours(
     Ok(folders.into_iter().try_for_each(|logger| disk.sync_folder(&log_folder(logger)))?)
 }
 
-/// Removes a log's first files, whose entries the installed checkpoint holds, like a checkpoint does (K1).
+/// Removes a log's first files, as a checkpoint does. The installed checkpoint holds the entries of these files (K1).
 pub(super) fn free_covered(
     disk: &dyn Disk,
     archive: Option<&Archive>,

@@ -16,7 +16,7 @@
 //!
 //! Invariants:
 //! - L3: the logs are made, with their synced marks, before the manifest lists the logs. If that manifest may stand,
-//!   the logs stay, whatever a later attempt reports.
+//!   the logs stay. The report of a later attempt changes nothing.
 //! - L4: nothing that the older manifest lists is removed before the next manifest is durable.
 //! - R1: the unproven tail is written again before any result counts as durable.
 //! - Relief comes only after a stage has found no space. A stage tries each way of relief once, the free way first.
@@ -160,7 +160,8 @@ pub(super) struct Ending {
     /// Error of the last attempt at this stage for lack of space, and the relief tried.
     shortage: Option<DurabilityError>,
     tried: Option<Relief>,
-    /// True if the new manifest may stand after a failed attempt to replace it, whatever a later attempt's error is.
+    /// True if the new manifest may stand after a failed attempt to replace the manifest. The error of a later attempt
+    /// changes nothing.
     may_stand: bool,
     /// Reason for the lack of a next generation.
     failure: Option<DurabilityError>,
@@ -238,8 +239,8 @@ impl Ending {
     /// Handles a failed action. A write without space tries the next way of relief; otherwise the stage ends.
     fn handle_failure(&mut self, error: DurabilityError) {
         let error = match (self.shortage.take(), error) {
-            // After a failed sync, a read may return the old contents: the tail then cannot be written again,
-            // for want of space.
+            // After a failed sync, a read may return the old contents, which look damaged. The error is then the want
+            // of space, because of which the tail cannot be written again.
             (Some(before), DurabilityError::Damaged { .. }) if self.stage == Writing(Written::Tail) => before,
             (_, error) => error,
         };
@@ -271,7 +272,8 @@ impl Ending {
         self.enter(next.unwrap_or_else(|| self.without_next()));
     }
 
-    /// End without a next generation. Either manifest, with any subset of the unneeded files, shows the state.
+    /// Last stage without a next generation. The old and the new manifest both show the state, with any subset of the
+    /// unneeded files.
     fn without_next(&self) -> EndingStage {
         let is_full = matches!(&self.failure, Some(DurabilityError::Disk(error)) if error.is_full());
         if is_full && self.has_earlier { ReadOnly } else { EndingStage::Failed }

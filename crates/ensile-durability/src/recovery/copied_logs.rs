@@ -61,7 +61,8 @@ pub(crate) struct ShortLogs {
     pub(crate) shown: Epoch,
     /// Places from which the logs are read again.
     pub(crate) ends: Vec<LogPlace>,
-    /// By logger: the last available file of a log, with its length in the source, which removed the later files.
+    /// Ends of logs whose later files the source removed, by logger: the last available file, with its length in the
+    /// source.
     pub(crate) removed_behind: BTreeMap<u32, LogPlace>,
 }
 

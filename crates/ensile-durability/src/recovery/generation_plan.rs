@@ -7,7 +7,8 @@
 //!   generation may use are reserved with it.
 //! - A generation is kept if an entry of the generation counts. A generation number is used once.
 //! - K1: the generation in which the installed checkpoint was written is never merged, nor is an earlier generation.
-//! - A merge rewrites a byte only into a file that is larger by a third at least, or while the file is small.
+//! - A merge rewrites a byte only into a file that is at least a third larger than the byte's old file, or while the
+//!   file is small.
 //!
 //! Neighbours: `replay_state` has the facts, `merge` merges, `install_generation` carries the plan out.
 
@@ -92,7 +93,8 @@ impl Plan {
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| generation.has_entries);
         let dropped = dropped.into_iter().map(|decided| decided.generation).collect();
-        // The newest generation of ranges counts: the checkpoint's line names those of older ranges by number.
+        // For a checkpoint by ranges, the newest generation counts: the checkpoint's line names the generations of
+        // older ranges by number.
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| *checkpoint.generations().end());
         let merging = merge_range(&kept, checkpoint);
         let kept = kept.into_iter().map(|decided| decided.generation).collect();

@@ -219,7 +219,8 @@ impl Recovery {
         carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
     }
 
-    /// Writes again, in place, the blocks that may be only in the cache: needs space if the disk copies on write.
+    /// Writes again, in place, the blocks that may be only in the cache. A disk that copies on write needs space for
+    /// the blocks.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
         let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| resync_tail::rewrite(&*self.disk, chain, at_once))?;
@@ -256,7 +257,8 @@ impl Recovery {
         Ok(Some(file))
     }
 
-    /// Makes the log files with their synced marks. With `is_tight`, they leave their reserved space to the next steps.
+    /// Makes the log files with their synced marks. With `is_tight`, the files leave their reserved space to the next
+    /// steps.
     fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
         let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
         let origin = Origin { identity, salt: next.salt, entries: next.entries };

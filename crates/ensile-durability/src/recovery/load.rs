@@ -10,7 +10,7 @@
 //!   the beginnings of the pages, and the rows that pages lack.
 //!
 //! Neighbours: `replay_scheduler` assigns items to threads; an examination and a repair load all items;
-//! `files::checkpoint::reader` reads files, `files::picture::reader` pictures.
+//! `files::checkpoint::reader` reads files, and `files::picture::reader` reads pictures.
 
 use std::ops::Range;
 
@@ -63,7 +63,8 @@ impl LoadSource {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     source: LoadSource,
-    /// Comparison for a state that keeps no rows: the blocks beside the pages come first, the items in order.
+    /// Comparison of keys beside the pages with the pages' keys (N11), for a state that keeps no rows. The blocks
+    /// beside the pages come first, and the items come in order.
     beside: Option<Mutex<BesideKeys>>,
     /// Number of checkpointers that the database will have. Pages in folders beyond that number are to be moved.
     checkpointers: usize,

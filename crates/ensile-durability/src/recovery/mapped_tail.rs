@@ -124,7 +124,8 @@ impl LeftByProcess {
     }
 }
 
-/// Checks that the boot is known, if the manifest names a process-safe life (B4): unknown is not another boot.
+/// Checks that the boot is known, if the manifest names a process-safe life (B4). An unknown boot does not count as
+/// another boot.
 pub(super) fn check_boot(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let open = manifest.generations.last().filter(|last| last.durable.is_none());
     let is_asked = manifest.mapped.is_some() && open.is_some_and(|open| open.database == manifest.identity);
@@ -323,7 +324,8 @@ fn check_written(chains: &[Chain], left: &LeftBuffers) -> Result<(), DurabilityE
     Ok(())
 }
 
-/// Removes from `left` the buffers of this log, above its last mark, that a data block behind the mark holds.
+/// Removes from `left` the buffers that this log already has: a data block behind the log's last mark holds the
+/// entries.
 fn forget_logged(disk: &dyn Disk, chain: &Chain, left: &mut Vec<LeftEntries>) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.largest > chain.mark) {
         let mut scanner = Scanner::new(disk.open_to_read(&link.file.to_string())?)?;

@@ -13,7 +13,8 @@
 //!   in between leaves an unlisted merged file: the next open removes that file.
 //!
 //! Neighbours: `generation_plan` chooses the generations. `replay` reads the entries and leaves out entries that do not
-//! count, `tid_order` sorts, `log::segments` writes; `install_generation` calls.
+//! count, `tid_order` sorts the entries, and `log::segments` writes the merged file. `install_generation` calls this
+//! module.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

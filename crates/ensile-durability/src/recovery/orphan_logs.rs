@@ -95,7 +95,7 @@ impl UnlistedFiles<'_> {
             Ok(chain) => match self.doubt(generation, &chain, file.to)? {
                 None if chain.opening.is_none() => return Ok(UnlistedFile::Needless),
                 None => {
-                    // The payloads are checked too: while a file waits for a full archive, later files wait.
+                    // The payloads are checked too. A file that waits for a full archive holds up all later files.
                     let whole = self.whole_to(file)?;
                     if whole >= chain.end {
                         let (largest, bytes) = (chain.largest, chain.end);

@@ -69,7 +69,7 @@ pub struct Recovery {
     pub(super) config: LogConfig,
     pub(super) locks: Locks,
     pub(super) judged: Judged,
-    /// Epoch up to which results are proven to be on the medium. Rises to D when the tail is written again.
+    /// Epoch up to which results are proven to be on the medium; D once the tail is written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
     /// Archive that receives files before their removal. A repair has no archive: a repair ends the archive.
@@ -186,7 +186,8 @@ impl Recovery {
         check_entries(&*self.disk, self.keeper.manifest(), target.entries())
     }
 
-    /// Loads one checkpoint file that no thread has taken. `false` once all are loaded, or if a load has failed.
+    /// Loads one checkpoint file that no thread has taken. Returns false once all files are loaded, or if a load has
+    /// failed.
     ///
     /// # Errors
     /// As for [`Recovery::replay_step`].
@@ -230,7 +231,8 @@ impl Recovery {
         Ok(true)
     }
 
-    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true, as for a load.
+    /// Carries out the turn [`Turn::Replay`], and tells the state the new watermark. Returns true: a turn was carried
+    /// out.
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.lock().pop().unwrap_or_default();

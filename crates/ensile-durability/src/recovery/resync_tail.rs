@@ -17,7 +17,8 @@ use crate::files::block::scan::Scanner;
 
 /// Approximate largest number of bytes written together.
 const WRITE_BYTES: usize = 1 << 20;
-/// Bytes written at once on a full copy-on-write disk: there is room for these, and a sync frees overwritten bytes.
+/// Bytes written at once on a full copy-on-write disk. The disk has room for so few bytes, and a sync frees the
+/// overwritten bytes.
 const TIGHT_BYTES: usize = 16 << 10;
 
 /// Amount written before a sync.

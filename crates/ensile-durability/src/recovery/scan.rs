@@ -53,7 +53,7 @@ fn claim_archive(keeper: &mut ManifestKeeper, config: &LogConfig) -> Result<Lock
 /// Reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct LogScan {
-    /// Recovery without a generation yet.
+    /// Recovery that has not taken its generations yet.
     recovery: Recovery,
     hint: Option<Hint>,
     listed: Files,

@@ -2,8 +2,7 @@
 //! store.
 //!
 //! ```text
-//! checkpoint | frozen: generations as an earlier manifest had them | live: closed ones, all files | the open one, cut
-//! at S
+//! checkpoint | frozen: generations as in an earlier manifest | live: closed generations, whole | open one, cut at S
 //! ```
 //! S is the smallest of the last marks in the shipped files of the open generation's logs. Each log is cut behind its
 //! first mark of S or more, which equals the log after a crash at S (N20). The open generation is closed at S. A

@@ -15,7 +15,6 @@ use ensile_disk::{Disk, DiskError, DiskLock};
 use crate::DurabilityError;
 use crate::files::names::{LOCK, logger_of};
 
-/// Mode of the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockMode {
     /// Changes of the folders: no other process may even read.
@@ -102,7 +101,6 @@ impl Locks {
         self.is_folder_locked
     }
 
-    /// Mode of the locks.
     pub(crate) fn mode(&self) -> LockMode {
         self.mode
     }

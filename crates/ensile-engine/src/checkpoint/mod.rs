@@ -7,8 +7,8 @@
 //! pages               pages of a picture: maps, marks, walks, the end of an attempt
 //! ```
 //!
-//! Neighbours: down, `pictures` has the data of pictures, `shared_state` the database; up, the durability crate's
-//! checkpointers call the walk and the pages, and `open` hands out both.
+//! Neighbours: down, `pictures` has the data of pictures, and `shared_state` has the database. Up, the durability
+//! crate's checkpointers call the walk and the pages, and `open` hands the walk and the pages to that crate.
 
 mod pages;
 mod row_counts;

@@ -15,9 +15,9 @@
 //! - A walk holds no pin from page to page, and no pin for more than some thousand keys, or a MiB of rows and a further
 //!   row.
 //!
-//! Neighbours: `row_counts` returns the bounds of pages, `walk` copies rows, `shared_state::displaced_versions` frees.
-//! `pictures` has maps, lists and marks. Commits leave versions and mark pages (`commit::pending_removes`). The
-//! durability crate's checkpointers are the callers.
+//! Neighbours: `row_counts` returns the bounds of pages, `walk` copies rows, `shared_state::displaced_versions` frees
+//! versions. `pictures` has maps, lists and marks. Commits leave versions and mark pages (`commit::pending_removes`).
+//! The durability crate's checkpointers are the callers.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow, Range as Run};

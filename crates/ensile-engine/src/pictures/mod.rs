@@ -14,8 +14,8 @@
 //! picture_state    the state of a database with pictures: attempts, lists, freed bytes
 //! ```
 //!
-//! Neighbours: down, `record` and `formats`; up, tables own their pages, commits mark pages and leave versions
-//! (`commit::pending_removes`), `checkpoint` takes pictures.
+//! Neighbours: down, `record` and `formats`. Up, tables own their pages, commits mark pages and leave versions
+//! (`commit::pending_removes`), and `checkpoint` takes pictures.
 
 pub(crate) mod attempts;
 pub(crate) mod loaded_pages;

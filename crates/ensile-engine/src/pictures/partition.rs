@@ -22,7 +22,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// All of a table, to be cut.
+    /// The whole of a table, to be cut.
     pub(crate) fn whole_table() -> Self {
         Self { from: Vec::new(), to: None, is_cut: true }
     }

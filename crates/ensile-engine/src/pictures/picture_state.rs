@@ -186,7 +186,7 @@ impl Pictures {
     }
 
     /// Takes versions left to this attempt, until `put` has no room for a version. `take_lists` takes the lists of all
-    /// workers (N9). Returns the taken versions, for their free, and true if versions remain.
+    /// workers (N9). Returns the taken versions, which the caller frees, and true if versions remain.
     pub(crate) fn take_until(
         &self,
         attempt: PictureAttempt,
@@ -213,7 +213,7 @@ impl Pictures {
     }
 
     /// Puts aside the lists of workers after the end of a picture with closed pages. `take_lists` takes the lists of
-    /// all workers (N9); `now` reads E. Returns the version that had no room, for its free.
+    /// all workers (N9); `now` reads E. Returns the version that had no room; the caller frees this version.
     pub(crate) fn put_worker_lists_aside(
         &self,
         take_lists: impl FnOnce(&mut Vec<PendingList>),
@@ -255,7 +255,7 @@ impl Pictures {
         self.peak_bytes.fetch_max(waiting, Ordering::Relaxed).max(waiting)
     }
 
-    /// Frees versions taken out of a list, in own blocks or `new_blocks`.
+    /// Frees versions that were taken out of a list, with kept blocks or with `new_blocks`.
     pub(crate) fn free(
         &self,
         versions: impl Iterator<Item = PendingRemove>,
@@ -269,7 +269,7 @@ impl Pictures {
         self.freed_bytes.fetch_add(freed as u64, Ordering::Relaxed);
     }
 
-    /// Some versions of ended pictures, for their free, and true if versions remain.
+    /// Takes some versions of ended pictures, which the caller frees. Also returns true if versions remain.
     pub(crate) fn next_ended(&self) -> (Vec<PendingRemove>, bool) {
         let (mut versions, mut bytes) = (Vec::new(), 0);
         let mut ended = self.ended.lock();
@@ -290,14 +290,14 @@ impl Pictures {
         }
     }
 
-    /// True if remains may exist since the last call. Most calls find no remains and write nothing.
+    /// True if remains were noted since the last call. Most calls find no note, and write nothing.
     pub(crate) fn take_remains(&self) -> bool {
         // Relaxed: the next tick finds a missed change.
         // Acquire: the remains are read after this load; partner: the Release in `expect_remains`.
         self.has_remains.load(Ordering::Relaxed) && self.has_remains.swap(false, Ordering::Acquire)
     }
 
-    /// All versions in lists, for their free at the end of the database.
+    /// All versions in lists, which the caller frees at the end of the database.
     #[cfg(feature = "audit")]
     pub(crate) fn take_all(&self, take_lists: impl FnOnce(&mut Vec<PendingList>)) -> Vec<PendingRemove> {
         let mut taken = self.taken.lock();
@@ -316,7 +316,7 @@ impl Pictures {
         assert_eq!(freed, displaced, "bytes of versions that were freed, and that were left to pictures");
     }
 
-    /// True if checkpointers have no blocks: freed memory serves others.
+    /// True if checkpointers keep no blocks, so that other threads use the freed memory.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn has_no_blocks(&self) -> bool {
         self.blocks.lock().is_empty()

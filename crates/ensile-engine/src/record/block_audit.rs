@@ -4,7 +4,8 @@
 //! - Each block in use belongs to a tree, to a single list of garbage, or is a worker's present page of versions.
 //! - U1: each absent record of a tree is registered to be unhooked.
 //!
-//! Neighbours: `shared_state::audit` takes databases apart; `garbage` and `pictures` have the lists.
+//! Neighbours: `shared_state::audit` takes a database apart, and calls this module; `garbage` and `pictures` have the
+//! lists.
 
 use ensile_base::sync::Arc;
 use ensile_memory::SizeClass;

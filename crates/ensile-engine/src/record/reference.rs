@@ -1,4 +1,5 @@
-//! References to a record: by address, by handle, by a [`Record`] with its pin; and the words behind a reference.
+//! References to a record, and the words behind a reference. A reference is an address, a handle, or a [`Record`] with
+//! its pin.
 //!
 //! Invariant:
 //! - E3: A [`Record`] carries the pin under which a search found the record. A [`Handle`] carries the same pin; a

@@ -1,12 +1,12 @@
-//! Versions that commits have displaced: takes by a picture's checkpointers, and frees of the rest.
+//! Versions that commits have displaced. A picture's checkpointers take versions, and the heartbeat frees the rest.
 //!
 //! Invariants:
 //! - N9: A take empties the lists of every worker, also of idle workers and of workers whose threads have ended.
 //! - K3: An attempt gives way if commits displace more than the limit. No commit waits for the attempt, and no commit
 //!   fails. The heartbeat frees versions in steps, because epochs would wait for a long run.
 //!
-//! Neighbours: `pictures::picture_state` has the lists; `pages` takes versions; the heartbeat frees the rest
-//! (`shared_state::garbage_collector`).
+//! Neighbours: `pictures::picture_state` has the lists; `pages` takes versions; `shared_state::garbage_collector` frees
+//! the rest in the heartbeat.
 
 use ensile_durability::{PagesEnded, PictureAttempt};
 

@@ -12,7 +12,6 @@ use ensile_durability::{Checkpoints, DurabilityError, Locks, Log, ReadOnly, Reco
 
 use crate::error::{Error, Result};
 
-/// The durable side of a database.
 pub(crate) struct DurableStorage {
     /// The log. A database with pictures and no log has a `Log` without loggers.
     pub(crate) log: Option<StdArc<Log>>,

@@ -20,7 +20,6 @@ impl HeartbeatState {
         Self { stop: StopSignal::default(), collector, has_panicked: AtomicBool::new(false) }
     }
 
-    /// Notes a panic of the heartbeat.
     pub(super) fn note_panic(&self) {
         // Release: partner is the Acquire in `has_panicked`.
         self.has_panicked.store(true, Ordering::Release);

@@ -1,6 +1,6 @@
 //! The state that all transactions and threads of a database share, by responsibility.
 //!
-//! Neighbours: the other files of this room have the parts. `open` builds the state, `database` owns the state, and
+//! Neighbours: the other files of this folder have the parts. `open` builds the state, `database` owns the state, and
 //! every module above uses it.
 
 // `Memory` takes `self` by std's `Arc`. The `Arc` of `ensile_base::sync` is no receiver type.
@@ -30,7 +30,6 @@ use crate::tables::logged_tables::LoggedTables;
 use crate::worker::idle_workers::IdleWorkers;
 use crate::worker::pinning::Cores;
 
-/// State shared by all transactions and threads of a database.
 pub(crate) struct SharedState {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) clock: Clock,

@@ -8,7 +8,6 @@ use crate::tables::catalog::Catalog;
 use crate::tables::logged_tables::LoggedTables;
 use crate::tables::{Directory, TableCore};
 
-/// The tables of a database.
 pub(crate) struct TableRegistry {
     /// Open tables and indexes, by id.
     pub(crate) directory: Directory,

@@ -22,7 +22,6 @@ impl WorkerRegistry {
         Self { all: Mutex::new(Vec::new()), idle: Arc::new(idle), cores }
     }
 
-    /// Registers a new worker.
     pub(super) fn add(&self, worker: &Worker) {
         self.all.lock().push(Arc::clone(&worker.shared));
     }

@@ -15,7 +15,7 @@ use super::network::{LATE_PERCENT, Pipe, SimulatedNetwork};
 use crate::sockets::unknown;
 use crate::transport::{ListenAddress, LoopWakeUp, Readiness, SocketToken, Transport, TransportHoldings};
 
-/// Percent of the calls that could go on and return `WouldBlock`.
+/// Percent of the calls that return `WouldBlock` although they could go on.
 const SPURIOUS_PERCENT: u64 = 10;
 
 /// A connection and its next edges.

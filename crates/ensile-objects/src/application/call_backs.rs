@@ -35,17 +35,17 @@ pub type CallBackResult = Result<(), Box<str>>;
 /// on the object's state.
 ///
 /// # A change that fails after its log entry
-/// leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that takes the
-/// object before loses the operation for good, because the entry has the operation's TID.
+/// Such a change leaves a logged operation that the object lacks. A recovery applies the operation. A checkpoint that
+/// takes the object before a recovery loses the operation for good, because the entry has the operation's TID.
 /// [`ApplicationLog::change`](crate::ApplicationLog::change) makes the change itself: if the change panics, the object
 /// is poisoned, and no checkpoint is made until the next open, which applies the operation. With
 /// [`ApplicationLog::log`](crate::ApplicationLog::log) alone, the application runs steps that can fail before the call,
 /// or calls [`ApplicationLog::poison`](crate::ApplicationLog::poison) after a failure.
 ///
-/// A poisoned object must be shown to nobody ([`ApplicationLog::is_poisoned`](crate::ApplicationLog::is_poisoned)). A
-/// replay that fails or panics fails the open; with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay
-/// poisons its object, and the open goes on. The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a
-/// poisoned object by themselves.
+/// The application must show a poisoned object to nobody
+/// ([`ApplicationLog::is_poisoned`](crate::ApplicationLog::is_poisoned)). A replay that fails or panics fails the open;
+/// with [`open_poisoned`](crate::ObjectsBuilder::open_poisoned) the replay poisons its object, and the open goes on.
+/// The guards of [`GuardedObjects`](crate::GuardedObjects) drop and refuse a poisoned object by themselves.
 ///
 /// # Versions
 /// [`version`](Self::version) is written with every object and operation. Bytes of an older program go to

@@ -56,8 +56,8 @@ impl<A: Application> Slots for CalledApplication<A> {
 }
 
 /// Lets the application write its objects of these numbers. Returns the number to go on from, if there may be more
-/// objects, and true if the room ended. `slots` are the application's, perhaps with a copy. The error is the reason why
-/// the objects cannot become a checkpoint.
+/// objects, and true if the room ended. `slots` are the slots of the application, in the debug mode with the copy. The
+/// error is the reason why the objects cannot become a checkpoint.
 pub(super) fn write_objects<A: Application>(
     called: &CalledApplication<A>,
     slots: &dyn Slots,

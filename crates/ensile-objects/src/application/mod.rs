@@ -8,8 +8,8 @@
 //! ```
 //! The objects have no room for a TID, so last TIDs stand in slots, by a hash of the object's number.
 //!
-//! Neighbours: applications implement [`Application`]; `recovery` and `walk` call the application; `log` and `changes`
-//! are called by it; `check` runs recovery and walk on a recorded folder.
+//! Neighbours: applications implement [`Application`]; `recovery` and `walk` call the application; the application
+//! calls `log` and `changes`; `check` runs recovery and walk on a recorded folder.
 
 // A file uses only files above it.
 mod object_tids;

@@ -26,7 +26,7 @@
 //!   the checkpoint's, one if a change of it was passed over and its removal has not come yet. A hash set keeps its
 //!   memory until the recovery ends, so the largest number of such objects at one time counts.
 //!
-//! Neighbours: `recovery` and `shadow_copy` fill the list, and ask.
+//! Neighbours: `recovery` and `shadow_copy` fill the list, and judge operations by the list.
 
 use std::collections::HashSet;
 

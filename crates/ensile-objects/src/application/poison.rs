@@ -13,7 +13,8 @@
 //! - O6: an object is poisoned before its guard is free, so the next holder of the guard finds the poison.
 //! - `log` pays nothing: the first poisoned object sends all later entries on the waiting path, which asks.
 //!
-//! Neighbours: `changes` poisons, `recovery` too at an open; `log` refuses; `called_application` asks.
+//! Neighbours: `changes` poisons objects, and `recovery` poisons objects at an open. `log` refuses a poisoned object,
+//! and `called_application` makes no checkpoint with one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! The guard of an object is held over the log call and the change, and over the object's bytes and their `ckpt`. At a
 //! `ckpt` the copy has therefore had every operation of the object, in the same order.
 //!
-//! Neighbours: `log` tells of logged operations, `object_writer` of written objects.
+//! Neighbours: `log` reports logged operations, and `object_writer` reports written objects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::format::ObjectLife;
 
 pub(super) struct CheckedCopy<A> {
     called: CalledApplication<A>,
-    /// Existence of the copied objects.
+    /// Objects that exist in the copy, for the verdict on operations (O10).
     known: LoadedObjects,
     /// First difference: the object's number, and the difference.
     found: Mutex<Option<(u64, String)>>,

@@ -1,6 +1,7 @@
 //! Slots of last TIDs: an application's objects have no room for a TID.
 //!
-//! Neighbours: `log` chooses TIDs here (O7); `object_writer` reads them, and asks the copy of the debug mode.
+//! Neighbours: `log` chooses TIDs here (O7); `object_writer` reads the TIDs, and compares objects with the copy of the
+//! debug mode.
 
 use ensile_base::Tid;
 use ensile_base::sync::Mutex;
@@ -39,7 +40,8 @@ pub(super) struct NewOperation<'p> {
     pub(super) parameters: &'p [&'p [u8]],
 }
 
-/// Slots of an application of any type, and its copy in the debug mode. By default there is no copy.
+/// Slots of an application, without the application's type. Also the application's copy in the debug mode; by default
+/// there is no copy.
 pub(super) trait Slots: Send + Sync {
     fn object_slot(&self, object: u64) -> &Mutex<Tid>;
 

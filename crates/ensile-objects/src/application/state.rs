@@ -1,6 +1,7 @@
 //! State of an application's recovery and checkpoints.
 //!
-//! Neighbours: `recovery` and `walk` are the two sides; `log` has the state's slots.
+//! Neighbours: `recovery` rebuilds the objects at an open, and `walk` writes the objects into checkpoints; `log` has
+//! the state's slots.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(super) struct ReplayedObjects {
     pub(super) pieces: Assembly,
     /// Logged operations whose epochs have not passed: number of the object, and body of the entry.
     pub(super) waiting: WaitingOperations<(u64, Box<[u8]>)>,
-    /// True if the recovery passes over operations by their marks of lives; false if it replays them all.
+    /// True if the recovery passes over operations by their marks of lives. Otherwise the recovery replays every
+    /// operation.
     pub(super) judges_marks: bool,
     /// True if an object whose replay fails is poisoned, and the open goes on.
     pub(super) opens_poisoned: bool,

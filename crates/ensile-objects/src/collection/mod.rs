@@ -4,8 +4,9 @@
 //! update   encode | find the cell, lock it, log, apply, unlock | receipt          beside it: a walk, cell by cell
 //! open     load objects -> operations wait for their epochs -> applied in the order of TIDs -> served
 //! ```
-//! Neighbours: applications call `reads` and `changes`; `persistent` has their codecs, `shards` the objects, `recovery`
-//! and `walk` the sides of recovery and checkpoints, `shadow_copy` the debug mode, `check` the debug mode for a folder.
+//! Neighbours: applications call `reads` and `changes`; `persistent` has their codecs, and `shards` has the objects.
+//! `recovery` rebuilds the objects, and `walk` writes the objects into checkpoints. `shadow_copy` has the debug mode,
+//! and `check` has the debug mode for a folder.
 
 // A file uses only files above it.
 pub(crate) mod persistent;

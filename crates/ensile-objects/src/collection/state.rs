@@ -1,6 +1,7 @@
 //! The objects of a collection, and the state of recovery and checkpoints beside the objects.
 //!
-//! Neighbours: `recovery` and `walk` are the two sides; `objects` has the handle.
+//! Neighbours: `recovery` rebuilds the state at an open, and `walk` writes the state into checkpoints; `objects` has
+//! the handle.
 
 use std::sync::Arc;
 

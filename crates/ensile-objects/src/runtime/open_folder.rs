@@ -36,7 +36,7 @@ pub(super) struct RuntimeMode {
     pub(super) is_driven: bool,
 }
 
-/// Marks that an entry looks at before it is logged.
+/// Marks that a change tests before the change logs an entry.
 #[derive(Debug)]
 pub(super) struct EntryMarks {
     pub(super) closed: AtomicBool,
@@ -63,7 +63,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// False: changes are not logged, and only checkpoints keep changes.
+    /// True if changes are logged. Otherwise only checkpoints keep changes.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.mode.is_logged

@@ -1,6 +1,7 @@
 //! Steps of open objects: the runtime's threads take them, or the threads of the application.
 //!
-//! Neighbours: `threads` and `driver` take the steps; `ensile-epoch` and `ensile-durability` have their parts.
+//! Neighbours: `threads` and `driver` take the steps; `ensile-epoch` and `ensile-durability` have the parts of the
+//! steps.
 
 use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;

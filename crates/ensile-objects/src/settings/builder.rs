@@ -49,8 +49,8 @@ pub enum ObjectDurability {
     /// however the process ends. A receipt is never durable: [`ObjectReceipt::durable`](crate::ObjectReceipt::durable)
     /// returns [`ObjectsError::NotLogged`](crate::ObjectsError::NotLogged). After a failed change of an application's
     /// own object no checkpoint is made, so every further change is refused
-    /// ([`PoisonedUnlogged`](crate::ObjectsError::PoisonedUnlogged)). Serves as the baseline for the cost of
-    /// logging (SLACH §6.2), and for data that the application can make again.
+    /// ([`PoisonedUnlogged`](crate::ObjectsError::PoisonedUnlogged)). This level is the baseline for the cost of
+    /// logging (SLACH §6.2), and suits data that the application can make again.
     NoLog,
 }
 
@@ -166,9 +166,9 @@ impl ObjectsBuilder {
     /// For recovery an object exists if the checkpoint has its bytes, and after its
     /// [creation](crate::ObjectLife::Creation). The application therefore marks the creation of every object, and a
     /// checkpoint writes every existing object: otherwise changes would be passed over. An open that would lose changes
-    /// so fails ([`ErrorKind::FixCall`](crate::ErrorKind::FixCall)): open without the declaration, take a checkpoint,
-    /// and from then on log each creation with its mark. The [debug mode](Self::open_application_checked) names such a
-    /// change as it is logged. An application whose objects always exist needs no marks.
+    /// in this way fails ([`ErrorKind::FixCall`](crate::ErrorKind::FixCall)): open without the declaration, take a
+    /// checkpoint, and from then on log each creation with its mark. The [debug mode](Self::open_application_checked)
+    /// names such a change as it is logged. An application whose objects always exist needs no marks.
     ///
     /// An existing folder can get the declaration. Entries that were logged without the declaration are always
     /// replayed, so call-backs accept unknown objects until the first checkpoint of a program with the declaration. An
@@ -186,8 +186,8 @@ impl ObjectsBuilder {
     ///
     /// The object may be half changed, so the application must not show the object
     /// ([`is_poisoned`](ApplicationLog::is_poisoned)). [`ApplicationLog::log`] refuses the object, no checkpoint is
-    /// made, and the log keeps all operations: an open by a mended program replays the operations. The setting serves
-    /// all other objects until then. Every poisoned object is counted; the reasons are kept for 1000 of them.
+    /// made, and the log keeps all operations: an open by a mended program replays the operations. Until then, the
+    /// application can use all other objects. Every poisoned object is counted; the reasons are kept for 1000 of them.
     #[must_use]
     pub fn open_poisoned(mut self) -> Self {
         self.settings.opens_poisoned = true;
@@ -297,15 +297,16 @@ impl ObjectsBuilder {
     }
 
     /// Starts no threads: the application's threads drive logging and checkpoints through [`ApplicationLog::drive`] or
-    /// [`Objects::drive`] while the objects are open. Serves a process that already has a loop, or that may start no
-    /// threads. Recovery runs on the opening thread, whatever [`recovery_threads`](Self::recovery_threads) says.
+    /// [`Objects::drive`] while the objects are open. The setting suits a process that already has a loop, or that may
+    /// start no threads. Recovery runs on the opening thread, and [`recovery_threads`](Self::recovery_threads) has no
+    /// effect.
     ///
     /// *Frequency.* `drive` returns the time until the next step is due: at most an epoch's interval, and zero while a
     /// checkpoint is written, about a block per call. A late call makes results late and lets the log grow, and has no
     /// other effect.
     ///
-    /// *Waiting calls* drive meanwhile, so a single thread never waits for another thread. A call that waits for a
-    /// result, as strict updates do, drives the log. An operation that finds the log's buffers full (64 MiB) also
+    /// *Waiting calls* drive while they wait, so a single thread never waits for another thread. A call that waits for
+    /// a result, as strict updates do, drives the log. An operation that finds the log's buffers full (64 MiB) also
     /// drives the log, and takes as long as the write of the buffers.
     /// [`CheckpointHandle::wait`](crate::CheckpointHandle::wait) and `ship` drive everything; as with threads, call
     /// both without a guard, and not in a call-back of a checkpoint. A loop with other work reads
@@ -337,7 +338,7 @@ impl ObjectsBuilder {
     /// prices.update(1, &250)?; // strict: durable behind this
     /// let (_, receipt) = prices.submit(2, &99)?;
     /// let checkpoint = prices.checkpoint();
-    /// // The process's loop: it does what else there is to do, and this.
+    /// // The loop of the process, between its other work.
     /// while !receipt.is_durable() || checkpoint.outcome().is_none() {
     ///     let pause = prices.drive().expect("it is open");
     ///     std::thread::sleep(pause); // or wait for sockets, no longer than this
@@ -427,11 +428,12 @@ impl ObjectsBuilder {
     /// Opens a collection. First loads and replays the contents of the folder, on several threads.
     ///
     /// # Errors
-    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage): the folder is damaged, in use, of a database, of
-    /// [another application](Self::application_name), has keys or objects of another program or type, or has an object
-    /// or operation that this program does not understand; nothing was changed then. Or the system refuses a thread.
-    /// [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for settings that cannot work, also with
-    /// [`mark_lives`](Self::mark_lives) or [`open_poisoned`](Self::open_poisoned), which are for applications.
+    /// [`ObjectsError::Storage`](crate::ObjectsError::Storage) if the folder is damaged or in use; if the folder
+    /// belongs to a database or to [another application](Self::application_name); if the folder has keys or objects of
+    /// another program or type, or an object or operation that this program does not understand. Nothing was changed
+    /// then. The same error if the system refuses a thread. [`ObjectsError::Misuse`](crate::ObjectsError::Misuse) for
+    /// settings that cannot work, also with [`mark_lives`](Self::mark_lives) or [`open_poisoned`](Self::open_poisoned),
+    /// which are for applications.
     pub fn open<K: ObjectKey, T: Persistent>(mut self) -> Result<Objects<K, T>> {
         if self.settings.marks_lives || self.settings.opens_poisoned {
             return Err(DurabilityError::Config(OF_APPLICATIONS.into()).into());

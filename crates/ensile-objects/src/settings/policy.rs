@@ -32,9 +32,10 @@ pub struct CheckpointPolicy {
     pub log_bytes: Option<u64>,
     /// Entries since the last checkpoint began, or since the open: logged operations, whole values and removals.
     pub log_records: Option<u64>,
-    /// Entries, bytes or time, with a number that follows the load (SLACH §4). [`AdaptiveThreshold::of_ups`] and
-    /// [`of_his`](AdaptiveThreshold::of_his) are the paper's, by entries;
-    /// [`of_capacity`](AdaptiveThreshold::of_capacity) counts bytes, [`of_time`](AdaptiveThreshold::of_time) time.
+    /// Threshold in entries, bytes or time that follows the load (SLACH §4). [`AdaptiveThreshold::of_ups`] and
+    /// [`of_his`](AdaptiveThreshold::of_his) are the paper's thresholds, in entries.
+    /// [`of_capacity`](AdaptiveThreshold::of_capacity) counts bytes, and [`of_time`](AdaptiveThreshold::of_time) counts
+    /// time.
     pub adaptive: Option<AdaptiveThreshold>,
     /// Time since the last checkpoint ended. The checkpoint is put off while the log hardly grows.
     pub interval: Option<Duration>,
@@ -52,7 +53,7 @@ pub struct CheckpointPolicy {
 }
 
 impl Default for CheckpointPolicy {
-    /// Every ten seconds, if the log has grown, or after 4 GiB of log.
+    /// Checkpoints every ten seconds if the log has grown, and after 4 GiB of log.
     fn default() -> Self {
         let CheckpointConfig { log_bytes, log_records, adaptive, interval, recovery_time, .. } =
             CheckpointConfig::default();

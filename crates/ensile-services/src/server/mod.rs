@@ -11,11 +11,12 @@
 //! - Every request gets one reply, an error if the request was not carried out. O6: a command that panics is such a
 //!   request.
 //!
-//! Neighbours: `ensile-net` has the loop of sockets, `ensile-resp` the codec; [`crate::service`] is the served side;
-//! `service_loop` has the loop of a server, `state` the state that loops share, `client_state` the state of a client,
-//! `limits` the limits; `dispatch` takes requests, `queue` has the requests after `MULTI`, `execution` calls commands,
-//! `common_commands` and `handshake` have the commands of every server, `figures` the text of `INFO`, `log_notices` the
-//! notices about the log, `deferred_replies` the waiting replies, [`threads`] starts loops.
+//! Neighbours: `ensile-net` has the loop of sockets, and `ensile-resp` has the codec. [`crate::service`] is the served
+//! side. `service_loop` has the loop of a server; `state` has the state that loops share; `client_state` has the state
+//! of a client; `limits` has the limits. `dispatch` takes requests, `queue` keeps the requests after `MULTI`, and
+//! `execution` calls commands. `common_commands` and `handshake` have the commands of every server; `figures` has the
+//! text of `INFO`; `log_notices` has the notices about the log. `deferred_replies` keeps the waiting replies, and
+//! [`threads`] starts loops.
 
 mod client_state;
 mod common_commands;

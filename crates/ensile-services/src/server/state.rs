@@ -1,6 +1,7 @@
 //! State shared by the loops of a server: the service, and figures of connections, requests and memory.
 //!
-//! Neighbours: [`super::ServiceLoop`] counts; `figures` shows the figures; `log_notices` has the notices about the log.
+//! Neighbours: [`super::ServiceLoop`] updates the figures; `figures` shows the figures; `log_notices` has the notices
+//! about the log.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -13,7 +13,6 @@ use crate::checkpoint::walk::Walk;
 use crate::files::checkpoint::block::CheckpointBlock;
 use crate::files::checkpoint::writer::{PartWriter, PartWritten};
 
-/// A set of files under way.
 #[derive(Debug)]
 pub(in crate::checkpoint) struct FileSetWriter {
     slices: PartSlices,

@@ -73,7 +73,7 @@ pub(in crate::checkpoint) enum Action {
     Publish,
     /// Announce the freeze of the picture whose pages are published: `record_freeze`.
     Announce,
-    /// Cut the part of the state that the attempt takes into a part for each checkpointer: `cut`.
+    /// Cut the attempt's part of the state into a part for each checkpointer: `cut`.
     Cut(Taken),
     /// Write this part: `part_ended`, `part_failed` or `part_left`.
     WritePart(PartTask),

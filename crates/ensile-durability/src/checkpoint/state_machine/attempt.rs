@@ -62,7 +62,7 @@ impl Attempt {
         sets
     }
 
-    /// Part of a checkpointer, once. The pages of a picture are not ended while parts are handed out.
+    /// Hands out the part of a checkpointer, once. No picture's pages are ended while parts are handed out.
     pub(super) fn part_task(&mut self, checkpointer: usize) -> Option<PartTask> {
         let slices = self.parts.take(checkpointer)?;
         let AttemptTurn { number, salt, .. } = self.turn;
@@ -90,7 +90,7 @@ impl Attempt {
         InstalledCheckpoint::Cycling(after_turn(before, &turn.taken, &turn.starts, walked))
     }
 
-    /// Report of the attempt, which is installed as `installed`.
+    /// Report of the attempt. `installed` is the attempt's checkpoint in the manifest.
     pub(super) fn report(&self, installed: &InstalledCheckpoint, now_nanos: u64) -> CheckpointReport {
         let (number, high) = (installed.number(), installed.durable_min());
         assert_eq!((self.turn.last_number(), self.durable_min()), (number, high));

@@ -1,6 +1,6 @@
 //! Callers that ask for the next checkpoint, and the answer after the end of the checkpoints.
 //!
-//! Neighbours: `manager` demands for applications; an attempt takes the ticket of its callers.
+//! Neighbours: `manager` calls [`Callers::demand`] for applications; an attempt takes the ticket of its callers.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Callers {
         ticket
     }
 
-    /// True after the end of the checkpoints.
+    /// True if later callers are refused, because the checkpoints have ended.
     pub(super) fn are_refused(&self) -> bool {
         self.refusal.is_some()
     }

@@ -1,6 +1,6 @@
 //! Outcomes of the attempts so far: failures in a row, and the last report.
 //!
-//! Neighbours: `machine` records the outcomes; the rules wait after a failure.
+//! Neighbours: `machine` records the outcomes; the rules of `control` wait after a failure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(in crate::checkpoint) struct AttemptHistory {
 }
 
 impl AttemptHistory {
-    /// History at the open, at `now_nanos`.
+    /// History of a database that is opened at `now_nanos`.
     pub(super) fn new(now_nanos: u64) -> Self {
         Self {
             ended_nanos: now_nanos,

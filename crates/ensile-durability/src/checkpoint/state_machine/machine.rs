@@ -54,8 +54,8 @@ pub(in crate::checkpoint) struct CheckpointStateMachine {
 }
 
 impl CheckpointStateMachine {
-    /// Creates the state machine of a database with these figures of its open. Every existing checkpoint has a smaller
-    /// number than `number`. `outlook` predicts recoveries.
+    /// Creates the state machine of a database. `opened` has the figures of the open. Every existing checkpoint has a
+    /// smaller number than `number`. `outlook` predicts recoveries.
     pub(in crate::checkpoint) fn new(
         terms: Terms,
         rules: Rules,
@@ -183,7 +183,8 @@ impl CheckpointStateMachine {
             return Action::Rest;
         }
         self.enter(Stage::Busy(Duty::LookForRoom));
-        // The first picture that keeps installed pages has no prediction, and is tried.
+        // No figure predicts the first picture that keeps installed pages. An expectation of 0 bytes lets the attempt
+        // begin.
         let first_bytes = if self.terms.goes_on { 0 } else { taken.bytes(self.installed.as_ref()) };
         Action::LookForRoom { bytes: self.history.expected_bytes(first_bytes, taken == Taken::Whole) }
     }
@@ -269,7 +270,7 @@ impl CheckpointStateMachine {
         }
         assert!(self.attempt.is_none(), "one at a time");
         self.history.note_room();
-        // A caller's ticket decides the turn, so the turn comes first.
+        // The turn depends on a waiting ticket, so the turn is decided before the ticket is taken.
         let turn = AttemptTurn::new(self.next_number, salt, self.next_taken());
         self.attempt = Some(Attempt {
             turn,
@@ -353,7 +354,6 @@ impl CheckpointStateMachine {
         self.is_last = true;
     }
 
-    /// Outcomes of the attempts so far.
     pub(in crate::checkpoint) fn history(&self) -> &AttemptHistory {
         &self.history
     }
@@ -411,7 +411,7 @@ impl CheckpointStateMachine {
         self.enter(Stage::Failing);
     }
 
-    /// Gives the attempt up while no checkpointer writes a part.
+    /// Gives the attempt up at a stage in which no checkpointer writes a part.
     fn fail_without_parts(&mut self, reason: Arc<str>) {
         self.attempt_mut().parts.abandon();
         self.fail(reason);

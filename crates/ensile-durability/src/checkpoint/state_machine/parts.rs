@@ -4,7 +4,7 @@
 //! - K1: no part is unfinished when the walk ends.
 //! - K4: a part has its share of each range of the turn.
 //!
-//! Neighbours: `attempt` has the parts; `machine` hears of their ends.
+//! Neighbours: `attempt` has the parts; `machine` learns of the end of each part.
 
 use crate::checkpoint::picture::picture_set::ClosedPicture;
 use crate::checkpoint::walk::Slice;
@@ -75,7 +75,7 @@ impl AttemptParts {
         self.unfinished = self.unfinished.checked_sub(not_begun + 1).expect("they were unfinished");
     }
 
-    /// Counts every part as ended: no part is dealt out yet, or every part has ended.
+    /// Counts every part as ended. The call comes before parts are dealt out, or after every part has ended.
     pub(super) fn abandon(&mut self) {
         assert!(self.waiting.is_empty() || self.are_finished(), "no checkpointer writes a part");
         self.unfinished = 0;

@@ -5,7 +5,7 @@
 //! - K4: a turn takes every range after a new cut, or takes a single range as cut before.
 //! - A demand is answered by a turn that takes every range: every range begins after the demand.
 //!
-//! Neighbours: `machine` asks when an attempt begins; `checkpoint::range_partition` cuts.
+//! Neighbours: `machine` asks for the ranges at the beginning of an attempt; `checkpoint::range_partition` cuts ranges.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

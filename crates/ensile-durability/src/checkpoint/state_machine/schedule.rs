@@ -1,6 +1,6 @@
 //! Schedule of checkpoints: the time of the next checkpoint, by the rules, the load and the expected recovery.
 //!
-//! Neighbours: `machine` asks between two checkpoints; `control` has the rules and the predictions.
+//! Neighbours: `machine` asks the schedule between two checkpoints; `control` has the rules and the predictions.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) struct CheckpointSchedule {
 }
 
 impl CheckpointSchedule {
-    /// Schedule of a database with these figures of its open. `outlook` predicts recoveries.
+    /// Schedule of a database, from the figures of its open. `outlook` predicts recoveries.
     pub(super) fn new(
         rules: Rules,
         outlook: RecoveryOutlook,
@@ -107,7 +107,7 @@ impl CheckpointSchedule {
         self.outlook.forecast(loaded, replayed, expected, target)
     }
 
-    /// Asks the rules for a checkpoint now. True if an attempt is to begin, with its occasion noted.
+    /// True if the rules begin an attempt now. The schedule then notes the occasion of the attempt.
     pub(super) fn is_due(&mut self, situation: &Situation) -> bool {
         self.verdict = self.rules.policy.verdict(situation);
         let CheckpointVerdict::Begins(reason) = self.verdict else { return false };
@@ -122,7 +122,6 @@ impl CheckpointSchedule {
         self.occasion.expect("the rules have begun an attempt")
     }
 
-    /// Records that this attempt is installed.
     pub(super) fn record_install(
         &mut self,
         attempt: &Attempt,

@@ -14,8 +14,8 @@
 //! - N1: a freeze is announced once every commit that may have missed the pages has ended.
 //! - N2: no page is taken before every commit of an epoch below the freeze is installed.
 //!
-//! Neighbours: `machine` and `attempt` ask; `files::manifest::installed_checkpoint` has the installed checkpoints, a
-//! variant for each kind too.
+//! Neighbours: `machine` and `attempt` call the methods. `files::manifest::installed_checkpoint` has the installed
+//! checkpoints, also with a variant for each kind.
 
 use ensile_base::Epoch;
 

@@ -1,6 +1,6 @@
 //! Turn of an attempt: the part of the state that the attempt takes, and its sets of files.
 //!
-//! Invariant: a turn of every range has a set of files for each range. Any other turn has one set.
+//! Invariant: a turn that takes every range has a set of files for each range. Any other turn has one set.
 //!
 //! Neighbours: `range_schedule` chooses the part; `attempt` has one turn.
 
@@ -39,7 +39,7 @@ impl AttemptTurn {
         self.number..=self.last_number()
     }
 
-    /// Sets the first keys of the ranges, and with the ranges the number of sets.
+    /// Sets the first keys of the ranges, and thereby the number of sets.
     pub(super) fn cut(&mut self, starts: Vec<RangeStart>) {
         assert_eq!(self.sets, 1, "a turn is cut once");
         self.sets = if let Taken::All { .. } = self.taken { starts.len() as u64 } else { 1 };

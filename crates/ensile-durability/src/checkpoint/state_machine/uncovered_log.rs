@@ -57,7 +57,8 @@ impl UncoveredLog {
         log_bytes > self.base_bytes
     }
 
-    /// Records the installation of sets of files with these numbers, whose walk was opened at the logged work `base`.
+    /// Records the installation of the sets of files with these numbers. `base` is the logged work at the opening of
+    /// their walk.
     pub(super) fn record_install(
         &mut self,
         base: &LogWork,

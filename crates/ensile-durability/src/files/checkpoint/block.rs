@@ -3,7 +3,7 @@
 //! Invariant: a block's payload takes at most [`BLOCK_BYTES_MAX`] of memory, unless a single entry needs more. At most
 //! one block of a database's checkpointers is larger at a time.
 //!
-//! Neighbours: `crate::files::block` has the grammar; `Walk` fills blocks, `writer` sends blocks out.
+//! Neighbours: `crate::files::block` has the grammar; `Walk` fills blocks; `writer` writes blocks to files.
 
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;

@@ -5,8 +5,8 @@
 //! - Blocks are chained, so an end block's header checksum vouches for the whole file, and the seal for every file.
 //! - A file without an end block is cut: truncation at any byte is detected.
 //!
-//! Neighbours: `writer` ends files; `reader` compares the totals, recovery's load compares the seal with the
-//! manifest's.
+//! Neighbours: `writer` ends files; `reader` compares the totals, and recovery's load compares the seal with the
+//! manifest's seal.
 
 use ensile_base::checksum::crc32c_append;
 

@@ -5,8 +5,8 @@
 //!   only once its end block agrees with the blocks read, and no byte follows the end block.
 //! - An installed checkpoint's files were synced before the installation: any fault in such a file is damage.
 //!
-//! Neighbours: `files::block` has the grammar and reads; recovery and the tools that check a folder load with this
-//! reader.
+//! Neighbours: `files::block` has the grammar, and reads blocks. Recovery and the tools that check a folder load
+//! checkpoints with this reader.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;

@@ -122,7 +122,7 @@ pub(crate) struct FileChain {
     pub(crate) tail: Tail,
     /// True if blocks of this log, torn or intact, stand behind the end.
     has_blocks_behind: bool,
-    /// Offset up to which later blocks show a returned sync. Bytes behind it may be only in the system's cache.
+    /// Offset up to which later blocks show a returned sync. Bytes behind the offset may be only in the system's cache.
     pub(crate) synced_to: u64,
 }
 
@@ -309,7 +309,8 @@ pub(crate) enum MarkSearch {
     EndsAt(u64),
 }
 
-/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. A copy is cut there.
+/// Finds the end of the first mark of `least` or more, in a file whose chain ends at `end`. A copy is cut at the end of
+/// this mark.
 pub(crate) fn end_of_mark(
     disk: &dyn Disk,
     file: SegmentFile,
@@ -351,7 +352,8 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
-/// Sequence of the next file's opening block; 0 without one of this log. Blocks of smaller sequences are synced.
+/// Sequence of the next file's opening block; 0 if the next file has no opening block of this log. Blocks of smaller
+/// sequences are synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
     let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);

@@ -2,7 +2,7 @@
 //!
 //! Invariants: I1, I2, L4, L6, K1, N16, N18, N23 and B4, as [`super`] states them.
 //!
-//! Neighbours: [`super::text_form`] and [`super::file`] ask; the shared manifest asks about its state.
+//! Neighbours: [`super::text_form`] and [`super::file`] check manifests; the shared manifest checks its state.
 
 use ensile_base::Epoch;
 use ensile_disk::FolderId;

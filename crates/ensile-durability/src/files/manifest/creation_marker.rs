@@ -11,7 +11,7 @@
 //! - N24, H7: The first manifest of a folder that gets a copy has the line. No open makes a database of such a folder,
 //!   and only a run of the named copy may continue in the folder. The manifest that completes the copy lacks the line.
 //!
-//! Neighbours: `manifest` has the line, and tells the copy that is under way. `open` refuses a folder with the line.
+//! Neighbours: `manifest` has the line, and names the copy under way. `open` refuses a folder with the line.
 //! `crate::backup`, `recovery::archive` and `shipping::take_over` name their copies.
 
 use std::fmt;

@@ -4,7 +4,7 @@
 //! - A write replaces the whole manifest: write a new file, sync, rename, sync the folder.
 //! - A manifest that [`Manifest::read`] would refuse is not written.
 //!
-//! Neighbours: [`super::keeper`] writes; every part of the store reads.
+//! Neighbours: [`super::keeper`] writes the manifest; every part of the store reads the manifest.
 
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - L7: reading the manifest refuses an unknown format, before any block is judged.
-//! - A manifest has the oldest format that has all of its lines ([`Manifest::format`]).
+//! - The format of a manifest is the oldest format that permits all of the manifest's lines ([`Manifest::format`]).
 //!
-//! Neighbours: [`super::file`] reads and writes the text. The files of the store's values have the lines.
+//! Neighbours: [`super::file`] reads and writes the text. The line of a value is in the file of the value.
 
 use std::collections::BTreeSet;
 use std::fmt;

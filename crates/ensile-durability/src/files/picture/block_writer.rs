@@ -7,8 +7,8 @@
 //! - A tail stands behind the last block of a page that is written now, in the free bytes of the page's last unit, and
 //!   is written with the page. A moved page leaves its tail behind: the tail was an older picture's (N10).
 //!
-//! Neighbours: [`super::file`] has the extents, [`super::blocks`] the bytes; `picture_part_writer` writes a
-//! checkpointer's part, `picture_set` the directory.
+//! Neighbours: [`super::file`] has the extents, and [`super::blocks`] has the bytes. `picture_part_writer` writes a
+//! checkpointer's part, and `picture_set` writes the directory.
 
 use ensile_base::checksum::crc32c;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! - I1: the opening block names the database and the file's salt. The opening block is synced before a further write.
 //! - A block's header has the block's place, and the block fits the extent.
 //!
-//! Neighbours: `files::block` has the grammar; [`super::location`] checks headers; the writer of a picture sends blocks
-//! out.
+//! Neighbours: `files::block` has the grammar; [`super::location`] checks headers; the writer of a picture writes the
+//! blocks to files.
 
 use ensile_base::checksum::crc32c;
 

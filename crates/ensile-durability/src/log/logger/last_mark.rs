@@ -2,7 +2,7 @@
 //!
 //! Invariant: L5: the last mark carries the D that the marks before it made durable.
 //!
-//! Neighbours: `shutdown` calls, once nothing more is appended; `segments` writes.
+//! Neighbours: `shutdown` calls this module once nothing more is appended; `segments` writes the marks.
 
 use ensile_disk::DiskError;
 

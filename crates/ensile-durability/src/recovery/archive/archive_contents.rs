@@ -226,7 +226,7 @@ fn read_file(
     Ok(chain)
 }
 
-/// Spans of epochs of which these whole files of a log have every entry; its generation begins at `first`.
+/// Spans of epochs for which these whole files of a log have every entry. The log's generation begins at `first`.
 fn spans_of(files: &[FileChain], first: Epoch) -> Vec<EpochSpan> {
     assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
     let span = |files: &[FileChain]| {

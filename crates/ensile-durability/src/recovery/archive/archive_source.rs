@@ -57,7 +57,7 @@ pub(crate) struct ArchiveSource {
 pub(crate) struct ForwardReach {
     /// End of the archive's range; `None` if no range has the state.
     pub(crate) end: Option<Epoch>,
-    /// Spans of epochs after the state, up to `end`, that counted: first and last epoch, oldest span first.
+    /// Spans of counted epochs after the state, up to `end`: first and last epoch, oldest span first.
     pub(crate) counted: Vec<(Epoch, Epoch)>,
 }
 

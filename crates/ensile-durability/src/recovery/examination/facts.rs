@@ -1,6 +1,6 @@
 //! Results of an examination, as data.
 //!
-//! Neighbours: filled by `validator` and `folder_repair`; printed by the `ensile` command.
+//! Neighbours: `validator` and `folder_repair` fill in the results; the `ensile` command prints the results.
 
 use std::path::PathBuf;
 
@@ -188,7 +188,8 @@ pub struct PageFileFacts {
     pub name: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Bytes that the picture uses. The rest is free, or the file's opening, or of a backup's older pictures.
+    /// Bytes that the picture uses. The other bytes are free, or hold the file's opening block or a backup's older
+    /// pictures.
     pub used_bytes: u64,
 }
 
@@ -304,7 +305,8 @@ pub struct CheckpointFacts {
     pub number: u64,
     /// e_l: first epoch for which the log is needed. The freeze S of a picture, and the smallest e_l of ranges.
     pub low: Epoch,
-    /// e_h: epoch that had to be durable before the install. e_c = S - 1 of a picture, and the largest e_h of ranges.
+    /// e_h: epoch that had to be durable before the install. For a picture, e_c = S - 1. For ranges, the largest e_h of
+    /// a range.
     pub high: Epoch,
     /// Number of files.
     pub files: u64,
@@ -369,7 +371,7 @@ impl CheckpointFacts {
 pub enum Remedy {
     /// Cut everything after the last whole epoch, with this loss.
     Cut(Loss),
-    /// Give up the whole log. No cut helps, but the picture is whole, and is the state at the end of an epoch.
+    /// Give up the whole log. No cut of the log helps. The picture is whole, and has the state at the end of an epoch.
     PictureAlone {
         /// Reason why no cut helps.
         why: String,
@@ -413,7 +415,7 @@ pub struct Repaired {
 pub struct Examination {
     /// Last epoch that counts. `None` if data is damaged or unreadable, or if nothing was ever written.
     pub durable_epoch: Option<Epoch>,
-    /// Kind of the entries, also of a new database. `None` if the manifest is unreadable, or the database is
+    /// Kind of the entries, which a new database has too. `None` if the manifest is unreadable, or the database is
     /// still under creation.
     pub entries: Option<EntryKind>,
     /// Name of the application that owns the folder, if the folder has a name (I5).
@@ -463,7 +465,7 @@ impl Examination {
         self.damage.is_empty() && self.unread.is_empty()
     }
 
-    /// True if the damage of this error is noted, with any description.
+    /// True if damage at the place of this error is noted. The description of the noted damage may differ.
     pub(super) fn has_damage_of(&self, error: &DurabilityError) -> bool {
         let DurabilityError::Damaged { file, offset, .. } = error else { return false };
         self.damage.iter().any(|known| (&known.file, known.offset) == (file, *offset))

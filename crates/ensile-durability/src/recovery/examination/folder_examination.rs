@@ -1,6 +1,8 @@
-//! Examination of a whole folder, with the folder's lock and the remedy; and the entries of a whole log, by TIDs.
+//! Examination of a whole folder under the folder's lock, with the remedy. Also the entries of a whole log, in the
+//! order of TIDs.
 //!
-//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads again.
+//! Neighbours: `validator` has the steps; `folder_repair` and the `ensile` command call; `tid_order` reads the examined
+//! logs in the order of TIDs.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

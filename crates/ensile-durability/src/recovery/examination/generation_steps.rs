@@ -92,7 +92,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Puts a log together. The log gets a chain only if all files, `count` by name, were read.
+    /// Puts a log together. The log gets a chain only if all of its `count` files were read.
     pub(super) fn log(&mut self, count: usize) -> Result<(), DurabilityError> {
         let files = std::mem::take(&mut self.under_way().files);
         assert!(files.len() <= count, "each file is read once");
@@ -166,7 +166,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Hands the counting entries of a piece of `log` to the target. No later piece has an entry below `passed`.
+    /// Hands the target the entries that count in a piece of `log`. No later piece has an entry below `passed`.
     pub(super) fn piece(
         &mut self,
         log: usize,

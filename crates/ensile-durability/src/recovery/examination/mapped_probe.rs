@@ -1,7 +1,8 @@
 //! Results that a process-safe process left in a folder not opened since, reported for a backup of the folder
 //! (docs/internals/protocols/process.md).
 //!
-//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. It changes nothing.
+//! Invariant B4: a backup of such a folder has the results that D covers, and reports the others. The probe changes
+//! nothing in the folder.
 //!
 //! Neighbours: a backup asks before and after the copy; `recovery::mapped_tail` finds the results, as for an open.
 

@@ -1,4 +1,4 @@
-//! Plan of a repair: the cut of a damaged folder and the loss, from an examination's findings, without a change.
+//! Plan of a repair, from an examination's findings: the cut of a damaged folder, and the loss. A plan changes nothing.
 //!
 //! A repair closes the oldest damaged generation at the smallest mark that is whole in every log of the generation.
 //! Everything after that mark is given up, later generations included.
@@ -205,7 +205,7 @@ impl Cutting<'_> {
         limits.iter().all(is_behind)
     }
 
-    /// Stitches a log from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
+    /// Puts a log together from the files read by [`read_until`], up to a missing file. `None` if no part is whole.
     fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
@@ -266,7 +266,8 @@ impl Cutting<'_> {
         self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, InstalledCheckpoint::redo_epoch)
     }
 
-    /// True if a file of this generation's logs bears another salt than the manifest's, and none the manifest's.
+    /// True if a file of this generation's logs has another salt than the manifest's, and no file has the manifest's
+    /// salt.
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
         for file in self.files_of(generation) {
@@ -359,8 +360,8 @@ impl Cutting<'_> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
-        // A generation without a log counts only through its picture, and the picture is not in the generation. A cut
-        // with a missing chain has mark 0, so its D lies before the generation.
+        // A generation without a log has results only in its picture, and the manifest lists the picture outside of the
+        // generation. A cut with a missing chain has mark 0, so its D lies before the generation.
         let stays = durable >= generation.first && !chains.is_empty();
         let chains = if stays { chains } else { Vec::new() };
         let is_of = |chain: &Chain, file: &SegmentFile| {
@@ -443,7 +444,8 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
     Ok(limits)
 }
 
-/// Reads a log as if a damaged file ended at its damage, and a file where the next file continues the chain.
+/// Reads a log as if a damaged file ended at the damage. A file with a next file ends where the next file continues the
+/// chain.
 fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],

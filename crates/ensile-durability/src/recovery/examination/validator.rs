@@ -280,7 +280,7 @@ impl Judge {
         Ok(read)
     }
 
-    /// Reads an older state of a backup, like a restore. Damage that is the newest state's too is noted once.
+    /// Reads an older state of a backup, as a restore does. Damage that the newest state shares is noted once.
     fn check_backup_state(&mut self, at: usize, target: &dyn Recoverable) -> Result<u64, DurabilityError> {
         let kept = self.manifest().kept[at].clone();
         let (epoch, what) = match &kept {

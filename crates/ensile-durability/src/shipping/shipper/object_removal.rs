@@ -8,7 +8,7 @@
 //!   A creation that runs for the grace fails, and names nothing.
 //! - Objects that this database will name soon stay, because an earlier life may have put the objects.
 //!
-//! Neighbours: [`super::steps`] calls the work by the clock.
+//! Neighbours: [`super::steps`] calls this module whenever the clock shows that work is due.
 
 use std::collections::BTreeSet;
 

@@ -5,7 +5,8 @@
 //! - H3: S does not go back from one manifest to the next, unless an object of the newest manifest is gone.
 //! - L6, I5, I6: a manifest has the reserved epochs, the application name and the types of the folder.
 //!
-//! Neighbours: [`super::steps`] asks; `state_composition` decides on the state, and `chain` installs the manifest.
+//! Neighbours: [`super::steps`] asks for a publication; `state_composition` decides on the state, and `chain` installs
+//! the manifest.
 
 use std::collections::BTreeSet;
 

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! find the place in the chain --> upload a piece of a file --> install a manifest --> remove unnamed objects
-//!    log files go first, also between two pieces of a checkpoint's file, which is held open; so do manifests
+//!    log files and manifests go first, also between two pieces of a checkpoint's file, which stays open
 //! ```
 //! Invariants:
 //! - H6: the check for a take-over does not wait for the rate.
 //! - A file that cannot be read here holds up no other file.
 //!
-//! Neighbours: a thread of the owner calls. The files beside this file have the kinds of work.
+//! Neighbours: a thread of the owner takes the steps. The files beside this file have the kinds of work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,8 @@
 //! Invariant: W17. Under a steady load the thread does nothing: a look at the heap of a large table takes milliseconds,
 //! in which loops may wait.
 //!
-//! Neighbours: loops report fallen peaks ([`crate::server::ServerState`]); `ensile-memory` calls the allocator.
+//! Neighbours: loops report each fall from a peak ([`crate::server::ServerState`]); `ensile-memory` calls the
+//! allocator.
 
 use std::io;
 use std::sync::mpsc;

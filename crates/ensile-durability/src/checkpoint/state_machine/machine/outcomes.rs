@@ -133,7 +133,7 @@ impl CheckpointStateMachine {
         }
     }
 
-    /// Fails the attempt: a part cannot be written, and no checkpointer goes on.
+    /// Fails the attempt, because a part cannot be written. No checkpointer goes on.
     pub(in crate::checkpoint) fn part_failed(&mut self, reason: &str) {
         let Some(attempt) = &mut self.attempt else { return };
         attempt.parts.record_failed();
