@@ -245,7 +245,6 @@ impl Base {
         );
         let logs = named_logs(&generations, inventory)?;
         let state = FilesState { checkpoint: self.checkpoint.clone(), generations };
-        debug_assert!(state.least() <= state.epoch(), "K1: the checkpoint is complete at S");
         debug_assert!(
             state.generations.iter().all(|closed| closed.logs == 0 || closed.number <= next.0),
             "H3: no file of an earlier generation is still to come"

@@ -160,6 +160,7 @@ impl Manifest {
     pub(crate) fn log_bytes(&self, name: SegmentName) -> Option<u64> {
         let listed = self.generations.iter().find(|listed| listed.number == name.generation)?;
         let bytes = listed.log_bytes(name);
+        debug_assert_eq!(bytes == 0, self.is_outside(name), "N21: {name} counts, or is outside");
         (name.logger < listed.logs && bytes > 0).then_some(bytes)
     }
 
