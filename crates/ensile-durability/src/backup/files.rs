@@ -772,6 +772,7 @@ fn cut(disk: &dyn Disk, end: LogPlace) -> Result<(), DiskError> {
         file.set_len(end.offset)?;
         file.sync_all()?;
     }
+    debug_assert!(file.len().ok().is_none_or(|length| length <= end.offset), "N20: {} is cut", end.file);
     Ok(())
 }
 
