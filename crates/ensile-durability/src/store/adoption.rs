@@ -89,7 +89,6 @@ pub(crate) fn adopt(
     let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..own };
     let marks: Vec<Mark> =
         next.folders.keys().filter(|name| *name != MAIN).map(|name| ownership::mark(&next, name)).collect();
-    debug_assert!(next.databases().contains(&parent), "I1: the files of the original stay known");
     debug_assert!(
         marks.iter().all(|mark| (mark.database, mark.main) == (next.identity, main)),
         "I1: the marks name the adopted folder"

@@ -125,7 +125,7 @@ impl ReservedEpochs {
         reservation_end(epoch, 0)
     }
 
-    /// Notes that the manifest has a reservation up to `reserved`. A larger end that another thread has noted stays (L6).
+    /// Notes that the manifest has a reservation up to `reserved`. A larger end of another thread stays (L6).
     pub(crate) fn record_renewal(&mut self, reserved: Epoch) {
         self.reserved = self.reserved.max(reserved);
         self.failure = None;
