@@ -101,12 +101,12 @@ impl LeftInSource {
             let now = left_behind(&**disk)?;
             *self = Self::Behind(before.take(), now);
         }
-        debug_assert!(!matches!(self, Self::Before(..)), "B4: the source is looked at after the last read");
         Ok(())
     }
 
     /// Entries that a backup of the state at the end of `epoch` lacks.
     fn not_in(&mut self, epoch: Epoch) -> Option<NotProven> {
+        debug_assert!(!matches!(self, Self::Before(..)), "B4: the source is looked at after the last read");
         let Self::Behind(before, now) = self else { return None };
         // If an open during the copy took the entries, the log has them, and so does every state of `left.last` or a
         // later epoch. For entries that no open takes, the epochs prove nothing.

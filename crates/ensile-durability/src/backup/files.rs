@@ -391,7 +391,6 @@ impl FilesCopy {
         let is_log = SegmentFile::parse_path(name).is_some();
         let used = if is_log { used_bytes(&self.bytes[..read]) } else { read };
         let (disk, opened) = (self.target.disk(), self.file.take());
-        debug_assert!(used <= read && read <= most, "N20: {used} bytes of {read} are written");
         let to = write(disk, &copied_name(name), opened, &self.bytes[..used], piece.from);
         let to = to.map_err(|error| target_error(disk, error))?;
         if read == 0 {
@@ -399,6 +398,7 @@ impl FilesCopy {
             self.waiting.pop_front();
         } else {
             piece.from += read as u64;
+            debug_assert!(piece.from <= piece.until, "N20: bytes behind the end of {name}");
             self.file = Some(to);
         }
         self.tally.add_copied(read as u64, 0);
@@ -586,7 +586,8 @@ impl FilesCopy {
         }
         let copied = self.copied_files()?;
         generations.iter_mut().for_each(|generation| generation.spans = spans_of(generation, &copied));
-        debug_assert!(generations.last().is_some_and(|open| open.logs == 0), "N21: no log grows in a copy");
+        let is_before = |one: &Generation, next: &Generation| one.durable.is_some_and(|end| end < next.first);
+        debug_assert!(generations.is_sorted_by(is_before), "L4: the epochs of generations are apart");
         Ok(generations)
     }
 
@@ -751,7 +752,16 @@ fn spans_of(generation: &Generation, copied: &[(String, u64)]) -> Vec<LogSpan> {
         *span = Some(LogSpan { first: known.first.min(number), ..last });
     }
     let spans: Vec<LogSpan> = spans.into_iter().collect::<Option<_>>().unwrap_or_default();
-    debug_assert!(spans.iter().all(|span| span.first <= span.last), "N21: a span has a file: {spans:?}");
+    let last_of = |logger: usize| {
+        let files = copied.iter().filter_map(|(file, _)| SegmentFile::parse_path(file));
+        let own = files
+            .filter(|file| (file.name.generation, file.name.logger as usize) == (generation.number, logger));
+        own.map(|file| file.name.number).max()
+    };
+    debug_assert!(
+        spans.iter().enumerate().all(|(logger, span)| Some(span.last) == last_of(logger)),
+        "N21: a span ends with the last copied file: {spans:?}"
+    );
     spans
 }
 
@@ -762,6 +772,7 @@ fn cut(disk: &dyn Disk, end: LogPlace) -> Result<(), DiskError> {
         file.set_len(end.offset)?;
         file.sync_all()?;
     }
+    debug_assert!(file.len().ok().is_none_or(|length| length <= end.offset), "N20: {} is cut", end.file);
     Ok(())
 }
 

@@ -67,7 +67,6 @@ impl BlockCopier {
         let header = Header { owner: u32::from(extent.folder), first_unit: extent.first, ..header };
         let file = self.held.file();
         let place = encode_block(header, extent, payload, file.manifest_entry().salt, &mut self.block);
-        debug_assert_eq!(place.extent, extent, "N12: the block is written where its place says");
         debug_assert!(self.block.len() as u64 <= extent.bytes(), "N12: the block stays within its extent");
         file.write(extent, &mut self.block).map_err(|error| error.to_string())?;
         Ok(place)
@@ -450,10 +449,6 @@ impl PagesCopy {
             places.push(writer.write_removes(number, entries, &gathered).map_err(target_failed)?);
         }
         places.sort_unstable_by_key(|block| block.number);
-        debug_assert!(
-            places.is_sorted_by(|one, next| one.number < next.number),
-            "N11: a block of pending removes has a number of its own"
-        );
         Ok(places)
     }
 

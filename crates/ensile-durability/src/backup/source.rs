@@ -280,10 +280,6 @@ impl FilesSource {
         let files = files.filter(|(name, _)| !pages.contains(name)).collect();
         let mut source = Self { disk: Arc::clone(disk), manifest, files, hinted, _hold: hold };
         source.drop_covered()?;
-        debug_assert!(
-            source.files.iter().all(|(name, _)| !pages.contains(name)),
-            "the pages of a picture are copied by themselves"
-        );
         Ok(source)
     }
 
@@ -331,8 +327,10 @@ impl FilesSource {
         let logs: Vec<SegmentFile> =
             self.files.iter().filter_map(|(name, _)| SegmentFile::parse_path(name)).collect();
         let covered = covered_files(&*self.disk, &self.manifest, logs.into_iter())?;
+        let before = self.files.len();
         self.files
             .retain(|(name, _)| SegmentFile::parse_path(name).is_none_or(|file| !covered.contains(&file)));
+        debug_assert_eq!(before - self.files.len(), covered.len(), "K5: the covered files are dropped");
         Ok(())
     }
 
@@ -347,10 +345,9 @@ impl FilesSource {
         let (behind, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.files).into_iter().partition(|(name, _)| is_behind(name));
         self.files = kept;
-        debug_assert!(
-            behind.iter().all(|(name, _)| *name != SegmentFile::from(last).to_string()),
-            "{last} stays"
-        );
+        let logs = self.logs_of(last.generation);
+        let newest = logs.get(&last.logger).and_then(|files| files.last());
+        debug_assert!(newest.is_none_or(|newest| newest.name <= last), "N20: the log ends with {last}");
         behind.into_iter().map(|(name, _)| name).collect()
     }
 

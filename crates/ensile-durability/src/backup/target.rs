@@ -302,10 +302,6 @@ impl Target {
                 pages.entry((page.number, page.checkpoint)).or_insert_with(|| page.clone());
             }
         }
-        debug_assert!(
-            pictures.is_sorted_by(|newer, older| newer.picture.epoch >= older.picture.epoch),
-            "N16: the newest picture first"
-        );
         Ok(Self { folder, file: Arc::new(file), database, pictures, pages })
     }
 

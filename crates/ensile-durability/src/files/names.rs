@@ -145,7 +145,9 @@ impl BufferName {
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let (generation, number) = name.strip_prefix("buffer-")?.split_once('-')?;
         let parsed = Self { generation: number::parse(generation)?, logger, number: number::parse(number)? };
-        (format!("buffer-{}-{}", parsed.generation, parsed.number) == name).then_some(parsed)
+        let is_ours = format!("buffer-{}-{}", parsed.generation, parsed.number) == name;
+        debug_assert!(!is_ours || parsed.to_string() == format!("{}/{name}", log_folder(logger)));
+        is_ours.then_some(parsed)
     }
 }
 
@@ -166,7 +168,10 @@ impl BufferListName {
     /// Reads the name of a buffer list in the folder of `logger`.
     pub(crate) fn parse(logger: u32, name: &str) -> Option<Self> {
         let generation = number::parse(name.strip_prefix("buffers-")?)?;
-        (format!("buffers-{generation}") == name).then_some(Self { generation, logger })
+        let parsed = Self { generation, logger };
+        let is_ours = format!("buffers-{generation}") == name;
+        debug_assert!(!is_ours || parsed.to_string() == format!("{}/{name}", log_folder(logger)));
+        is_ours.then_some(parsed)
     }
 }
 
@@ -190,7 +195,11 @@ impl PartName {
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
         let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
-        (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
+        let is_ours = format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name;
+        debug_assert!(
+            !is_ours || parsed.to_string() == format!("{}/{name}", checkpoint_folder(checkpointer))
+        );
+        is_ours.then_some(parsed)
     }
 
     /// Reads the displayed name, with the folder.
@@ -220,7 +229,11 @@ impl PageFileName {
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let number = number::parse(name.strip_prefix("pages-")?)?;
         let parsed = Self { folder: checkpointer, number };
-        (format!("pages-{number}") == name).then_some(parsed)
+        let is_ours = format!("pages-{number}") == name;
+        debug_assert!(
+            !is_ours || parsed.to_string() == format!("{}/{name}", checkpoint_folder(checkpointer))
+        );
+        is_ours.then_some(parsed)
     }
 }
 

@@ -42,6 +42,10 @@ pub(crate) fn learn(disk: &dyn Disk, database: Identity, measured: &MeasuredReco
     costs.learn(measured);
     // Assumed costs are not written, because a later program may have better assumptions.
     let text = text_of(database, &costs);
+    debug_assert!(
+        parse(&text, database).is_none_or(|known| text_of(database, &known) == text),
+        "costs read back: {costs:?}"
+    );
     if costs.is_measured && known.is_none_or(|known| text_of(database, &known) != text) {
         // After a disk error, the next open tries again.
         let _ = disk.create(RATES).and_then(|file| file.write_at(text.as_bytes(), 0));

@@ -95,7 +95,6 @@ impl<E> SharedFolder<E> {
             walked => walked?,
         }
         found.sort_unstable();
-        debug_assert!(found.iter().all(|name| name.starts_with(folder)), "the files below {folder}");
         Ok(found)
     }
 
@@ -118,7 +117,6 @@ impl<E> SharedFolder<E> {
     fn temporary_name(name: &str) -> String {
         let beside = format!("{name}.{:016x}{UNFINISHED}", Random::unpredictable().next_u64());
         debug_assert_eq!(folder_of(&beside), folder_of(name), "H1: the rename stays in the folder");
-        debug_assert!(beside.ends_with(UNFINISHED), "H1: an unfinished file is not listed");
         beside
     }
 }
@@ -175,6 +173,10 @@ impl<E> SharedStore for SharedFolder<E> {
             .write_at(bytes, 0)
             .and_then(|()| file.sync_all())
             .and_then(|()| self.disk.add_name(&beside, name));
+        debug_assert!(
+            named.is_err() || file.len().ok().is_none_or(|length| length == bytes.len() as u64),
+            "H1: {name} is whole"
+        );
         // The other name has no further use.
         let _ = self.disk.remove(&beside);
         match named {
@@ -226,13 +228,16 @@ impl SharedUpload for FolderUpload {
     fn write(&mut self, bytes: &[u8]) -> Result<(), SharedStoreError> {
         self.file.write_at(bytes, self.offset)?;
         self.offset += bytes.len() as u64;
-        debug_assert!(!self.is_over, "H1: bytes behind the end of {}", self.name);
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SharedStoreError> {
-        assert!(!self.is_over, "H1: {} is finished once", self.name);
         self.file.sync_all()?;
+        debug_assert!(
+            self.file.len().ok().is_none_or(|bytes| bytes == self.offset),
+            "H1: {} is whole",
+            self.name
+        );
         self.disk.rename(&self.beside, &self.name)?;
         self.is_over = true;
         Ok(self.disk.sync_folder(folder_of(&self.name))?)

@@ -64,7 +64,6 @@ pub(crate) fn look(file: Box<dyn DiskFile>, closed: &ClosedFile) -> Result<Looke
         marks.is_sorted_by(|one, next| one.0 < next.0 && one.1 < next.1),
         "N20: each mark is larger than the mark before: {marks:?}"
     );
-    debug_assert!(marks.last().is_some_and(|(_, at)| *at <= end), "H1: a mark behind the last block");
     if end == closed.bytes {
         Ok(LookedFile { salt: origin.salt, before, marks })
     } else {

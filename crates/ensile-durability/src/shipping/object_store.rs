@@ -218,7 +218,6 @@ struct ObjectUpload {
 impl ObjectUpload {
     /// Uploads the waiting bytes as the next part. The first part begins the upload in parts.
     fn put_part(&mut self) -> Result<(), Error> {
-        debug_assert!(!self.waiting.is_empty(), "H1: a part has bytes");
         let mut parts = match self.parts.take() {
             Some(parts) => parts,
             None => self.store.drive(self.store.store.put_multipart(&self.path))?,
@@ -236,11 +235,11 @@ impl SharedUpload for ObjectUpload {
         if self.waiting.len() >= PART_BYTES {
             self.put_part()?;
         }
-        debug_assert!(self.waiting.len() < PART_BYTES, "a full part is put");
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), SharedStoreError> {
+        debug_assert!(self.waiting.len() < PART_BYTES, "a full part is put");
         if self.parts.is_none() {
             let whole = PutPayload::from(std::mem::take(&mut self.waiting));
             self.store.drive(self.store.store.put(&self.path, whole))?;
@@ -249,7 +248,6 @@ impl SharedUpload for ObjectUpload {
         if !self.waiting.is_empty() {
             self.put_part()?;
         }
-        debug_assert!(self.waiting.is_empty(), "H1: the object lacks its last bytes");
         if let Some(mut parts) = self.parts.take() {
             self.store.drive(parts.complete())?;
         }

@@ -91,6 +91,10 @@ impl ShippedFiles {
         self.logs.retain(|file, log| is_listed(log.shared.pieces(&file.to_string())));
         let kept = self.parts.len() + self.logs.len();
         debug_assert_eq!(missing.is_none(), kept == before, "H1: a file that is dropped is told");
+        debug_assert!(
+            self.objects().iter().all(|object| listed.contains_key(object)),
+            "H1: the store has the objects of each kept file"
+        );
         missing
     }
 
@@ -240,7 +244,6 @@ impl Base {
         );
         let logs = named_logs(&generations, inventory)?;
         let state = FilesState { checkpoint: self.checkpoint.clone(), generations };
-        debug_assert!(state.least() <= state.epoch(), "K1: the checkpoint is complete at S");
         debug_assert!(
             state.generations.iter().all(|closed| closed.logs == 0 || closed.number <= next.0),
             "H3: no file of an earlier generation is still to come"
@@ -278,7 +281,10 @@ impl Base {
             logs.push(files[..here].iter().map(|(file, _)| *file).collect::<Vec<_>>());
         }
         let marks = |file: &SegmentFile| &inventory.logs[file].marks;
-        assert_eq!(logs.len(), generation.logs as usize, "H3: each log has its files");
+        debug_assert!(
+            logs.iter().flatten().all(|file| inventory.has_log(*file, generation.salt)),
+            "H3: the store has each file of the state"
+        );
         let (durable, spans): (Epoch, Vec<LogSpan>) = match generation.durable {
             Some(durable) => {
                 let span = |(logger, files): (usize, &Vec<SegmentFile>)| {
@@ -418,9 +424,11 @@ fn named_logs(generations: &[Generation], inventory: &ShippedFiles) -> Option<Ve
             }
         }
     }
-    let spans = generations.iter().flat_map(|generation| &generation.spans);
-    let named: u64 = spans.map(|span| span.last - span.first + 1).sum();
-    debug_assert_eq!(logs.len() as u64, named, "H1: each file of the state is named");
+    debug_assert_eq!(
+        logs.len() as u64,
+        generations.iter().flat_map(|one| &one.spans).map(|span| span.last - span.first + 1).sum::<u64>(),
+        "H1: each file of the state is named"
+    );
     Some(logs)
 }
 

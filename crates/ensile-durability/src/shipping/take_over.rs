@@ -350,6 +350,11 @@ impl TakeOver {
         let WantedFile { shared, until } = &fetch.wanted;
         debug_assert!(!self.fetched.contains_key(&fetch.name), "{} is fetched once", fetch.name);
         let SharedPiece { object, offset, bytes: whole } = fetch.pieces.front().expect("bytes are to come");
+        debug_assert!(
+            (*offset..=offset + whole).contains(&fetch.offset),
+            "H7: the next byte of {} is in {object}",
+            fetch.name
+        );
         let from = fetch.offset - offset;
         let mut bytes = vec![0; (whole - from).min(STEP_BYTES as u64) as usize];
         let read = self.store.read_at(object, &mut bytes, from);
@@ -374,7 +379,11 @@ impl TakeOver {
             return Ok(());
         }
         assert_eq!(fetch.offset, shared.bytes, "H7: each byte of {} is fetched", fetch.name);
-        debug_assert!(*until <= shared.bytes, "N21: a cut behind the end of the file");
+        debug_assert!(
+            fetch.file.len().ok().is_none_or(|length| length <= *until),
+            "N21: bytes behind the cut of {}",
+            fetch.name
+        );
         if fetch.crc != shared.crc {
             let object = shared.object(&fetch.name);
             return Err(
@@ -436,6 +445,7 @@ impl TakeOver {
         let (from, own) = (&self.from, self.target.manifest());
         let parent =
             if from.shipper == own.identity { from.fenced.last().copied() } else { Some(from.shipper) };
+        debug_assert_ne!(parent, Some(own.identity), "I1: the parent is another database");
         let mut generations = from.state.generations.clone();
         if let Some(last) = generations.last_mut() {
             last.database = own.identity;
@@ -465,6 +475,10 @@ impl TakeOver {
                     // The claim names the same files.
                     let is_verified = self.verified == Some(self.from.number);
                     self.verified = is_verified.then_some(claim.number);
+                    debug_assert!(
+                        claim.objects().eq(self.from.objects()),
+                        "H7: a claim names the same files"
+                    );
                     self.from = claim;
                 }
                 Installed::Lost(_) if self.follow_newer_manifest()? => {
@@ -489,7 +503,6 @@ impl TakeOver {
         if self.verified != Some(self.from.number) {
             return self.verify();
         }
-        assert!(self.has_claimed(), "H7: the folder becomes a database after the claim");
         let report = self.report();
         self.target.replace(self.next_manifest())?;
         Ok(TakeOverStep::Ended(report))

@@ -291,7 +291,6 @@ impl Archive {
         if !list.lists(generation) {
             return Ok(false);
         }
-        debug_assert!(state.list.is_some(), "A3: the list comes before a file of its generations");
         let folder = in_folder(ARCHIVE_FOLDER, &log_folder(logger));
         if !state.folders.contains(&logger) {
             self.disk.create_folder(&folder)?;
@@ -357,7 +356,6 @@ pub(crate) fn whole_to(file: Box<dyn DiskFile>, name: SegmentFile) -> Result<u64
     while let At::Block(header, crc) = scanner.block_at(end, origin.salt)?
         && place.matches_header(&header)
     {
-        debug_assert!(header.block_bytes() > 0, "A1: the chain goes on");
         end += header.block_bytes() as u64;
         place = ChainPlace::after_block(&header, crc);
     }

@@ -43,7 +43,6 @@ impl Reserve {
                 folders.push(folder);
             }
         }
-        debug_assert!(folders.len() <= loggers as usize + 1, "a device has one file of a log");
         Ok(Self { disk: Arc::clone(disk), folders, is_kept: AtomicBool::new(false) })
     }
 
@@ -86,11 +85,14 @@ impl Reserve {
         if bytes < BYTES_MIN {
             return Ok(false);
         }
-        debug_assert!(bytes <= RESERVE_BYTES, "{bytes} bytes for a close");
         debug_assert!(free.is_none_or(|free| bytes <= free / FREE_SHARE), "the reserve fills the disk");
         let file = self.disk.create(&name)?;
         file.write_at(&vec![0; bytes as usize], 0)?;
         file.sync_all()?;
+        debug_assert!(
+            file.len().ok().is_none_or(|length| length <= RESERVE_BYTES),
+            "{bytes} bytes for a close"
+        );
         self.disk.sync_folder(folder)?;
         Ok(true)
     }

@@ -25,8 +25,10 @@ impl OpenStore {
             Ok(Some(due)) => {
                 let mut reserved_epochs = self.reserved_epochs.lock();
                 reserved_epochs.record_renewal(due);
-                assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
-                epochs.set_limit(reserved_epochs.limit());
+                let limit = reserved_epochs.limit();
+                epochs.set_limit(limit);
+                drop(reserved_epochs);
+                debug_assert!(limit <= self.manifest().manifest().reserved, "L6: E stays below {limit}");
                 true
             }
             Err(error) => {
@@ -75,9 +77,13 @@ impl OpenStore {
         has_ended: impl Fn() -> bool,
     ) -> Result<(), DiskError> {
         if let Some(due) = self.write_reserved(due, has_ended)? {
-            self.reserved_epochs.lock().record_renewal(due);
-            assert!(self.epochs().now() <= due, "E is beyond what is reserved (L6)");
-            self.epochs().set_limit(due);
+            let mut reserved_epochs = self.reserved_epochs.lock();
+            reserved_epochs.record_renewal(due);
+            let end = reserved_epochs.end();
+            assert!(self.epochs().now() <= end, "E is beyond what is reserved (L6)");
+            self.epochs().set_limit(end);
+            drop(reserved_epochs);
+            debug_assert!(end <= self.manifest().manifest().reserved, "L6: {end} stands on disk");
         }
         Ok(())
     }

@@ -85,9 +85,13 @@ impl Locks {
             others.folders.iter().all(|(name, _)| !name.is_empty()),
             "I3: the main folder is locked once"
         );
+        let count =
+            |locks: &Self| locks.folders.len() + locks.files.len() + usize::from(locks.file.is_some());
+        let held = count(self) + count(&others);
         self.folders.extend(others.folders);
         self.files.extend(others.files);
         self.files.extend(others.file);
+        debug_assert_eq!(count(self), held, "I3: each lock is held on");
     }
 
     /// Set without locks, for folders in addition to folders that are locked already.

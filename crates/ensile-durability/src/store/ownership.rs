@@ -115,7 +115,6 @@ pub(crate) fn folders_to_search(
             names.insert(name);
         }
     }
-    debug_assert!(!names.contains(MAIN), "the main folder has no file of a log or a checkpoint");
     Ok(names)
 }
 

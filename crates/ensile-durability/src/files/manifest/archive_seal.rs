@@ -55,7 +55,7 @@ impl ArchiveList {
     /// Seal of the list in its current state.
     pub(crate) fn seal(&self) -> ArchiveSeal {
         let seal = self.seal_of(self.ended_count());
-        debug_assert_eq!(self.check(seal), Ok(()), "A2: a list agrees with its own seal");
+        debug_assert_eq!(ArchiveSeal::parse(&seal.to_string()), Some(seal), "A2: a seal reads back");
         seal
     }
 

@@ -116,7 +116,6 @@ impl Manifest {
     pub(crate) fn end_archive(&mut self) {
         self.folders.remove(ARCHIVE_FOLDER);
         self.archived = None;
-        debug_assert!(!self.has_archive(), "A2: no seal without an archive");
     }
 
     /// Copy that is being made in the folder of this manifest; `None` without a copy, or after its end (N24).
@@ -161,6 +160,7 @@ impl Manifest {
     pub(crate) fn log_bytes(&self, name: SegmentName) -> Option<u64> {
         let listed = self.generations.iter().find(|listed| listed.number == name.generation)?;
         let bytes = listed.log_bytes(name);
+        debug_assert_eq!(bytes == 0, self.is_outside(name), "N21: {name} counts, or is outside");
         (name.logger < listed.logs && bytes > 0).then_some(bytes)
     }
 
@@ -225,7 +225,10 @@ impl Manifest {
         let FilesState { checkpoint, generations } = state.clone();
         let mut alone = Self { lineage, checkpoint, generations, kept: Vec::new(), ..self.clone() };
         alone.remember_files_of(self);
-        debug_assert!(alone.kept.is_empty(), "N16: the state stands alone");
+        debug_assert!(
+            self.state != Making::Created || self.databases().is_subset(&alone.databases()),
+            "I1: the files of the other states stay known"
+        );
         alone
     }
 
@@ -240,7 +243,7 @@ impl Manifest {
     }
 
     /// Databases whose files may be in the folder: this database, and the databases from which the folder was copied.
-    fn databases(&self) -> BTreeSet<Identity> {
+    pub(crate) fn databases(&self) -> BTreeSet<Identity> {
         let kept = || self.kept_files();
         let generations = self.generations.iter().chain(kept().flat_map(|state| &state.generations));
         let checkpoints = self.checkpoint.iter().chain(kept().flat_map(|state| &state.checkpoint));

@@ -74,7 +74,11 @@ impl ManifestKeeper {
             !is_created || next.identity == before.identity || next.parent == Some(before.identity),
             "I1: only an adoption changes the identity"
         );
-        next.remember_files_of(&self.manifest);
+        next.remember_files_of(before);
+        debug_assert!(
+            !is_created || before.databases().is_subset(&next.databases()),
+            "I1: the files that the list had stay known"
+        );
         next.write(&*self.disk)?;
         self.manifest = next;
         Ok(())

@@ -97,7 +97,10 @@ impl StatedTypes {
         };
         let added = self.0.iter().map(|stated| &stated.entry_type).filter(is_missing).cloned();
         let types = in_order(before.iter().cloned().chain(added).collect());
-        debug_assert!(before.iter().all(|found| types.contains(found)), "I6: a known type stays");
+        debug_assert!(
+            !is_new || self.0.iter().all(|own| types.iter().any(|one| one.place() == own.entry_type.place())),
+            "I6: a new folder has the program's types"
+        );
         types
     }
 
@@ -109,7 +112,14 @@ impl StatedTypes {
         // An earlier fingerprint does not stay: a program without a fingerprint may have written other fields.
         let own = self.0.iter().map(|stated| stated.entry_type.clone());
         let types = in_order(kept.chain(own).collect());
-        debug_assert!(types.len() >= self.0.len(), "I6: each stated type is written");
+        debug_assert!(
+            self.0.iter().all(|own| types.contains(&own.entry_type)),
+            "I6: each stated type is written"
+        );
+        debug_assert!(
+            before.iter().all(|found| types.iter().any(|one| one.role == found.role)),
+            "I6: a role with types keeps a type"
+        );
         types
     }
 }

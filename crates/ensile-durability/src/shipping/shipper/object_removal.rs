@@ -78,7 +78,10 @@ impl Shipper {
         let is_due = |since: &u64| now.saturating_sub(*since) >= self.grace_nanos();
         let due = work.unnamed.iter().filter(|(_, since)| is_due(since));
         work.going = due.map(|(object, _)| object.clone()).collect();
-        debug_assert!(work.going.iter().all(|object| !named.contains(object)), "H4: a named object stays");
+        debug_assert!(
+            work.going.iter().all(|object| !work.is_under_way(object)),
+            "H4: an object that is under way stays"
+        );
         let Some(missing) = work.inventory.keep_listed(&listed) else { return Ok(()) };
         // The missing object is reported, and shipped again if its file is here: until then the file stays (H5).
         self.release_hold(work);

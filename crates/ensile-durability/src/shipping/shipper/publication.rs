@@ -85,6 +85,7 @@ impl Shipper {
         let Some(place) = work.place.as_mut().filter(|_| !self.has_ended()) else {
             return Ok(Published::Worked);
         };
+        debug_assert!(durable <= reserved, "L6: D is within the reserved epochs");
         let facts = ShipperFacts { shipper: self.database, reserved, durable, application, types };
         let manifest = place.next(composed, facts)?;
         let bytes = manifest.to_string().len() as u64;

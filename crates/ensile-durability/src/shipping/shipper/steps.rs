@@ -242,7 +242,10 @@ impl Shipper {
             };
             parts.insert(part, (salt, file.into()));
         }
-        debug_assert!(work.under_way.is_none(), "one checkpoint is under way");
+        debug_assert!(
+            listed.checkpoint.iter().all(|own| parts.keys().all(|part| own.has_part(*part))),
+            "H1: the parts are of the listed checkpoint"
+        );
         let base = Base::of_life(listed.checkpoint, &listed.generations, &closed);
         work.under_way = Some(CheckpointUnderWay { base, parts });
         Ok(true)

@@ -52,7 +52,10 @@ impl Shipper {
         let shared = SharedFile { shipper: self.database, salt, bytes, crc: 0, object_bytes };
         let pieces = shared.pieces(&name).into();
         let object = ObjectUnderWay::NotBegun;
-        debug_assert!(shared.object_bytes.is_none_or(|most| most < bytes), "one object has the whole file");
+        debug_assert!(
+            shared.pieces(&name).iter().all(|piece| piece.bytes <= self.config.object_bytes),
+            "H1: an object of {name} is larger than the settings say"
+        );
         Upload { of, name, file, shared, pieces, object, offset: 0, crc: 0, is_written: false }
     }
 

@@ -81,7 +81,9 @@ impl BufferList {
         let bit = state.taken[at].trailing_ones();
         assert!(state.listed[at] & 1 << bit == 0, "B4: a free number is listed");
         state.taken[at] |= 1 << bit;
-        Some(at as u64 * WORD_BITS + u64::from(bit))
+        let number = at as u64 * WORD_BITS + u64::from(bit);
+        debug_assert_eq!(place_of(number), (at, 1 << bit), "B4: the bit of a number leads back");
+        Some(number)
     }
 
     /// Adds the buffer of this number to the list in the file, after the creation of its file.

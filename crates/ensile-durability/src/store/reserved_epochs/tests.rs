@@ -57,3 +57,15 @@ fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_st
     assert_eq!(epochs.commit_refusal(Epoch::new(refused_from)).as_deref(), Some("no space"));
     assert_eq!(epochs.commit_refusal(Epoch::new(refused_from - 1)), None);
 }
+
+#[test]
+fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
+    let first = Epoch::new(1);
+    let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
+    let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
+    let (smaller, larger) = (reserved.plus(10), reserved.plus(20));
+    epochs.record_renewal(larger);
+    epochs.record_renewal(smaller);
+    assert_eq!(epochs.end(), larger);
+    assert_eq!(epochs.limit(), reserved.plus(20 - EPOCHS_KEPT));
+}

@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use super::cycling::{CyclingCheckpoint, InstalledRange};
 use super::fuzzy::FuzzyCheckpoint;
 use super::picture::{ListedPageFile, PictureCheckpoint};
-use crate::files::names::PartName;
+use crate::files::names::{PartName, checkpoint_folder};
 use crate::files::text::Lines;
 use crate::identity::Identity;
 use crate::range::KeyRange;
@@ -267,14 +267,21 @@ impl InstalledCheckpoint {
 
     /// Names of the files below the main folder.
     pub(crate) fn files(&self) -> Vec<String> {
-        match self {
+        let files: Vec<String> = match self {
             Self::Fuzzy(fuzzy) => fuzzy.files.parts().map(|part| part.to_string()).collect(),
             Self::Cycling(cycling) => {
                 let parts = cycling.range_walks().flat_map(|walked| walked.files.parts());
                 parts.map(|part| part.to_string()).collect()
             }
             Self::Picture(picture) => picture.names().map(|name| name.to_string()).collect(),
-        }
+        };
+        let parts = || files.iter().filter_map(|name| PartName::parse_path(name));
+        debug_assert!(parts().all(|part| self.has_part(part)), "K5: a part of another checkpoint: {files:?}");
+        debug_assert!(
+            parts().all(|part| self.folders().contains(&checkpoint_folder(part.checkpointer))),
+            "I1: the folders hold each part: {files:?}"
+        );
+        files
     }
 }
 
