@@ -53,6 +53,7 @@ impl PoisonedObjects {
             why => why,
         };
         reasons.entry(object).or_insert(why);
+        debug_assert!(reasons.len() as u64 <= self.count() + 1, "each earlier poison is counted");
         debug_assert!(self.count() <= reasons.len() as u64, "a poison lasts until the next open");
         // Relaxed: a figure for people.
         self.count.store(reasons.len() as u64, Ordering::Relaxed);

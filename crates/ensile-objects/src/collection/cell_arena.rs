@@ -60,7 +60,9 @@ impl<P> CellArena<P> {
         assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");
         let places = self.segments[segment].get_or_init(|| (0..1_usize << bits).map(|_| empty()).collect());
         debug_assert_eq!(places.len(), 1 << bits, "a segment is made whole");
-        &places[at & (places.len() - 1)]
+        let place = &places[at & (places.len() - 1)];
+        debug_assert!(self.get(number).is_some_and(|found| std::ptr::eq(found, place)), "a place stays");
+        place
     }
 }
 

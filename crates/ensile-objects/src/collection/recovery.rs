@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use ensile_base::sync::MutexGuard;
+use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
@@ -88,6 +88,9 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        // Relaxed: the threads of the recovery were joined.
+        let poisoned = self.poisoned.load(Ordering::Relaxed);
+        debug_assert!(poisoned <= self.shards.count(), "O6: an object is poisoned once");
         if let Some(refused) = self.refused.lock().take() {
             return Err(refused);
         }
