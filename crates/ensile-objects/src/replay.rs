@@ -83,6 +83,7 @@ impl<W> WaitingOperations<W> {
             drop(operations);
             // The next operations take the same room.
             due.append(&mut waiting);
+            debug_assert!(due.iter().all(|(tid, _)| tid.epoch() >= epoch), "L8: later operations alone wait");
             *waiting = due;
         }
     }
