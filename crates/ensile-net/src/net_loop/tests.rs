@@ -56,3 +56,20 @@ fn a_loop_that_ends_takes_no_listener() {
     assert!(net.listen(&address()).is_err());
     net.assert_all_returned();
 }
+
+/// The steps are not checked from outside: the loop itself asserts that a pause ends once.
+#[test]
+fn w5_each_refused_accept_begins_a_pause() {
+    let mut net = listening(3);
+    net.transport_mut().refuse_accepts(2);
+    net.transport_mut().connect(10, 10);
+    let mut pauses = 0;
+    while net.stats().accepted == 0 {
+        net.step(Duration::from_millis(100)).expect("the network is simulated");
+        while let Some(event) = net.next_event() {
+            pauses += usize::from(matches!(event, NetEvent::AcceptPaused(_)));
+        }
+    }
+    assert_eq!(pauses, 2);
+    net.assert_all_returned();
+}
