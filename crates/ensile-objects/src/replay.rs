@@ -70,6 +70,7 @@ impl<W> WaitingOperations<W> {
             due.sort_by_key(|(tid, _)| *tid);
             let mut operations = due.drain(..);
             while let Some((tid, operation)) = operations.next() {
+                debug_assert!(tid.epoch() < epoch, "O4: earlier operations of the epoch may come");
                 let later = operations.as_slice();
                 debug_assert!(later.first().is_none_or(|(next, _)| tid <= *next), "O4: the order of TIDs");
                 if let Some((_, later)) = later.get(2 * AHEAD) {
@@ -83,7 +84,6 @@ impl<W> WaitingOperations<W> {
             drop(operations);
             // The next operations take the same room.
             due.append(&mut waiting);
-            debug_assert!(due.iter().all(|(tid, _)| tid.epoch() >= epoch), "L8: later operations alone wait");
             *waiting = due;
         }
     }

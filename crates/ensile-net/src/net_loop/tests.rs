@@ -71,5 +71,6 @@ fn w5_each_refused_accept_begins_a_pause() {
         }
     }
     assert_eq!(pauses, 2);
+    (0..20).for_each(|_| net.step(Duration::from_millis(100)).expect("the network is simulated"));
     net.assert_all_returned();
 }
