@@ -37,7 +37,7 @@ use crate::error::{DiskError, Operation};
 use crate::{BootId, Disk, DiskFile, DiskLock, FileTimes, FolderId, FolderKind, KeptSpace, Process};
 use file::RealFile;
 use folder::{Folder, NameTarget};
-use lock::RealLock;
+use lock::{LockedEntry, RealLock};
 
 /// A folder of the machine's file system.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ impl RealDisk {
     fn take_folder(&self, name: &str, how: FlockOperation) -> Result<Box<dyn DiskLock>, DiskError> {
         self.check_process(Operation::Lock, name)?;
         let handle = self.with_folder(Operation::Lock, name, Folder::again)?;
-        Ok(Box::new(RealLock::take(handle, self.path(name), how, self.process.clone())?))
+        Ok(Box::new(RealLock::take(handle, LockedEntry::Folder, self.path(name), how, self.process.clone())?))
     }
 }
 
@@ -434,7 +434,7 @@ impl Disk for RealDisk {
         self.check_process(Operation::Lock, name)?;
         let file = self.with_entry(Operation::Lock, name, |folder, last| folder.make_file(last, false))?;
         let how = FlockOperation::NonBlockingLockExclusive;
-        Ok(Box::new(RealLock::take(file, self.path(name), how, self.process.clone())?))
+        Ok(Box::new(RealLock::take(file, LockedEntry::File, self.path(name), how, self.process.clone())?))
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
@@ -446,7 +446,13 @@ impl Disk for RealDisk {
             Err(error) => return Err(error),
         };
         let how = FlockOperation::NonBlockingLockShared;
-        Ok(Some(Box::new(RealLock::take(file, self.path(name), how, self.process.clone())?)))
+        Ok(Some(Box::new(RealLock::take(
+            file,
+            LockedEntry::File,
+            self.path(name),
+            how,
+            self.process.clone(),
+        )?)))
     }
 
     fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {

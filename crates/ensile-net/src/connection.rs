@@ -130,9 +130,10 @@ impl Connection {
         let has_room = self.received.capacity() > 0 || self.replies.keeps_room();
         let releases = is_silent && is_done && has_room;
         if releases {
+            let before = self.memory_bytes();
             self.received = Vec::new();
             self.replies.release_room();
-            debug_assert!(!self.replies.keeps_room(), "W17: a silent connection keeps no room");
+            debug_assert!(self.memory_bytes() < before, "W17: a connection with room gives memory back");
         }
         releases
     }
@@ -214,6 +215,7 @@ impl Connection {
         now_nanos: u64,
     ) -> Result<u64, CloseReason> {
         let mut sent = 0;
+        let before = self.replies.to_send().len() as u64;
         while self.may_write && !self.replies.to_send().is_empty() {
             match transport.write(self.id.token(), self.replies.to_send()) {
                 Ok(bytes) => {
@@ -228,7 +230,7 @@ impl Connection {
             }
         }
         let waits = !self.replies.to_send().is_empty();
-        debug_assert!(!waits || !self.may_write, "W3: unsent bytes wait for the transport alone");
+        debug_assert_eq!(self.replies.to_send().len() as u64 + sent, before, "W1: a byte is sent once");
         self.waits_since_nanos = waits.then(|| self.waits_since_nanos.unwrap_or(now_nanos));
         Ok(sent)
     }

@@ -63,6 +63,8 @@ pub struct NetLoop<T> {
     limits: NetLimits,
     places: Vec<ConnectionPlace>,
     free: Vec<u32>,
+    /// Number of places that are given up: no generation is left.
+    given_up: usize,
     /// Listeners: true if connections may wait at the listener.
     listeners: Vec<bool>,
     accept_is_paused: bool,
@@ -99,6 +101,7 @@ impl<T: Transport> NetLoop<T> {
             limits,
             places: Vec::new(),
             free: Vec::new(),
+            given_up: 0,
             listeners: Vec::new(),
             accept_is_paused: false,
             is_over: false,
@@ -132,9 +135,12 @@ impl<T: Transport> NetLoop<T> {
     /// Accepts connections at `address`. The returned address has the found port in the place of port 0.
     ///
     /// # Errors
-    /// An error of the system: choose another address, or remove the file of a Unix socket without a listener.
+    /// An error of the system: choose another address, or remove the file of a Unix socket without a listener. An error
+    /// after [`end_all`](Self::end_all): a loop that ends takes no listener (W14).
     pub fn listen(&mut self, address: &ListenAddress) -> io::Result<ListenAddress> {
-        debug_assert!(!self.is_over, "W14: a loop that ends takes no listener");
+        if self.is_over {
+            return Err(io::Error::other("the loop ends, and takes no listener"));
+        }
         let listener = SocketToken(LISTENERS + self.listeners.len() as u64);
         let at = self.transport.listen(address, listener, self.limits.keepalive)?;
         self.listeners.push(true);
@@ -264,15 +270,16 @@ impl<T: Transport> NetLoop<T> {
         self.listeners.fill(false);
         self.is_over = true;
         let now_nanos = self.clock.nanos();
-        let open = self.places.iter().filter_map(|place| Some(place.connection.as_ref()?.id));
-        for id in open.collect::<Vec<_>>() {
+        let open: Vec<_> =
+            self.places.iter().filter_map(|place| Some(place.connection.as_ref()?.id)).collect();
+        debug_assert_eq!(open.len(), self.open_count(), "W1: an open connection has a place");
+        for id in open {
             self.close_when_sent(id);
             if let Some(connection) = self.get_mut(id) {
                 connection.end_when_quiet(quiet);
             }
             self.check_time_anew(id, now_nanos);
         }
-        debug_assert!(!self.accepts(), "W14: a loop that ends accepts no client");
     }
 
     /// Sets a timer: [`NetEvent::TimerDue`] comes with `number` after this time.
@@ -467,8 +474,9 @@ impl<T: Transport> NetLoop<T> {
 
     /// Number of open connections.
     fn open_count(&self) -> usize {
-        debug_assert!(self.free.len() <= self.places.len(), "W1: a place is free once");
-        self.places.len() - self.free.len()
+        let unused = self.free.len() + self.given_up;
+        debug_assert!(unused <= self.places.len(), "W1: a place is free once");
+        self.places.len() - unused
     }
 
     fn open(&mut self, id: ConnectionId, now_nanos: u64) {
@@ -503,14 +511,17 @@ impl<T: Transport> NetLoop<T> {
             self.stats.unheard += unheard;
         }
         self.transport.close(id.token());
+        let open = self.open_count();
         let place = &mut self.places[id.index as usize];
         place.connection = None;
-        debug_assert_eq!(place.generation, id.generation, "W9: a connection ends once");
         place.generation += 1;
         // The last generation is the listeners': the place is given up.
         if place.generation < u32::MAX {
             self.free.push(id.index);
+        } else {
+            self.given_up += 1;
         }
+        debug_assert_eq!(self.open_count() + 1, open, "W1: a connection that ends is open no more");
         self.events.push_back(NetEvent::Closed(id, reason));
     }
 
@@ -560,6 +571,8 @@ impl<T: Transport> NetLoop<T> {
 
 #[cfg(feature = "simulation")]
 pub(crate) mod check;
+#[cfg(all(test, feature = "simulation"))]
+mod tests;
 
 fn after_nanos(now_nanos: u64, after: Duration) -> u64 {
     now_nanos.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))

@@ -114,11 +114,12 @@ impl ReplyQueue {
     /// buffer. `bytes` is empty afterwards.
     pub fn reply_written(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() > Self::KEEP_BYTES && self.is_empty() {
-            debug_assert_eq!(self.sent_bytes, self.sending.len(), "W1: no unsent byte is dropped");
+            let unsent = self.unsent_bytes() + bytes.len();
             std::mem::swap(&mut self.sending, bytes);
             self.sent_bytes = 0;
             self.first += 1;
             self.check_bytes();
+            debug_assert!(self.is_beyond || self.unsent_bytes() == unsent, "W1: no unsent byte is dropped");
         } else {
             self.reply(|buffer| buffer.extend_from_slice(bytes));
         }
@@ -154,6 +155,7 @@ impl ReplyQueue {
     }
 
     pub(crate) fn fill(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        let end = self.first + self.waiting.len() as u64;
         if number == self.first && !self.waiting.is_empty() {
             self.panicked = append(&mut self.sending, write).err().or(self.panicked.take());
             self.forget_reserved(0);
@@ -181,6 +183,7 @@ impl ReplyQueue {
             self.waiting_bytes += bytes.len();
             self.waiting[at] = ReplyPlace::Told(bytes);
         }
+        debug_assert_eq!(self.first + self.waiting.len() as u64, end, "W1: a told reply moves no place");
         self.check_bytes();
     }
 
@@ -301,7 +304,6 @@ impl ReplyQueue {
                 ReplyPlace::Told(bytes) => bytes.clear(),
             });
             self.waiting_bytes = 0;
-            debug_assert_eq!(self.unsent_bytes(), 0, "W1: nothing follows a missing reply");
         }
     }
 }

@@ -83,9 +83,10 @@ impl<'r> WalkPlace<'r> {
         self.0.extend_from_slice(&offset.to_le_bytes());
         self.0.extend_from_slice(&version.to_le_bytes());
         self.0.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        assert_eq!(self.0.len(), HEAD_BYTES, "the key begins behind the head");
         self.0.extend_from_slice(key);
         self.0.extend_from_slice(object);
+        let bytes = HEAD_BYTES + key.len() + object.len();
+        assert_eq!(self.0.len(), bytes, "the key begins behind the head");
     }
 
     /// Puts the waiting remainder into the block. True if nothing waits any more. An empty block has room for a piece.
@@ -107,7 +108,6 @@ impl<'r> WalkPlace<'r> {
             assert!(begin < object.len() || begin == 0, "an object's last piece ends the wait");
             let end = object.len().min(begin + OBJECT_PIECE_BYTES);
             let body = ObjectBody { form, version, key, bytes: &object[begin..end] };
-            debug_assert!(body.bytes.len() <= OBJECT_PIECE_BYTES, "an empty block has room for a piece");
             if !block.has_room(body.len()) {
                 return false;
             }

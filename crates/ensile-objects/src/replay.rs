@@ -64,11 +64,15 @@ impl<W> WaitingOperations<W> {
             // Under the lock to the end: an operation that another thread takes out later has a larger TID.
             let mut waiting = lane.lock();
             let mut due = mem::take(&mut *waiting);
+            let all = due.len();
             waiting.extend(due.extract_if(.., |(tid, _)| tid.epoch() >= epoch));
+            debug_assert_eq!(waiting.len() + due.len(), all, "O4: an operation waits, or is due");
             due.sort_by_key(|(tid, _)| *tid);
             let mut operations = due.drain(..);
             while let Some((tid, operation)) = operations.next() {
+                debug_assert!(tid.epoch() < epoch, "O4: earlier operations of the epoch may come");
                 let later = operations.as_slice();
+                debug_assert!(later.first().is_none_or(|(next, _)| tid <= *next), "O4: the order of TIDs");
                 if let Some((_, later)) = later.get(2 * AHEAD) {
                     prefetch(PrefetchStep::Entry, later);
                 }

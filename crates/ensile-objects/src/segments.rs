@@ -33,14 +33,15 @@ impl<'b> Parts<'b> {
     /// # Panics
     /// If a part has 4 GiB or more. No object has such a part.
     pub fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+        let bytes: usize = parts.iter().map(|part| LENGTH_BYTES + part.len()).sum();
+        out.reserve(bytes);
         let begin = out.len();
         for part in parts {
             let length = u32::try_from(part.len()).expect("no object is so long");
             out.extend_from_slice(&length.to_le_bytes());
             out.extend_from_slice(part);
         }
-        let bytes: usize = parts.iter().map(|part| LENGTH_BYTES + part.len()).sum();
-        debug_assert_eq!(out.len() - begin, bytes);
+        debug_assert_eq!(out.len() - begin, bytes, "the parts take the reserved room");
     }
 }
 
@@ -58,7 +59,6 @@ impl<'b> Iterator for Parts<'b> {
             .and_then(|(length, behind)| behind.split_at_checked(u32::from_le_bytes(*length) as usize));
         Some(match part {
             Some((part, behind)) => {
-                assert!(behind.len() < bytes.len(), "the iteration ends");
                 self.0 = behind;
                 Ok(part)
             }

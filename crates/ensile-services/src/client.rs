@@ -73,10 +73,11 @@ impl RespClient {
         Ok(self.stream.set_read_timeout(timeout)?)
     }
 
-    /// Appends a request to the requests to send.
+    /// Appends a request to the requests to send. Without arguments nothing is appended, and no reply comes.
     pub fn request<A: AsRef<[u8]>>(&mut self, arguments: &[A]) {
-        debug_assert!(!arguments.is_empty(), "a request has the command's name");
-        encode_request(&mut self.to_send, arguments);
+        if !arguments.is_empty() {
+            encode_request(&mut self.to_send, arguments);
+        }
     }
 
     /// Sends the appended requests.
@@ -120,12 +121,16 @@ impl RespClient {
     ///
     /// # Errors
     /// The errors of [`receive`](Self::receive); [`ClientError::Refused`]; and [`ClientError::Unexpected`] if `look`
-    /// returns `None` for a reply of another type.
+    /// returns `None` for a reply of another type. [`ClientError::Connection`] without arguments: nothing is sent.
     pub fn call<A: AsRef<[u8]>, R>(
         &mut self,
         arguments: &[A],
         look: impl FnOnce(Reply<'_>) -> Option<R>,
     ) -> ClientResult<R> {
+        if arguments.is_empty() {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "a request has the command's name");
+            return Err(error.into());
+        }
         self.request(arguments);
         self.receive_as(look)
     }

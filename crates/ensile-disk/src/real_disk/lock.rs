@@ -16,6 +16,13 @@ use rustix::io::Errno;
 use crate::error::{DiskError, Operation};
 use crate::{DiskLock, Process};
 
+/// Kind of an entry that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockedEntry {
+    File,
+    Folder,
+}
+
 #[derive(Debug)]
 pub(super) struct RealLock {
     file: File,
@@ -35,6 +42,7 @@ impl RealLock {
     /// Locks an open file or folder without waiting.
     pub(super) fn take(
         file: File,
+        entry: LockedEntry,
         path: PathBuf,
         how: FlockOperation,
         process: Process,
@@ -44,12 +52,11 @@ impl RealLock {
             Err(Errno::WOULDBLOCK) => return Err(DiskError::InUse { path }),
             Err(error) => error,
         };
-        let is_folder = file.metadata().is_ok_and(|found| found.is_dir());
-        let detail = match error {
-            _ if is_folder && NO_FOLDER_LOCKS.contains(&error) => {
+        let detail = match entry {
+            LockedEntry::Folder if NO_FOLDER_LOCKS.contains(&error) => {
                 format!("this file system cannot lock folders ({error})")
             }
-            _ if !is_folder && NO_LOCKS.contains(&error) => format!(
+            LockedEntry::File if NO_LOCKS.contains(&error) => format!(
                 "this file system cannot lock files ({error}), so nothing would keep a second process out: use another one"
             ),
             _ => return Err(DiskError::io(Operation::Lock, &path, error.into())),

@@ -109,6 +109,7 @@ impl<T: Transport> NetLoop<T> {
             by_bytes.extend(Some((connection.counted_bytes, id)).filter(|(bytes, _)| *bytes > 0));
         }
         assert_eq!(self.free.len(), free, "W1: a place that is in use is not free");
+        assert_eq!(self.open_count(), open, "W1: a place that is given up is not open");
         self.check_timers(open);
         self.memory.check(&by_bytes);
     }

@@ -356,8 +356,8 @@ impl SocketRing for Ring {
     fn send(&mut self, socket: &MachineSocket, place: u32, bytes: &[u8]) -> SendNumber {
         debug_assert!(bytes.len() <= SEND_BYTES, "W7: a copy of {} bytes", bytes.len());
         let mut copy = self.spare.pop().unwrap_or_default();
-        debug_assert!(copy.is_empty(), "W7: a copy begins with the bytes of its send");
         copy.extend_from_slice(bytes);
+        debug_assert_eq!(copy.len(), bytes.len(), "W7: a copy has the bytes of its send alone");
         // An embedding program may not ignore the signal of a broken pipe.
         let flags = SendFlags::NOSIGNAL.bits().cast_signed();
         let descriptor = Fd(socket.descriptor.as_raw_fd());

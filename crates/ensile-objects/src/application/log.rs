@@ -282,6 +282,7 @@ impl ApplicationLog {
         if let Some(mut last) = slot.try_lock()
             && let Some(tid) = self.runtime.log_at_once(&mut worker, &mut last)
         {
+            debug_assert_eq!(*last, tid, "O7: the slot has the TID of its last operation");
             drop(last);
             self.runtime.give_back(worker);
             return Ok(ObjectReceipt::for_tid(&self.runtime, tid));
@@ -301,6 +302,7 @@ impl ApplicationLog {
             let slot = self.runtime.lock(last, worker)?;
             match self.runtime.log(slot, |last| last)? {
                 LogAttempt::Logged(slot, tid) => {
+                    debug_assert_eq!(*slot, tid, "O7: the slot has the TID of its last operation");
                     drop(slot);
                     return Ok(ObjectReceipt::for_tid(&self.runtime, tid));
                 }

@@ -111,9 +111,7 @@ impl LoadedObjects {
     /// Notes that the log has an operation without a mark in this epoch.
     pub(super) fn note_unmarked(&self, epoch: Epoch) {
         let mut unmarked = self.unmarked.lock();
-        let first = unmarked.map_or(epoch, |known| known.min(epoch));
-        assert!(unmarked.is_none_or(|known| first <= known) && first <= epoch);
-        *unmarked = Some(first);
+        *unmarked = Some(unmarked.map_or(epoch, |known| known.min(epoch)));
     }
 
     /// Smallest epoch of an operation without a mark. Objects of operations without marks are not listed, so that the
@@ -155,7 +153,6 @@ impl LoadedObjects {
         let mut objects = Vec::new();
         self.lanes.iter().for_each(|lane| objects.extend(&lane.lock().unremoved));
         objects.sort_unstable();
-        debug_assert!(objects.is_sorted_by(|one, next| one < next), "an object has one lane");
         objects
     }
 
@@ -181,7 +178,7 @@ impl LoadedLane {
     fn live(&mut self, object: u64, life: Option<ObjectLife>, is_known: bool) -> bool {
         let is_gone = !self.gone.is_empty() && self.gone.contains(&object);
         let exists = !is_gone && (is_known || self.made.contains(&object));
-        match life {
+        let is_replayed = match life {
             None | Some(ObjectLife::Creation) => {
                 if is_gone {
                     self.gone.remove(&object);
@@ -209,7 +206,15 @@ impl LoadedLane {
                 }
                 exists
             }
-        }
+        };
+        debug_assert!(
+            life.is_none_or(|life| {
+                let exists_now = !self.gone.contains(&object) && (is_known || self.made.contains(&object));
+                exists_now == (life == ObjectLife::Creation || life == ObjectLife::Change && exists)
+            }),
+            "O10: a creation makes the object, a removal ends it, and a change leaves it"
+        );
+        is_replayed
     }
 
     /// Sorts the lane: blocks of a slice come in the order of their objects, blocks of several slices interleaved.
@@ -227,6 +232,7 @@ impl LoadedLane {
         let (first, _) = *self.tids.first()?;
         let guess = usize::try_from(object.checked_sub(first)? / LANES as u64).ok()?;
         if let Some((_, tid)) = self.tids.get(guess).filter(|(number, _)| *number == object) {
+            debug_assert!(self.tids.binary_search(&(object, *tid)).is_ok(), "O4: a search finds the TID too");
             return Some(*tid);
         }
         let at = self.tids.binary_search_by_key(&object, |(number, _)| *number).ok()?;

@@ -18,6 +18,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use ensile_base::sync::{AtomicU64, Mutex, Ordering};
 
@@ -53,8 +54,18 @@ impl PoisonedObjects {
             Cow::Owned(_) if reasons.len() >= REASONS_MAX => Cow::Borrowed(NOT_KEPT),
             why => why,
         };
-        reasons.entry(object).or_insert(why);
-        debug_assert!(self.count() <= reasons.len() as u64, "a poison lasts until the next open");
+        let added = match reasons.entry(object) {
+            Entry::Vacant(place) => {
+                place.insert(why);
+                1
+            }
+            Entry::Occupied(_) => 0,
+        };
+        // The drop of a change that panics calls, too.
+        debug_assert!(
+            std::thread::panicking() || reasons.len() as u64 == self.count() + added,
+            "a poison is counted, and lasts until the next open"
+        );
         // Relaxed: a figure for people.
         self.count.store(reasons.len() as u64, Ordering::Relaxed);
     }

@@ -34,6 +34,7 @@ fn place_of(number: u32) -> (usize, usize, u32) {
     let before = (FIRST_BITS as usize + 1) << ALIKE_BITS;
     let segment = ((bits as usize) << ALIKE_BITS) + (number >> bits) as usize - before;
     debug_assert!(bits >= FIRST_BITS, "no segment is shorter than the first");
+    debug_assert_eq!(segment >> ALIKE_BITS, (bits - FIRST_BITS) as usize, "segments alike stand together");
     (segment, number as usize, bits)
 }
 
@@ -47,7 +48,6 @@ impl<P> CellArena<P> {
     pub(super) fn get(&self, number: u32) -> Option<&P> {
         let (segment, at, _) = place_of(number);
         let places = self.segments.get(segment)?.get()?;
-        debug_assert!(places.len().is_power_of_two(), "a place is the lowest bits of a number");
         places.get(at & (places.len() - 1))
     }
 
@@ -60,7 +60,9 @@ impl<P> CellArena<P> {
         assert!(segment < SEGMENTS, "a shard has fewer objects than memory has bytes");
         let places = self.segments[segment].get_or_init(|| (0..1_usize << bits).map(|_| empty()).collect());
         debug_assert_eq!(places.len(), 1 << bits, "a segment is made whole");
-        &places[at & (places.len() - 1)]
+        let place = &places[at & (places.len() - 1)];
+        debug_assert!(self.get(number).is_some_and(|found| std::ptr::eq(found, place)), "a place stays");
+        place
     }
 }
 

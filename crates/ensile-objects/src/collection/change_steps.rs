@@ -126,7 +126,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             // The old object is dropped here.
             let _user_code = self.runtime.user_code();
             become_it(state);
-            debug_assert!(!state.is_poisoned, "O6: a known state ends the poison");
         };
         let ((), receipt) = match worker {
             Some(worker) => self.change(key, self.find_ahead(key), worker, Poison::Ends, change)?,

@@ -76,7 +76,6 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
             shards.prefetch_slot(hash);
             *place = Some((key, KeyLookup { hash, guess: None }));
         }
-        debug_assert!(found.is_sorted_by_key(Option::is_none), "no key is behind the first free place");
         for (_, lookup) in found.iter_mut().flatten() {
             lookup.guess = shards.guess(lookup.hash);
             if let Some(cell) = lookup.guess {
@@ -89,7 +88,9 @@ impl<K: ObjectKey, T: Persistent> Objects<K, T> {
     /// Epoch that must be durable before the contents of a key's locked cell are shown (R1). A cell without an
     /// operation shows an absence, as do the cells that left its shard.
     pub(super) fn rests_on(&self, state: &CellState<K, T>, hash: KeyHash) -> Epoch {
-        if state.tid == Tid::ZERO { self.state.shards.gone_of(hash) } else { state.tid.epoch() }
+        let epoch = if state.tid == Tid::ZERO { self.state.shards.gone_of(hash) } else { state.tid.epoch() };
+        debug_assert!(epoch <= self.runtime.epochs.now(), "R1: E has come to the epoch of each operation");
+        epoch
     }
 
     /// True if a key's cell is found and locked on the usual path.

@@ -92,10 +92,12 @@ impl NumberTable {
     pub(super) fn insert(&self, tag: u32, number: u32, numbers: usize) {
         // At most five eighths full: searches are short.
         if (numbers + 1) * 8 > self.slots().len() * 5 {
-            self.grow();
+            self.grow(numbers);
         }
         debug_assert!((numbers + 1) * 8 <= self.slots().len() * 5, "a search meets a free slot");
+        debug_assert!(self.find(tag, |found| found == number).is_none(), "a number has one slot");
         put(self.slots(), slot_of(tag, number));
+        debug_assert_eq!(self.find(tag, |found| found == number), Some(number), "a search finds the number");
     }
 
     /// Removes a number. Under the shard's lock.
@@ -127,19 +129,27 @@ impl NumberTable {
         slots[hole].store(FREE, Ordering::Relaxed);
     }
 
-    fn grow(&self) {
+    /// Replaces the table with `numbers` numbers by a larger table.
+    fn grow(&self, numbers: usize) {
         let before = self.slots();
         let size = if before.is_empty() { FIRST_SLOTS } else { before.len() * 2 };
         let slots: Box<[AtomicU64]> = (0..size).map(|_| AtomicU64::new(FREE)).collect();
         // Relaxed: the shard's lock orders changes.
         let full = before.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|slot| *slot != FREE);
         full.for_each(|slot| put(&slots, slot));
+        debug_assert_eq!(full_count(&slots), numbers, "each number moves to a slot of its own");
         assert!(size.is_power_of_two() && size > before.len());
         let next = size.trailing_zeros() - FIRST_SLOTS.trailing_zeros();
         assert!(self.tables[next as usize].set(slots).is_ok(), "a table is made once");
         // Release: partner is the Acquire in `slots`.
         self.newest.store(next, Ordering::Release);
     }
+}
+
+/// Number of slots with a number, under the shard's lock.
+fn full_count(slots: &[AtomicU64]) -> usize {
+    // Relaxed: the shard's lock orders changes.
+    slots.iter().filter(|slot| slot.load(Ordering::Relaxed) != FREE).count()
 }
 
 /// Puts a slot into the first free place, from the place of its tag on.

@@ -12,14 +12,14 @@
 
 use std::sync::Arc;
 
-use ensile_base::sync::MutexGuard;
+use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused, UserCode};
 
 use super::cell::{CellState, ObjectCell};
 use super::logged_change::{LoggedChange, apply_again, decode_logged_change, object_of};
 use super::persistent::{CodecResult, ObjectKey, Persistent};
-use super::shards::KeyHash;
+use super::shards::{KeyHash, SHARDS};
 use super::state::ObjectsState;
 use crate::apply_time::AppliedTime;
 use crate::chunks::LACKS_PIECES;
@@ -88,6 +88,11 @@ impl<K: ObjectKey, T: Persistent> ObjectState for ObjectsState<K, T> {
 
     fn check_recovered(&self) -> ObjectsResult<()> {
         assert!(self.waiting.is_empty(), "L8: every epoch has passed");
+        // Relaxed: the threads of the recovery were joined.
+        let poisoned = self.poisoned.load(Ordering::Relaxed);
+        let cells = || (0..SHARDS).flat_map(|shard| self.shards.from(shard, 0, u32::MAX));
+        let poisoned_cells = || cells().filter(|(_, cell)| cell.lock().is_poisoned).count() as u64;
+        debug_assert_eq!(poisoned, poisoned_cells(), "O6: an object is poisoned once");
         if let Some(refused) = self.refused.lock().take() {
             return Err(refused);
         }

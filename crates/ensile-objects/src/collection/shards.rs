@@ -203,12 +203,14 @@ impl<K: crate::ObjectKey, T> Shards<K, T> {
         (cell.key, cell.tid) = (None, Tid::ZERO);
         let shard = &self.shards[place.shard];
         let mut state = shard.state.lock();
+        let numbers = state.count();
         state.gone = state.gone.max(epoch);
         shard.numbers.remove(tag, place.number);
         debug_assert!(!shard.has_number(tag, place.number), "O2: the number is free for an arbitrary key");
         debug_assert!(state.keys[place.number as usize].is_some() && cell.key.is_none());
         state.keys[place.number as usize] = None;
         state.free.push(place.number);
+        debug_assert_eq!(state.count() + 1, numbers, "the number of a removed cell is free");
     }
 
     /// Up to `count` cells of a shard from this number on, with their numbers. A cell may be in no table.

@@ -148,7 +148,6 @@ impl<K: ObjectKey, T: Persistent> ObjectsState<K, T> {
             return Err(format!("object {key:?} {why}"));
         }
         if state.object.is_none() {
-            debug_assert!(state.tid.epoch() >= low, "O2: the cell of an older absence is removed");
             return Ok(WalkedObject::Absent(state.tid));
         }
         assert!(state.tid > Tid::ZERO, "an object is made by an operation");

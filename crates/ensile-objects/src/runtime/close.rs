@@ -139,7 +139,8 @@ impl Drop for EndObjectThreads<'_> {
         runtime.stop.stop();
         self.open.threads.join();
         // Relaxed: this thread has set the mark.
-        debug_assert!(runtime.marks.closed.load(Ordering::Relaxed), "threads end after the mark");
+        let is_marked = runtime.marks.closed.load(Ordering::Relaxed);
+        debug_assert!(std::thread::panicking() || is_marked, "threads end after the mark");
         runtime.workers.end();
     }
 }

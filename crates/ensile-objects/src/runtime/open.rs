@@ -93,6 +93,7 @@ impl ObjectsSettings {
         let config = CheckpointConfig { recovery_threads: self.threads(), ..self.checkpoints.clone() };
         let checkpoints = Checkpoints::start(&store, &log, config, checkpoints)?;
         let shipping = Shipper::start_with(&store, &log, self.shipping)?;
+        debug_assert!(log.durable_epoch() < epochs.now(), "R1: no entry of the first epoch is durable");
         let mode = RuntimeMode {
             is_strict: self.is_strict,
             is_logged: self.is_logged,

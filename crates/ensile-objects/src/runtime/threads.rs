@@ -33,9 +33,10 @@ pub(super) struct ObjectThreads(Mutex<Vec<JoinHandle<()>>>);
 impl ObjectThreads {
     /// Starts all threads. If the system refuses a thread, earlier threads run already: the caller closes.
     pub(super) fn start(&self, runtime: &StdArc<Runtime>) -> Result<()> {
+        let (loggers, checkpointers) = (runtime.log.loggers(), runtime.checkpoints.checkpointers());
         let heart = StdArc::clone(runtime);
         self.spawn("ensile-obj-beat".to_owned(), move || heartbeat(&heart))?;
-        for logger in 0..runtime.log.loggers() {
+        for logger in 0..loggers {
             let runtime = StdArc::clone(runtime);
             self.spawn(format!("ensile-obj-log-{logger}"), move || {
                 while runtime.logger_step(logger) != LoggerStep::Stopped {
@@ -43,7 +44,7 @@ impl ObjectThreads {
                 }
             })?;
         }
-        for checkpointer in 0..runtime.checkpoints.checkpointers() {
+        for checkpointer in 0..checkpointers {
             let runtime = StdArc::clone(runtime);
             self.spawn(format!("ensile-obj-ck-{checkpointer}"), move || checkpoint(&runtime, checkpointer))?;
         }
@@ -51,6 +52,8 @@ impl ObjectThreads {
             let shipping = StdArc::clone(shipping);
             self.spawn(SHIPPER.to_owned(), move || ship(&shipping))?;
         }
+        let threads = 1 + loggers + checkpointers + usize::from(runtime.shipping.is_some());
+        debug_assert_eq!(self.0.lock().len(), threads, "each part has a thread of its own");
         Ok(())
     }
 

@@ -363,10 +363,27 @@ impl<T: Transport, S: Service> ServiceLoop<T, S> {
 
 /// Number of whole replies in these bytes; `None` for bytes that are no replies.
 fn reply_count(mut bytes: &[u8]) -> Option<usize> {
-    let (mut decoder, mut count) = (ReplyDecoder::new(ReplyLimits::default()), 0);
+    // An error's line may be longer than a client's limit.
+    let limits = ReplyLimits { line_bytes_max: bytes.len(), ..ReplyLimits::default() };
+    let (mut decoder, mut count) = (ReplyDecoder::new(limits), 0);
     while !bytes.is_empty() {
         bytes = &bytes[decoder.decode(bytes).ok()??.consumed_bytes()..];
         count += 1;
     }
     Some(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile_resp::{ReplyEncoder, RespVersion};
+
+    use super::reply_count;
+
+    #[test]
+    fn a_reply_with_a_long_line_counts_as_one() {
+        let mut bytes = Vec::new();
+        ReplyEncoder::new(&mut bytes, RespVersion::Resp2).error("ERR", &"x".repeat(100_000));
+        assert_eq!(reply_count(&bytes), Some(1));
+        assert_eq!(reply_count(&bytes[1..]), None);
+    }
 }

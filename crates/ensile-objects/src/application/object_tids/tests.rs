@@ -157,3 +157,17 @@ fn existence_takes_memory_only_where_it_differs_from_the_checkpoint() {
     (0..2_000).for_each(|object| assert_eq!(judge(&loaded, object, REMOVAL), Replayed));
     assert_eq!(kept(), 1_000, "those that the checkpoint has");
 }
+
+#[test]
+fn o4_a_number_in_a_gap_has_no_tid() {
+    let loaded = LoadedObjects::new();
+    let (early, late) = (Tid::first_of(Epoch::new(5)), Tid::first_of(Epoch::new(9)));
+    let lanes = LANES as u64;
+    [0, 1, 4].into_iter().for_each(|place| loaded.add(place * lanes, late));
+    let created = |place| {
+        let life = Some(ObjectLife::Creation);
+        loaded.judge(LoggedOperation { object: place * lanes, tid: early, life }, None)
+    };
+    assert_eq!(created(2), ReplayVerdict::Replayed);
+    assert_eq!(created(4), ReplayVerdict::Included);
+}

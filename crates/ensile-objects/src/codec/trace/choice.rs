@@ -70,7 +70,8 @@ impl Trace {
         let is_good = |at: &usize| is_free(at) && !self.avoided.contains(&variant(at));
         let all = || 0..variants.len();
         let smallest = known.min().map(|(_, at)| at);
-        let filled = || self.filled.get(&number).copied();
+        let may_be_taken = |at: &usize| variants[*at] != VariantFormat::Refused;
+        let filled = || self.filled.get(&number).copied().filter(may_be_taken);
         let chosen = smallest.or_else(filled).or_else(|| all().find(is_good)).or_else(|| all().find(is_free));
         debug_assert!(chosen.is_none_or(|at| variants[at] != VariantFormat::Refused));
         chosen
