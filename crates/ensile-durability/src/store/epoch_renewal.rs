@@ -79,7 +79,7 @@ impl OpenStore {
         if let Some(due) = self.write_reserved(due, has_ended)? {
             let mut reserved_epochs = self.reserved_epochs.lock();
             reserved_epochs.record_renewal(due);
-            let end = reserved_epochs.end();
+            let end = reserved_epochs.use_kept_epochs();
             assert!(self.epochs().now() <= end, "E is beyond what is reserved (L6)");
             self.epochs().set_limit(end);
             drop(reserved_epochs);
@@ -96,6 +96,7 @@ impl OpenStore {
 
     /// Lets E use the epochs that are kept for a close.
     pub(crate) fn use_kept_epochs(&self) {
-        self.epochs().set_limit(self.reserved_epochs.lock().end());
+        let mut reserved_epochs = self.reserved_epochs.lock();
+        self.epochs().set_limit(reserved_epochs.use_kept_epochs());
     }
 }

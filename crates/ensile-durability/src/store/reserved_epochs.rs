@@ -40,6 +40,8 @@ pub(crate) struct ReservedEpochs {
     retry_nanos: u64,
     /// Error of the last attempt; `None` after a success.
     failure: Option<Arc<str>>,
+    /// True once a close uses the epochs that are kept for a close.
+    is_closing: bool,
 }
 
 /// Number of epochs to reserve at this rate: the epochs of a day, and at least `EPOCHS_RESERVED_MIN`. The rate counts
@@ -79,18 +81,21 @@ impl ReservedEpochs {
             measured: (now_nanos, epoch),
             retry_nanos: 0,
             failure: None,
+            is_closing: false,
         }
+    }
+
+    /// Lets a close use the kept epochs, and returns the limit of E. A later renewal does not take the epochs back.
+    pub(crate) fn use_kept_epochs(&mut self) -> Epoch {
+        self.is_closing = true;
+        self.limit()
     }
 
     /// Limit of E. The reserved epochs from the limit on are for a close.
     pub(crate) fn limit(&self) -> Epoch {
         debug_assert!(self.reserved.number() > EPOCHS_KEPT, "L6: the kept epochs are reserved");
-        Epoch::new(self.reserved.number() - EPOCHS_KEPT)
-    }
-
-    /// End of the reserved epochs.
-    pub(crate) fn end(&self) -> Epoch {
-        self.reserved
+        let kept = if self.is_closing { 0 } else { EPOCHS_KEPT };
+        Epoch::new(self.reserved.number() - kept)
     }
 
     /// Reason to refuse a commit that begins now, because its epoch might be the last; `None` if the commit may begin.

