@@ -4,8 +4,8 @@
 //! open --- log .. durable .. checkpoint .. --- close (several threads may, all wait) --- free
 //! ```
 //! Invariants:
-//! - A handle that was closed and not freed is one that calls may use: they get [`Code::Closed`].
-//! - Nothing is done where there is no place for the answer, nor from a call-back.
+//! - Calls may use a handle that is closed and not freed. Such calls get [`Code::Closed`].
+//! - A call without a place for its answer does nothing. A call from a call-back does nothing.
 //!
 //! Neighbours: `application` has the call-backs; `operations`, `durability` and `reports` have the calls between open
 //! and close; `ensile-objects` does the work.
@@ -67,7 +67,7 @@ impl ObjectsHandle {
         if self.is_closed() { Err(closed_failure()) } else { Ok(()) }
     }
 
-    /// What was refused, by a close if there was one.
+    /// The failure, as [`Code::Closed`] if a close has stopped the log.
     pub(crate) fn failure_or_closed(&self, failure: impl Into<Failure>) -> Failure {
         let failure = failure.into();
         if failure.code == Code::Stopped && self.is_closed() { closed_failure() } else { failure }

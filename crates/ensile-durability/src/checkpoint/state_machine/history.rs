@@ -72,7 +72,7 @@ impl AttemptHistory {
         self.misfit = Some(reason);
     }
 
-    /// Records an installed attempt, whose covered files are not removed yet.
+    /// Records an installed attempt. The covered files are removed later.
     pub(super) fn record_install(&mut self, report: CheckpointReport) {
         let before = self.last.as_ref().map_or(0, |last| last.number);
         assert!(before < report.number, "a later checkpoint replaces an earlier one");
