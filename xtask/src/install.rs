@@ -7,7 +7,7 @@
 //! ```
 //! Invariant: the names of the built files and the package's version come from cargo, the ABI version from the header.
 //!
-//! Neighbours: `crates/ensile-c` has sources, headers and the README that names this command.
+//! Neighbours: `crates/ensile-c` has sources and headers, `docs/guide/c.md` names this command.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

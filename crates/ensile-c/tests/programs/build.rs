@@ -1,11 +1,11 @@
-//! Builds: the library once for all tests, by the README's command, and programs on it.
+//! Builds: the library once for all tests, by the guide's command, and programs on it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::readme;
+use crate::guide;
 
 /// The folder of this package.
 pub(crate) fn package() -> PathBuf {
@@ -25,7 +25,7 @@ pub(crate) fn empty_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Where the library is installed, by the README's first command. It is built for tests: quickly, with its assertions.
+/// Where the library is installed, by the guide's first command. It is built for tests: quickly, with its assertions.
 pub(crate) fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {
@@ -33,7 +33,7 @@ pub(crate) fn prefix() -> &'static Path {
         let prefix = scratch().join("prefix");
         let root = package().join("../..");
         let mut shell = Command::new("bash");
-        shell.args(["-euc", &readme::commands()[0]]).current_dir(root).env("PREFIX", &prefix);
+        shell.args(["-euc", &guide::commands()[0]]).current_dir(root).env("PREFIX", &prefix);
         shell.env("CARGO_TARGET_DIR", scratch().join("target"));
         // A sanitizer of these tests is not one of the library that users have.
         shell.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
